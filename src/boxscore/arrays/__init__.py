@@ -1,0 +1,201 @@
+"""What the kernels need of an array library beyond the array API standard.
+
+Kernels are written once, against the namespace `xp` that `namespace` returns: `array_api_compat` for NumPy and
+PyTorch, `jax.numpy` itself, and `boxscore.arrays.tensorflow` for TensorFlow. The standard has no loop that a jit can
+trace, no reduction by segment and no word for "the widest float here"; those few are here. No library is imported
+before the user has imported it.
+"""
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from boxscore.errors import InputError
+
+Array: TypeAlias = Any
+"""An array of any supported library."""
+
+Namespace: TypeAlias = Any
+"""The functions of one array library under the names of the array API standard."""
+
+
+def library(*arrays: Array) -> str:
+    """The name of the array library that `arrays` come from: "numpy", "torch", "jax" or "tensorflow".
+
+    NumPy arrays may stand beside those of one other library. Raises `InputError` for two other libraries, and for
+    anything that is not an array.
+
+    >>> library(np.zeros(3))
+    'numpy'
+    """
+    found = {_library_of(array) for array in arrays}
+    frameworks = sorted(found - {"numpy"})
+    if len(frameworks) > 1:
+        raise InputError(f"arrays must come from one library; got {' and '.join(frameworks)}")
+    return frameworks[0] if frameworks else "numpy"
+
+
+def _library_of(array: Array) -> str:
+    if isinstance(array, np.ndarray | np.generic):
+        return "numpy"
+    for name, class_name in (
+        ("torch", "Tensor"),
+        ("jax", "Array"),
+        ("tensorflow", "Tensor"),
+        ("tensorflow", "Variable"),
+    ):
+        array_class = getattr(sys.modules.get(name), class_name, None)
+        if array_class is not None and isinstance(array, array_class):
+            return name
+    raise InputError(f"expected an array of NumPy, PyTorch, JAX or TensorFlow; got {type(array).__name__}")
+
+
+def is_array(value: object) -> bool:
+    """Whether `value` is an array of a supported library."""
+    try:
+        _library_of(value)
+    except InputError:
+        return False
+    return True
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The namespace whose functions work on `arrays`."""
+    match library(*arrays):
+        case "torch":
+            import array_api_compat.torch as xp
+        case "jax":
+            import jax.numpy as xp
+        case "tensorflow":
+            import boxscore.arrays.tensorflow as xp
+        case _:
+            import array_api_compat.numpy as xp
+    return xp
+
+
+def float_dtype(like: Array) -> Any:
+    """The widest float where `like` lives: float64, or float32 for JAX without x64 and for Apple's MPS."""
+    match library(like):
+        case "jax":
+            return _module("jax").dtypes.canonicalize_dtype("float64")
+        case "torch":
+            torch = _module("torch")
+            return torch.float32 if like.device.type == "mps" else torch.float64
+    return namespace(like).float64
+
+
+def int_dtype(like: Array) -> Any:
+    """The integer of counts and indices where `like` lives: int64, or int32 for JAX without x64."""
+    if library(like) == "jax":
+        return _module("jax").dtypes.canonicalize_dtype("int64")
+    return namespace(like).int64
+
+
+def constant(values: object, *, like: Array, dtype: Any) -> Array:
+    """`values` as an array of `dtype` on the device of `like`."""
+    return namespace(like).asarray(values, dtype=dtype, **_placement(like))
+
+
+def arange(size: int, *, like: Array) -> Array:
+    """The integers 0 to `size` - 1 on the device of `like`."""
+    return namespace(like).arange(size, dtype=int_dtype(like), **_placement(like))
+
+
+def _placement(like: Array) -> dict[str, Any]:
+    # JAX and TensorFlow place new arrays with the arrays they meet; PyTorch has to be told.
+    return {"device": like.device} if library(like) == "torch" else {}
+
+
+def convert(array: Array, *, like: Array) -> Array:
+    """`array` in the library and on the device of `like`; NumPy arrays may go anywhere, others stay at home."""
+    if library(array) == library(like):
+        return array.to(like.device) if library(like) == "torch" else array
+    if library(array) != "numpy":
+        raise InputError(f"arrays must come from one library; got {library(array)} and {library(like)}")
+    writable = np.require(array, requirements=["C", "W"])  # PyTorch has no read-only tensors and would warn
+    return namespace(like).asarray(writable, **_placement(like))
+
+
+def to_numpy(array: Array) -> np.ndarray[Any, Any]:
+    """`array` in host memory."""
+    if library(array) == "torch":
+        array = array.detach().cpu()
+    return np.asarray(array)
+
+
+def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
+    """The array that `step` leaves as it is, reached from `start` by the library's own loop.
+
+    `lax.while_loop` in JAX, `tf.while_loop` in TensorFlow, PyTorch's while_loop operator inside `torch.compile`. In
+    eager PyTorch and NumPy it is a Python loop, and one flag a round comes to the host.
+    """
+    xp = namespace(start)
+
+    def is_moving(before: Array, after: Array) -> Array:
+        return xp.any(before != after)
+
+    match library(start):
+        case "jax":
+            lax = _module("jax").lax
+            state = lax.while_loop(lambda s: is_moving(*s), lambda s: (s[1], step(s[1])), (start, step(start)))
+            return state[1]
+        case "tensorflow":
+            tf = _module("tensorflow")
+            return tf.while_loop(is_moving, lambda _, after: (after, step(after)), (start, step(start)))[1]
+        case "torch" if _module("torch").compiler.is_compiling():
+            from torch._higher_order_ops.while_loop import while_loop
+
+            # The operator forbids an output that is one of its inputs, hence the copy.
+            return while_loop(is_moving, lambda _, after: (after.clone(), step(after)), (start, step(start)))[1]
+    before, after = start, step(start)
+    while is_moving(before, after):
+        before, after = after, step(after)
+    return after
+
+
+def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: int) -> Array:
+    """The smallest value of each segment, or `empty`, which no value may exceed. Shape (num_segments,)."""
+    match library(value_D):
+        case "torch":
+            start = _module("torch").full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
+            return start.scatter_reduce(0, segment_D, value_D, "amin")
+        case "jax":
+            return _module("jax").numpy.full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
+        case "tensorflow":
+            tf = _module("tensorflow")
+            start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
+            return tf.tensor_scatter_nd_min(start, segment_D[:, None], value_D)
+    smallest = np.full(num_segments, empty, dtype=value_D.dtype)
+    np.minimum.at(smallest, segment_D, value_D)
+    return smallest
+
+
+def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
+    """The sum of each segment, 0 where it is empty. Shape (num_segments,)."""
+    match library(value_D):
+        case "torch":
+            start = _module("torch").zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
+            return start.scatter_add(0, segment_D, value_D)
+        case "jax":
+            return _module("jax").numpy.zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
+        case "tensorflow":
+            return _module("tensorflow").math.unsorted_segment_sum(value_D, segment_D, num_segments)
+    return np.bincount(segment_D, weights=value_D, minlength=num_segments)
+
+
+def cumulative_max(value: Array) -> Array:
+    """The running maximum along the last axis, by doubling: log2(length) steps, whatever the library."""
+    xp = namespace(value)
+    reach = 1
+    while reach < value.shape[-1]:
+        shifted = xp.concat([value[..., :reach], value[..., :-reach]], axis=-1)
+        value = xp.maximum(value, shifted)
+        reach *= 2
+    return value
+
+
+def _module(name: str) -> ModuleType:
+    return sys.modules[name]

@@ -1,0 +1,128 @@
+"""What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from boxscore.arrays import Array, convert, float_dtype, is_array, library, namespace, to_numpy
+from boxscore.boxes import BoxFormat, check_box_format, sizes
+from boxscore.errors import InputError
+
+
+def check_columns(
+    columns: Any, *, counted_by: str, whole: Sequence[str], real: Sequence[str], boolean: Sequence[str] = ()
+) -> None:
+    """Turn lists into arrays, and raise `InputError` for the first thing that can't be right."""
+    check_box_format(columns.box_format)
+    given = {}
+    for name in ("box", *whole, *real, *boolean):
+        if getattr(columns, name) is not None:
+            given[name] = as_array(name, getattr(columns, name))
+    home = home_of(given.values())
+
+    size = shape_of(given[counted_by])
+    if len(size) != 1:
+        raise InputError(f"`{counted_by}` must have one dimension; got shape {size}")
+    if size == (0,) and shape_of(given["box"]) == (0,):
+        given["box"] = np.zeros((0, 4))
+    axis = "G" if counted_by == "label" else "D"
+    for name, column in given.items():
+        expected, shown = ((*size, 4), f"({axis}, 4)") if name == "box" else (size, f"({axis},)")
+        if shape_of(column) != expected:
+            rule = f"`{name}` must have shape {shown} with {axis} = {size[0]}, the number of {counted_by}s"
+            raise InputError(f"{rule}; got {shape_of(column)}")
+
+    for name in whole:
+        if not is_kind(given[name], "integral"):
+            raise InputError(f"`{name}` must hold integers; got {given[name].dtype}")
+    for name in (name for name in boolean if name in given):
+        given[name] = as_flags(name, given[name])
+    for name in (name for name in real if name in given):
+        _check_real(name, given[name])
+        check_rows(name, _is_finite(given[name]), "must be finite", given[name])
+    _check_boxes(given["box"], columns.box_format)
+    for name, column in given.items():
+        # Ids may stay in host memory, where they are grouped; the numbers live with the boxes.
+        object.__setattr__(columns, name, column if name in whole else convert(column, like=home))
+
+
+def _check_boxes(box: Array, box_format: BoxFormat) -> None:
+    _check_real("box", box)
+    xp = namespace(box)
+    check_rows("box", xp.all(_is_finite(box), axis=-1), "must have 4 finite numbers", box)
+    width, height = sizes(xp.astype(box, float_dtype(box)), box_format)
+    rule = "must have x1 <= x2 and y1 <= y2" if box_format == "xyxy" else "must not have a negative width or height"
+    check_rows("box", (width >= 0) & (height >= 0), f"{rule} (box_format={box_format!r})", box)
+
+
+class RowError(InputError):
+    """An InputError about one row of a column, for callers that know better names for both."""
+
+    def __init__(self, column: str, row: int, rule: str) -> None:
+        super().__init__(f"`{column}` row {row} {rule}")
+        self.column, self.row, self.rule = column, row, rule
+
+
+def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
+    """Raise `RowError` for the first row that is not fine."""
+    # One flag comes to the host; the offending row only if there is one.
+    if not bool(namespace(is_fine).all(is_fine)):
+        row = int(np.argmin(to_numpy(is_fine)))
+        raise RowError(name, row, f"{rule}; got {to_numpy(column[row]).tolist()}")
+
+
+def as_array(name: str, values: Any) -> Array:
+    """`values` if it is an array, else the NumPy array of a list."""
+    if is_array(values):
+        return values
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"`{name}` must be an array or a list of numbers; got rows of different length") from None
+    if array.size == 0 and array.dtype == np.float64 and name in ("image", "label"):
+        return array.astype(np.int64)  # an empty list has no dtype of its own
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"`{name}` must be an array or a list of numbers; got {type(values).__name__} of {array.dtype}"
+        )
+    return array
+
+
+def as_flags(name: str, column: Array) -> Array:
+    """A column of 0 and 1 as booleans."""
+    if is_kind(column, "bool"):
+        return column
+    if column.shape[0] == 0:
+        return column != 0
+    if not is_kind(column, "integral"):
+        raise InputError(f"`{name}` must hold booleans, or integers 0 and 1; got {column.dtype}")
+    check_rows(name, (column == 0) | (column == 1), "must be 0 or 1", column)
+    return column != 0
+
+
+def _check_real(name: str, column: Array) -> None:
+    if not is_kind(column, "real floating") and not is_kind(column, "integral"):
+        raise InputError(f"`{name}` must hold real numbers; got {column.dtype}")
+
+
+def _is_finite(column: Array) -> Array:
+    xp = namespace(column)
+    return xp.isfinite(column) if is_kind(column, "real floating") else column == column
+
+
+def is_kind(column: Array, kind: str) -> bool:
+    """Whether the column's dtype is of a kind of the array API: "bool", "integral" or "real floating"."""
+    return bool(namespace(column).isdtype(column.dtype, kind))
+
+
+def home_of(arrays: Iterable[Array]) -> Array:
+    """The array whose library and device the others should follow: one of a framework, else the first."""
+    arrays = list(arrays)
+    name = library(*arrays)
+    return next(array for array in arrays if library(array) == name)
+
+
+def shape_of(array: Array) -> tuple[int, ...]:
+    """The shape as plain integers."""
+    return tuple(int(size) for size in array.shape)

@@ -1,0 +1,20 @@
+"""`boxscore demo`: the sample that ships with the package, end to end."""
+
+import argparse
+from typing import Any
+
+from boxscore import evaluate, sample
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("demo", help="evaluate the sample that ships with the package")
+    parser.set_defaults(run=run)
+
+
+def run(_: argparse.Namespace) -> str:
+    """The tables of the sample under COCO and VOC 2012."""
+    detections, truths = sample.load()
+    coco = evaluate(detections, truths, "coco")
+    voc = evaluate(detections, truths, "voc2012")
+    return f"{coco}\n\n{coco.per_class}\n\n{voc}"

@@ -1,0 +1,64 @@
+"""`boxscore table1 GT DT`: Table 1 of the paper for any dataset.
+
+Counts of true and false positives by class from the sequential method, from the parallel method as published, and from
+ours, which must differ from the sequential one by nothing.
+"""
+
+import argparse
+from typing import Any
+
+from boxscore import text
+from boxscore.columns import Detections, Truths
+from boxscore.evaluate import evaluate
+from boxscore.formats import read_detections, read_truths
+from boxscore.protocol import Protocol
+from boxscore.result import Result
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("table1", help="compare methods on a dataset as Table 1 of the paper does")
+    parser.add_argument("truths", metavar="GT", help="COCO JSON, or a folder or zip of PASCAL VOC annotations")
+    parser.add_argument("detections", metavar="DT", help="COCO results, or a folder of comp*_det_*_CLASS.txt")
+    parser.add_argument("--iou", type=float, default=0.5, metavar="T", help="IoU threshold to exceed (default: 0.5)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> str:
+    """The table as text."""
+    truths = read_truths(options.truths)
+    return table1(read_detections(options.detections, truths), truths, threshold=options.iou)
+
+
+def table1(detections: Detections, truths: Truths, *, threshold: float = 0.5) -> str:
+    """TP and FP by class and mAP: S sequential, P parallel as published, B boxscore; differences from S in percent."""
+    voc = Protocol.named("voc2012", comparison=">", thresholds=(threshold,))
+    published = Protocol.named("paper", thresholds=(threshold,))
+    s = evaluate(detections, truths, voc, engine="sequential")
+    p = evaluate(detections, truths, published, engine="parallel")
+    b = evaluate(detections, truths, voc, engine="parallel")
+    header = ["class", "TP(S)", "TP(P)", "", "TP(B)", "", "FP(S)", "FP(P)", "", "FP(B)", ""]
+    rows = [
+        [name, *_counts("num_true", k, s, p, b), *_counts("num_false", k, s, p, b)]
+        for k, name in enumerate(s.per_class.name)
+    ]
+    maps = [
+        f"{s['map']:.6f}",
+        f"{p['map']:.6f}",
+        _change(s["map"], p["map"]),
+        f"{b['map']:.6f}",
+        _change(s["map"], b["map"]),
+    ]
+    rows.append(["mAP", *maps, *[""] * 5])
+    return text.table(rows, align="<" + ">" * 10, header=header)
+
+
+def _counts(name: str, k: int, s: Result, p: Result, b: Result) -> list[str]:
+    first, second, third = (int(getattr(result.per_class, name)[k, 0]) for result in (s, p, b))
+    return [f"{first:,}", f"{second:,}", _change(first, second), f"{third:,}", _change(first, third)]
+
+
+def _change(old: float, new: float) -> str:
+    if old == new:
+        return "0"
+    return "new" if old == 0 else f"{(new - old) / old:+.2%}"

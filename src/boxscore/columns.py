@@ -1,0 +1,340 @@
+"""Detections and Truths as columns, one row a box. Data is checked here; past here it is trusted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.arrays import Array, arange, convert, library, namespace, to_numpy
+from boxscore.boxes import BoxFormat
+from boxscore.checks import RowError, as_array, as_flags, check_columns, check_rows, home_of, is_kind, shape_of
+from boxscore.errors import InputError
+from boxscore.protocol import POOLED
+
+ClassNames = Mapping[int, str] | Sequence[str]
+"""Names by label, or a sequence of names for the labels 0, 1, 2, …"""
+
+Columns = TypeVar("Columns", "Detections", "Truths")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Detections:
+    """What a detector found, one row a box. Arrays of any supported library, or lists.
+
+    The order of rows breaks ties: of equal scores in one image, the earlier row ranks first.
+
+    >>> Detections(image=[0, 0, 1], label=[3, 5, 3], score=[0.9, 0.8, 0.7], box=np.ones((3, 4)))
+    Detections(3 boxes in 2 images, numpy)
+    """
+
+    image: Array
+    """Image ids, any integers. Shape (D,)."""
+    label: Array
+    """Class ids, any integers. Shape (D,)."""
+    score: Array
+    """Confidence, any finite numbers; higher is surer. Shape (D,)."""
+    box: Array
+    """Boxes in `box_format`, of finite numbers and no negative size. Shape (D, 4)."""
+    box_format: BoxFormat = "xyxy"
+
+    def __post_init__(self) -> None:
+        check_columns(self, counted_by="score", whole=("image", "label"), real=("score",))
+
+    @classmethod
+    def from_images(
+        cls,
+        images: Sequence[Mapping[str, Any]],
+        *,
+        image_ids: Sequence[int] | None = None,
+        box_format: BoxFormat = "xyxy",
+    ) -> "Detections":
+        """Columns from one dict an image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
+
+        Images are numbered 0, 1, 2, … unless `image_ids` says otherwise.
+
+        >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
+        Detections(1 boxes in 1 images, numpy)
+        """
+        keys = {"boxes": "box", "scores": "score", "labels": "label"}
+        return _from_images(cls, images, keys=keys, optional={}, image_ids=image_ids, box_format=box_format)
+
+    @classmethod
+    def from_padded(
+        cls,
+        *,
+        box: Array,
+        label: Array,
+        score: Array,
+        discarded: Array | None = None,
+        image: Array | None = None,
+        box_format: BoxFormat = "xyxy",
+    ) -> "Detections":
+        """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
+
+        Shapes (N, D, 4), (N, D), (N, D), (N, D); `image`: the ids of the images, (N,), else 0 to N - 1.
+        """
+        dropped = {} if discarded is None else {"discarded": discarded}
+        return _from_padded(cls, {"box": box, "label": label, "score": score}, dropped, image, box_format)
+
+    def __len__(self) -> int:
+        return int(self.score.shape[0])
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Truths:
+    """What is really there, one row a box. Arrays of any supported library, or lists.
+
+    >>> Truths(image=[0, 7], label=[3, 5], box=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
+    Truths(2 boxes in 2 images, numpy)
+    """
+
+    image: Array
+    """Image ids, any integers. Shape (G,)."""
+    label: Array
+    """Class ids, any integers. Shape (G,)."""
+    box: Array
+    """Boxes in `box_format`, of finite numbers and no negative size. Shape (G, 4)."""
+    ignore: Array | None = None
+    """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Shape (G,)."""
+    area: Array | None = None
+    """The area that decides its size class, else the box's own; COCO gives the area of the mask. Shape (G,)."""
+    box_format: BoxFormat = "xyxy"
+    class_names: ClassNames | None = None
+    """If given, these are the classes: one without boxes still has its row, another label is an error."""
+    image_names: Mapping[int, str] | None = None
+    """File stems by image id, for joining with detections that name their images."""
+
+    def __post_init__(self) -> None:
+        check_columns(self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore",))
+        if self.area is not None:
+            check_rows("area", self.area >= 0, "must not be negative", self.area)
+        if self.class_names is not None:
+            names = _class_names(self.class_names)
+            object.__setattr__(self, "class_names", names)
+            check_labels_are_named(self.label, names)
+
+    @classmethod
+    def from_images(
+        cls,
+        images: Sequence[Mapping[str, Any]],
+        *,
+        image_ids: Sequence[int] | None = None,
+        box_format: BoxFormat = "xyxy",
+        class_names: ClassNames | None = None,
+    ) -> "Truths":
+        """Columns from one dict an image with `boxes` (G, 4), `labels` (G,) and, if you like, `iscrowd` or `difficult`
+        (G,) and `area` (G,). Images are numbered 0, 1, 2, … unless `image_ids` says otherwise.
+        """
+        keys = {"boxes": "box", "labels": "label"}
+        optional = {"iscrowd": "ignore", "difficult": "ignore", "area": "area"}
+        return _from_images(
+            cls,
+            images,
+            keys=keys,
+            optional=optional,
+            image_ids=image_ids,
+            box_format=box_format,
+            class_names=class_names,
+        )
+
+    @classmethod
+    def from_padded(
+        cls,
+        *,
+        box: Array,
+        label: Array,
+        ignore: Array | None = None,
+        area: Array | None = None,
+        image: Array | None = None,
+        box_format: BoxFormat = "xyxy",
+    ) -> "Truths":
+        """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
+
+        Shapes (N, G, 4), (N, G), (N, G), (N, G); `image`: the ids of the images, (N,), else 0 to N - 1.
+        """
+        columns = {"box": box, "label": label, "ignore": ignore, "area": area}
+        given = {name: column for name, column in columns.items() if column is not None}
+        return _from_padded(cls, given, {}, image, box_format)
+
+    @property
+    def names_by_label(self) -> dict[int, str] | None:
+        """The class names as a mapping, however they were given."""
+        return None if self.class_names is None else _class_names(self.class_names)
+
+    def __len__(self) -> int:
+        return int(self.label.shape[0])
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
+    """Every label there is, ascending: those of the truths, of the detections and of the class names. Shape (K,)."""
+    labels = [to_numpy(truths.label), to_numpy(detections.label), np.array(list(truths.names_by_label or ()), np.int64)]
+    return np.unique(np.concatenate(labels).astype(np.int64))
+
+
+def pooled(columns: Columns) -> Columns:
+    """The same boxes as one class, sorted by the label they had: COCO breaks ties between classes that way."""
+    order = np.argsort(to_numpy(columns.label), kind="stable")
+    names = [name for name in ("score", "box", "ignore", "area") if getattr(columns, name, None) is not None]
+    moved: dict[str, Any] = {name: _take(getattr(columns, name), order) for name in names}
+    if isinstance(columns, Truths):
+        moved["class_names"] = None
+    return replace(columns, image=to_numpy(columns.image)[order], label=np.full(order.size, POOLED), **moved)
+
+
+def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
+    """Raise `InputError` if a label has no name."""
+    seen = np.unique(to_numpy(label))
+    unnamed = seen[~np.isin(seen, list(class_names))]
+    if unnamed.size:
+        known = f"{min(class_names)} to {max(class_names)}" if class_names else "none"
+        raise InputError(
+            f"`label` must be one of the {len(class_names)} labels in `class_names` ({known}); got {unnamed[0]}"
+        )
+
+
+def _take(column: Array, row: NDArray[np.int64]) -> Array:
+    return namespace(column).take(column, convert(row, like=column), axis=0)
+
+
+def _describe(columns: Detections | Truths) -> str:
+    num_images = np.unique(to_numpy(columns.image)).size
+    return f"{type(columns).__name__}({len(columns)} boxes in {num_images} images, {library(columns.box)})"
+
+
+def _class_names(names: ClassNames) -> dict[int, str]:
+    pairs = names.items() if isinstance(names, Mapping) else enumerate(names)
+    if isinstance(names, str):
+        raise InputError(f"`class_names` must be a sequence or a mapping of names; got the string {names!r}")
+    plain = {}
+    for label, name in pairs:
+        if isinstance(label, bool) or not isinstance(label, int | np.integer):
+            raise InputError(f"`class_names` must have integer keys; got {label!r}")
+        plain[int(label)] = str(name)
+    return plain
+
+
+def _from_images(
+    cls: type[Columns],
+    images: Sequence[Mapping[str, Any]],
+    *,
+    keys: Mapping[str, str],
+    optional: Mapping[str, str],
+    image_ids: Sequence[int] | None,
+    **settings: Any,
+) -> Columns:
+    if isinstance(images, Mapping) or not isinstance(images, Sequence):
+        raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
+    used = dict(keys) | {key: name for key, name in optional.items() if any(key in image for image in images)}
+    parts = [_image_columns(index, image, keys, used) for index, image in enumerate(images)]
+    num_rows = [int(part["label"].shape[0]) for part in parts]
+    columns = {name: _join([part[name] for part in parts], name) for name in used.values()}
+    ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
+    columns["image"] = np.repeat(to_numpy(ids), num_rows)
+    try:
+        return cls(**columns, **settings)
+    except RowError as error:
+        index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))
+        row = error.row - sum(num_rows[:index])
+        key = next(key for key, name in used.items() if name == error.column)
+        raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+
+
+def _image_ids(name: str, image_ids: Any, num_images: int) -> Array:
+    ids = as_array(name, image_ids)
+    if shape_of(ids) != (num_images,):
+        raise InputError(f"`{name}` must have shape ({num_images},), an id an image; got {shape_of(ids)}")
+    if num_images and not is_kind(ids, "integral"):
+        raise InputError(f"`{name}` must hold integers; got {ids.dtype}")
+    seen, counts = np.unique(to_numpy(ids), return_counts=True)
+    if seen.size < num_images:
+        raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
+    return ids
+
+
+def _image_columns(
+    index: int, image: Mapping[str, Any], keys: Mapping[str, str], used: Mapping[str, str]
+) -> dict[str, Array]:
+    """The columns of one image under our names; a flag that only other images have is False here."""
+    for key in keys:
+        if key not in image:
+            raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
+    if "iscrowd" in image and "difficult" in image:
+        raise InputError(f"images[{index}] must have `iscrowd` or `difficult`, not both")
+    labels = as_array("label", image["labels"])
+    if len(labels.shape) != 1:
+        raise InputError(f"images[{index}]: `labels` must have one dimension; got shape {shape_of(labels)}")
+    num_rows = int(labels.shape[0])
+    columns: dict[str, Array] = {}
+    for key, name in used.items():
+        if key not in image:
+            if name == "ignore" and name not in columns:
+                columns[name] = np.zeros(num_rows, dtype=bool)
+            elif name == "area":
+                raise InputError(
+                    f"images[{index}] must have the key 'area', as other images do; got {sorted(map(str, image))}"
+                )
+            continue
+        column = as_array(name, image[key])
+        expected = (num_rows, 4) if name == "box" else (num_rows,)
+        if num_rows == 0 and name == "box" and shape_of(column) == (0,):
+            column = np.zeros((0, 4))
+        if shape_of(column) != expected:
+            shape = f"{expected} for {num_rows} labels"
+            raise InputError(f"images[{index}]: `{key}` must have shape {shape}; got {shape_of(column)}")
+        columns[name] = as_flags(key, column) if name == "ignore" else column
+    return columns
+
+
+def _join(parts: Sequence[Array], name: str) -> Array:
+    """The rows of all parts; those of lists take the library of the others, those of empty parts their dtype, too."""
+    full = [part for part in parts if part.shape[0]] or list(parts[:1])
+    if not full:
+        return np.zeros((0, 4) if name == "box" else 0, dtype=np.int64 if name == "label" else np.float64)
+    home = home_of(full)
+    return namespace(home).concat([convert(part, like=home) for part in full], axis=0)
+
+
+def _from_padded(
+    cls: type[Columns],
+    columns: Mapping[str, Array],
+    dropped: Mapping[str, Array],
+    image: Array | None,
+    box_format: BoxFormat,
+) -> Columns:
+    arrays = {name: as_array(name, column) for name, column in (*columns.items(), *dropped.items())}
+    label: Array = arrays["label"]
+    if len(label.shape) != 2:
+        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape_of(label)}")
+    for name, array in arrays.items():
+        expected = (*shape_of(label), 4) if name == "box" else shape_of(label)
+        if shape_of(array) != expected:
+            raise InputError(f"`{name}` must have shape {expected}, to go with `label`; got {shape_of(array)}")
+    if not is_kind(label, "integral"):
+        raise InputError(f"`label` must hold integers; got {label.dtype}")
+
+    home = home_of(arrays.values())
+    xp = namespace(home)
+    num_images = shape_of(label)[0]
+    ids = arange(num_images, like=home) if image is None else _image_ids("image", image, num_images)
+    arrays["image"] = xp.broadcast_to(convert(ids, like=home)[:, None], shape_of(label))
+    flat = {
+        name: xp.reshape(convert(array, like=home), (-1, 4) if name == "box" else (-1,))
+        for name, array in arrays.items()
+    }
+    is_kept = flat["label"] >= 0
+    for name in dropped:
+        is_kept = is_kept & ~as_flags(name, flat.pop(name))
+    row = xp.nonzero(is_kept)[0]
+    try:
+        return cls(**{name: xp.take(array, row, axis=0) for name, array in flat.items()}, box_format=box_format)
+    except RowError as error:
+        place = [int(index) for index in np.unravel_index(int(to_numpy(row)[error.row]), shape_of(label))]
+        raise InputError(f"`{error.column}` row {place} {error.rule}") from None

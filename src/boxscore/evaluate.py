@@ -1,0 +1,83 @@
+"""The pipeline on one page: columns -> match -> Tally -> curves -> averages -> Result."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from boxscore import sequential
+from boxscore.columns import Detections, Truths, check_labels_are_named, pooled
+from boxscore.curves import Curves
+from boxscore.errors import InputError
+from boxscore.parallel import engine as parallel
+from boxscore.protocol import Protocol
+from boxscore.result import Result, summarize
+from boxscore.tally import Tally
+
+
+class Engine(NamedTuple):
+    """One way to do the work. All give the same verdicts and the same curves."""
+
+    match: Callable[[Detections, Truths, Protocol], Tally]
+    curves: Callable[[Tally], Curves]
+
+
+ENGINES: Mapping[str, Engine] = {
+    "parallel": Engine(parallel.match, parallel.curves),
+    "sequential": Engine(sequential.match, sequential.curves),
+}
+
+
+def evaluate(detections: Detections, truths: Truths, protocol: str | Protocol = "coco", engine: str = "auto") -> Result:
+    """How well `detections` find `truths`, under a protocol.
+
+    `protocol`: "coco", "voc2007", "voc2012", "paper" or a `Protocol`. `engine`: "parallel" works on any array library,
+    on its device; "sequential" is the textbook loop, the same and slow; "auto" picks. Empty inputs are fine: without
+    truths every number is NaN, without detections 0.
+
+    >>> from boxscore import Detections, Truths
+    >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 10, 10]], box_format="xywh")
+    >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]], box_format="xywh")
+    >>> result = evaluate(detections, truths)  # one of two found, with IoU 0.9
+    >>> round(result["map_50"], 4), result["mar_100"]
+    (0.505, 0.45)
+    """
+    return finish(match(detections, truths, protocol, engine), engine)
+
+
+def match(detections: Detections, truths: Truths, protocol: str | Protocol = "coco", engine: str = "auto") -> Tally:
+    """The verdict of every detection. Tallies of different images can be merged before they are finished.
+
+    >>> from boxscore import Detections, Truths
+    >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+    >>> match(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]]), truths, "voc2012").verdict.tolist()
+    [[[2]]]
+    """
+    if not isinstance(detections, Detections):
+        raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
+    if not isinstance(truths, Truths):
+        raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
+    if isinstance(protocol, str):
+        protocol = Protocol.named(protocol)
+    elif not isinstance(protocol, Protocol):
+        raise InputError(f"`protocol` must be a name or a boxscore.Protocol; got {type(protocol).__name__}")
+    chosen = _engine(engine)
+    if (names := truths.names_by_label) is not None:
+        check_labels_are_named(detections.label, names)
+    if protocol.class_agnostic:
+        detections, truths = pooled(detections), pooled(truths)
+    return chosen.match(detections, truths, protocol)
+
+
+def finish(tally: Tally, engine: str = "auto") -> Result:
+    """The result of all that a tally has counted."""
+    chosen = _engine(engine)
+    curves = chosen.curves(tally)
+    averaged = chosen.curves(tally.pooled()) if tally.protocol.average == "micro" else curves
+    return summarize(tally, curves, averaged)
+
+
+def _engine(name: str) -> Engine:
+    if name == "auto":
+        name = "parallel"
+    if name not in ENGINES:
+        raise InputError(f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}")
+    return ENGINES[name]

@@ -1,0 +1,48 @@
+"""The paper's method, Alg. 4 to 13: one function a stage, on NumPy, PyTorch, JAX and TensorFlow.
+
+| stage | algorithm | functions |
+|---|---|---|
+| data loading | 4 | `pad_truths` |
+| post-processing | 5 | `discard_below`, `discard_beyond_top`, `discard_overlapping` |
+| IoU computation | 6 | `pairwise_iou` |
+| IoU filtering | 7 | `filter_iou` |
+| categorization | 8, 9 | `categorize_below`, `categorize_above`; all cells at once: `match_batch` |
+| extraction | 10 | `extract` |
+| precision and recall | 11 | `precision_recall` |
+| average precision | 12, 13 | `average_every_element`, `average_at_recalls`; exact: `average_under_envelope` |
+
+The defaults of each stage are the method as published. The engine behind `evaluate` is these stages with the
+corrections that make it equal to the sequential method.
+"""
+
+from boxscore.parallel.average import average_at_recalls, average_every_element, average_under_envelope
+from boxscore.parallel.batch import Matched, match_batch
+from boxscore.parallel.categorization import categorize_above, categorize_below
+from boxscore.parallel.extraction import Extracted, extract
+from boxscore.parallel.iou import filter_iou, pairwise_iou
+from boxscore.parallel.loading import PaddedDetections, PaddedTruths, pad_truths
+from boxscore.parallel.postprocessing import discard_below, discard_beyond_top, discard_overlapping, rank_by_score
+from boxscore.parallel.precision_recall import ClassCurves, precision_recall
+
+__all__ = [
+    "ClassCurves",
+    "Extracted",
+    "Matched",
+    "PaddedDetections",
+    "PaddedTruths",
+    "average_at_recalls",
+    "average_every_element",
+    "average_under_envelope",
+    "categorize_above",
+    "categorize_below",
+    "discard_below",
+    "discard_beyond_top",
+    "discard_overlapping",
+    "extract",
+    "filter_iou",
+    "match_batch",
+    "pad_truths",
+    "pairwise_iou",
+    "precision_recall",
+    "rank_by_score",
+]

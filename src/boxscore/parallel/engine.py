@@ -1,0 +1,250 @@
+"""The parallel engine: the stages in order, over mini-batches of images, on whatever array library holds the boxes.
+
+Dimensions: N images, D detections, G truths, A areas, T thresholds, R recall points, K classes, M limits. Boxes and
+scores stay on their device; ids are grouped in host memory, and verdicts come back to it.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.arrays import Array, constant, convert, float_dtype, library, namespace, to_numpy
+from boxscore.boxes import is_in_areas, measure
+from boxscore.columns import Detections, Truths, classes_of
+from boxscore.curves import Curves
+from boxscore.parallel.average import average_every_element, average_under_envelope, envelope, num_needed, rows_at
+from boxscore.parallel.batch import Compared, compare
+from boxscore.parallel.categorization import nominate, reaches, settle
+from boxscore.parallel.loading import PaddedDetections, PaddedTruths
+from boxscore.parallel.precision_recall import ClassCurves, curves_of_sorted
+from boxscore.protocol import Protocol
+from boxscore.tally import FALSE, IGNORED, TRUE, Tally
+
+Ints = NDArray[np.int64]
+
+PAIRS_PER_BATCH = 2**18
+"""How many pairs of a detection and a truth are compared together: enough to be busy, few enough to stay in cache."""
+
+
+def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
+    """The verdict of every detection, from flat columns, in mini-batches of images of similar size."""
+    classes = classes_of(detections, truths)
+    home = truths.box if library(detections.box) == "numpy" else detections.box
+    found, there = _flat_detections(detections, classes, home), _flat_truths(truths, classes, home)
+    image_D, image_G = to_numpy(detections.image).astype(np.int64), to_numpy(truths.image).astype(np.int64)
+
+    num_detections = len(detections)
+    verdict_DAT = np.zeros((num_detections, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+    rank_D = np.zeros(num_detections, np.int32)
+    is_kept_D = np.zeros(num_detections, bool)
+    for row_ND, row_NG in _batches(image_D, image_G):
+        compared = compare(
+            PaddedDetections(*(_gather(column, row_ND) for column in found)),
+            PaddedTruths(*(_gather(column, row_NG) for column in there)),
+            protocol,
+            box_format=detections.box_format,
+            truth_box_format=truths.box_format,
+        )
+        is_row_ND = row_ND < num_detections
+        row_D = row_ND[is_row_ND]
+        verdict_DAT[row_D] = _categorize(compared, protocol)[is_row_ND]
+        rank_D[row_D] = to_numpy(compared.rank_ND)[is_row_ND]
+        is_kept_D[row_D] = ~to_numpy(compared.discarded_ND)[is_row_ND]
+
+    real = float_dtype(home)
+    score_D = to_numpy(namespace(found.score).astype(found.score, real))[:-1]
+    return Tally(
+        protocol=protocol,
+        image=image_D[is_kept_D],
+        label=to_numpy(detections.label).astype(np.int64)[is_kept_D],
+        score=score_D[is_kept_D].astype(np.float64),
+        rank=rank_D[is_kept_D],
+        verdict=verdict_DAT[is_kept_D],
+        classes=classes,
+        num_truths=_count_truths(there, truths, classes.size, protocol),
+        class_names=truths.names_by_label,
+        iou_dtype=str(to_numpy(constant(0, like=home, dtype=real)).dtype),
+    )
+
+
+def _flat_detections(detections: Detections, classes: Ints, home: Array) -> PaddedDetections:
+    """The columns as one row of padding, with a dummy behind the last; labels are places in `classes`."""
+    label_D = np.searchsorted(classes, to_numpy(detections.label))
+    return PaddedDetections(
+        box=_with_dummy(detections.box, 0, home),
+        label=_with_dummy(label_D, -1, home),
+        score=_with_dummy(detections.score, 0, home),
+        discarded=_with_dummy(np.zeros(len(detections), bool), True, home),
+    )
+
+
+def _flat_truths(truths: Truths, classes: Ints, home: Array) -> PaddedTruths:
+    label_G = np.searchsorted(classes, to_numpy(truths.label))
+    ignore_G = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
+    return PaddedTruths(
+        box=_with_dummy(truths.box, 0, home),
+        label=_with_dummy(label_G, -1, home),
+        ignore=_with_dummy(ignore_G, True, home),
+        area=None if truths.area is None else _with_dummy(truths.area, 0, home),
+    )
+
+
+def _with_dummy(column: Array, fill: float, home: Array) -> Array:
+    column = convert(column, like=home)
+    xp = namespace(column)
+    dummy = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
+    return xp.concat([column, dummy], axis=0)
+
+
+def _batches(image_D: Ints, image_G: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Rows of detections and of truths for mini-batches of images, padded with the row behind the last.
+
+    Images with alike numbers of detections go together, so little is padded. Those without detections need no matching.
+    """
+    order_D, order_G = np.argsort(image_D, kind="stable"), np.argsort(image_G, kind="stable")
+    image_I, start_I, count_I = np.unique(image_D[order_D], return_index=True, return_counts=True)
+    truth_start_I = np.searchsorted(image_G[order_G], image_I)
+    truth_count_I = np.searchsorted(image_G[order_G], image_I, side="right") - truth_start_I
+    by_size_I = np.lexsort((truth_count_I, count_I))
+    first = 0
+    while first < by_size_I.size:
+        most_truths = np.maximum.accumulate(np.maximum(truth_count_I[by_size_I[first:]], 1))
+        num_pairs = np.arange(1, most_truths.size + 1) * count_I[by_size_I[first:]] * most_truths
+        size = max(1, int(np.searchsorted(num_pairs, PAIRS_PER_BATCH, side="right")))
+        image_N = by_size_I[first : first + size]
+        yield (
+            _padded_rows(order_D, start_I[image_N], count_I[image_N]),
+            _padded_rows(order_G, truth_start_I[image_N], truth_count_I[image_N]),
+        )
+        first += size
+
+
+def _padded_rows(order_D: Ints, start_N: Ints, count_N: Ints) -> Ints:
+    """The rows of each image, at least one, padded with the row behind the last. Shape (N, D)."""
+    place_D = np.arange(max(1, count_N.max()))
+    is_row_ND = place_D < count_N[:, None]
+    row_ND = np.full(is_row_ND.shape, order_D.size)
+    row_ND[is_row_ND] = order_D[(start_N[:, None] + place_D)[is_row_ND]]
+    return row_ND
+
+
+def _gather(column: Array | None, row_ND: Ints) -> Array | None:
+    if column is None:
+        return None
+    xp = namespace(column)
+    flat = xp.take(column, convert(row_ND.reshape(-1), like=column), axis=0)
+    return xp.reshape(flat, (*row_ND.shape, *column.shape[1:]))
+
+
+def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
+    """The verdicts of a batch, in host memory. Shape (N, D, A, T).
+
+    Eager, so it may look: only detections with a candidate are settled, with as many candidates as the one that has
+    most. All that is looked at is a count for each detection.
+    """
+    xp = namespace(compared.iou_NDG)
+    num_images, num_detections, num_truths = compared.iou_NDG.shape
+    is_candidate_NDG = reaches(compared.iou_NDG, protocol.cutoffs[0], protocol.comparison)
+    count_P = to_numpy(xp.sum(xp.astype(is_candidate_NDG, xp.int32), axis=2)).reshape(-1)
+    in_area_NDA1 = to_numpy(compared.is_in_area_NDA)[..., None]
+    unmatched_PAT = np.repeat(
+        np.where(in_area_NDA1, np.uint8(FALSE), np.uint8(IGNORED)), len(protocol.thresholds), axis=3
+    )
+    unmatched_PAT = unmatched_PAT.reshape(-1, *unmatched_PAT.shape[2:])
+    row_D = np.flatnonzero(count_P)
+    if row_D.size:
+        iou_DG = _gather(xp.reshape(compared.iou_NDG, (-1, num_truths)), row_D)
+        first_truth_D = convert(row_D // num_detections * num_truths, like=iou_DG)
+        num_candidates = 1 if protocol.matching == "best" else int(count_P.max())
+        candidates = nominate(iou_DG, first_truth_D, protocol.matching, num_candidates=num_candidates)
+        rank_D = _gather(xp.reshape(compared.rank_ND, (-1,)), row_D)
+        found_DAT = to_numpy(settle(candidates, rank_D, compared.truths, protocol))
+        unmatched_PAT[row_D] = np.where(found_DAT == FALSE, unmatched_PAT[row_D], found_DAT)
+    return unmatched_PAT.reshape(num_images, num_detections, *unmatched_PAT.shape[1:])
+
+
+def _count_truths(there: PaddedTruths, truths: Truths, num_classes: int, protocol: Protocol) -> Ints:
+    """Truths that count, by class and area range. Shape (K, A)."""
+    xp = namespace(there.box)
+    real = float_dtype(there.box)
+    area_G = there.area
+    if area_G is None:
+        _, area_G = measure(xp.astype(there.box, real), box_format=truths.box_format, geometry=protocol.geometry)
+    is_regular_GA = to_numpy(is_in_areas(xp.astype(area_G, real), protocol.areas) & ~there.ignore[:, None])[:-1]
+    num_truths = np.zeros((num_classes, len(protocol.areas)), np.int64)
+    np.add.at(num_truths, to_numpy(there.label)[:-1], is_regular_GA)
+    return num_truths
+
+
+def curves(tally: Tally) -> Curves:
+    """Alg. 11 to 13 for every area range, limit and threshold, all classes at once."""
+    protocol = tally.protocol
+    rows = tally.sorted()
+    result = Curves.undefined(tally)
+    label_D = np.searchsorted(tally.classes, rows.label)
+    verdict_ATD = np.ascontiguousarray(np.moveaxis(rows.verdict, 0, -1))
+    for m, limit in enumerate(protocol.limits):
+        is_within_D = np.ones(len(rows), bool) if limit is None else rows.rank < limit
+        within = label_D[is_within_D], rows.score[is_within_D]
+        for a in range(len(protocol.areas)):
+            for t in range(len(protocol.thresholds)):
+                cell = _cell(*within, verdict_ATD[a, t][is_within_D], tally.num_truths[:, a], protocol)
+                for name, values in cell._asdict().items():
+                    getattr(result, name)[t, ..., a, m] = values
+    return result
+
+
+class _Cell(NamedTuple):
+    """The curves of all classes at one threshold, in one area range, within one limit."""
+
+    precision: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    recall: NDArray[np.float64]
+    average_precision: NDArray[np.float64]
+    num_true: Ints
+    num_false: Ints
+
+
+def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, protocol: Protocol) -> _Cell:
+    num_classes = num_truths_K.size
+    row_D = np.flatnonzero(verdict_D != IGNORED)
+    is_true_D = verdict_D[row_D] == TRUE
+    counted = curves_of_sorted(
+        label_D[row_D], score_D[row_D], is_true_D, num_truths_K, epsilon=protocol.precision_epsilon
+    )
+    # Precision falls between true positives and recall stands still, so they alone make the curve.
+    true_D = np.flatnonzero(is_true_D)
+    true = ClassCurves(*(column[true_D] for column in counted))
+    num_true_K = np.bincount(true.label, minlength=num_classes)
+    num_false_K = np.bincount(counted.label, minlength=num_classes) - num_true_K
+
+    needed_KR = num_needed(num_truths_K, protocol.recall_points)
+    row_KR, is_reached_KR = rows_at(true.label, true.num_true, needed_KR)
+    best_D = envelope(true.precision, true.label)
+    precision_RK = _sample(best_D, row_KR, is_reached_KR).T
+    scores_RK = _sample(true.score, row_KR, is_reached_KR).T
+    # as in COCO: recall 0 is reached by the first detection, whatever its verdict
+    seen_K, first_K = np.unique(label_D, return_index=True)
+    scores_RK[:, seen_K] = np.where(needed_KR[seen_K].T == 0, score_D[first_K], scores_RK[:, seen_K])
+
+    if protocol.ap == "trapezoid":
+        ap_K = average_every_element(counted, num_truths_K)
+    elif protocol.ap == "envelope":
+        ap_K = average_under_envelope(true, num_truths_K)
+    else:
+        ap_K = np.where(num_truths_K > 0, precision_RK.mean(axis=0), np.nan)
+    is_defined_K = num_truths_K > 0
+    return _Cell(
+        precision=np.where(is_defined_K, precision_RK, -1.0),
+        scores=np.where(is_defined_K, scores_RK, -1.0),
+        recall=np.where(is_defined_K, num_true_K / np.maximum(num_truths_K, 1), -1.0),
+        average_precision=ap_K,
+        num_true=num_true_K,
+        num_false=num_false_K,
+    )
+
+
+def _sample(value_D: Array, row_KR: Array, is_reached_KR: Array) -> Array:
+    return np.where(is_reached_KR, value_D[row_KR], 0.0) if value_D.size else np.zeros(row_KR.shape)

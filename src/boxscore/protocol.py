@@ -1,0 +1,237 @@
+"""All that decides a number, and the named protocols: `voc2007`, `voc2012`, `coco`, `paper`."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from boxscore.errors import InputError
+
+Geometry = Literal["continuous", "inclusive"]
+Matching = Literal["best", "best_regular", "next_best"]
+ApRule = Literal["recall_points", "envelope", "trapezoid"]
+Average = Literal["macro", "weighted", "micro"]
+
+
+POOLED = -1
+"""The label of all classes taken as one."""
+
+
+class Area(NamedTuple):
+    """A named range of box areas; both ends belong to it."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """All that decides a number. Immutable and hashable; `replace` makes a changed copy.
+
+    >>> protocol = Protocol.named("coco", limits=(1, 10, 300))
+    >>> protocol.limits, len(protocol.thresholds)
+    ((1, 10, 300), 10)
+    >>> Protocol.named("voc2007", comparison=">").thresholds
+    (0.5,)
+    """
+
+    name: str
+    """What it is called in tables and files."""
+
+    thresholds: tuple[float, ...]
+    """IoU thresholds, ascending. Every one gets its own matching."""
+
+    recall_points: tuple[float, ...]
+    """Recalls at which `curves` samples precision, ascending; with `ap="recall_points"` AP is the mean over them."""
+
+    ap: ApRule
+    """The area under a curve: the mean over `recall_points`, every step under the curve's envelope (VOC 2012), or
+    trapezoids through the raw curve from (0, 1) on (the paper's Alg. 12)."""
+
+    geometry: Geometry
+    """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
+
+    comparison: Literal[">=", ">"]
+    """How an IoU compares with a threshold that it reaches."""
+
+    matching: Matching
+    """Which truths a detection may take. "best": its best one alone; if that is taken it is a false positive, if that
+    is ignored it is dropped (VOC). "best_regular": the same, but only if no regular truth reaches the threshold does an
+    ignored one count (as the paper publishes it). "next_best": its best regular one that is free, else its best ignored
+    one that is free (COCO). Of truths with equal IoU "next_best" takes the last, the others the first."""
+
+    ignored: Literal["crowd", "difficult"]
+    """What a truth marked `ignore` is. "crowd": a region that holds any number of detections, with overlap relative to
+    the detection's own area (COCO). "difficult": an ordinary box that neither rewards nor punishes (VOC)."""
+
+    areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
+    """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
+    ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high)."""
+
+    limits: tuple[int | None, ...] = (None,)
+    """How many detections count per image and class, ascending; None is all. The last is that of the main numbers."""
+
+    class_agnostic: bool = False
+    """Whether labels are disregarded: every box is of one class."""
+
+    average: Average = "macro"
+    """Over classes: the plain mean ("macro"), the mean weighted by the number of truths ("weighted"), or one curve
+    through the detections of all classes, each matched within its class ("micro")."""
+
+    precision_epsilon: float = 0.0
+    """Added to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
+
+    @classmethod
+    def named(cls, name: str, **changes: Any) -> "Protocol":
+        """The protocol called `name`, with `changes` to any of its fields."""
+        if name not in PROTOCOLS:
+            raise InputError(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got {name!r}")
+        return PROTOCOLS[name].replace(**changes)
+
+    def replace(self, **changes: Any) -> "Protocol":
+        """A copy with other values in some fields."""
+        unknown = changes.keys() - {field.name for field in fields(self)}
+        if unknown:
+            raise InputError(f"a protocol has no field `{min(unknown)}`; it has {_field_names(self)}")
+        return replace(self, **changes)
+
+    def __post_init__(self) -> None:
+        # Lists, arrays and mappings are welcome; what is kept is immutable.
+        _set(self, "thresholds", _ascending("thresholds", self.thresholds, low=0.0, high=1.0))
+        _set(self, "recall_points", _ascending("recall_points", self.recall_points, low=0.0, high=1.0))
+        _set(self, "areas", _areas(self.areas))
+        _set(self, "limits", _limits(self.limits))
+        _one_of("ap", self.ap, get_args(ApRule))
+        _one_of("geometry", self.geometry, get_args(Geometry))
+        _one_of("comparison", self.comparison, (">=", ">"))
+        _one_of("matching", self.matching, get_args(Matching))
+        _one_of("ignored", self.ignored, ("crowd", "difficult"))
+        _one_of("average", self.average, get_args(Average))
+
+    @property
+    def cutoffs(self) -> tuple[float, ...]:
+        """The thresholds as IoUs are compared with them: COCO takes 1 - 1e-10 for anything above."""
+        if self.matching == "next_best" and self.comparison == ">=":
+            return tuple(min(threshold, 1 - 1e-10) for threshold in self.thresholds)  # as in COCO
+        return self.thresholds
+
+    @property
+    def extent(self) -> float:
+        """What the last pixel adds to a length: 1 if it is inside the box, 0 if coordinates are continuous."""
+        return 1.0 if self.geometry == "inclusive" else 0.0
+
+    @property
+    def largest_limit(self) -> float:
+        """The number of detections kept per image and class, infinity for all."""
+        return math.inf if self.limits[-1] is None else self.limits[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: infinite bounds are None."""
+        plain = asdict(self)
+        plain["thresholds"] = list(self.thresholds)
+        plain["recall_points"] = list(self.recall_points)
+        plain["limits"] = list(self.limits)
+        plain["areas"] = {name: [low, None if high == math.inf else high] for name, low, high in self.areas}
+        return plain
+
+
+def _set(protocol: Protocol, name: str, value: object) -> None:
+    object.__setattr__(protocol, name, value)
+
+
+def _field_names(protocol: Protocol) -> str:
+    return ", ".join(field.name for field in fields(protocol))
+
+
+def _one_of(name: str, value: object, allowed: Iterable[str]) -> None:
+    if value not in tuple(allowed):
+        raise InputError(f"`{name}` must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def _ascending(name: str, values: Iterable[float], *, low: float, high: float) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be a sequence of numbers; got {values!r}") from None
+    if not numbers:
+        raise InputError(f"`{name}` must have at least one number; got none")
+    for number in numbers:
+        if not low <= number <= high:
+            raise InputError(f"`{name}` must lie between {low:g} and {high:g}; got {number:g}")
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise InputError(f"`{name}` must be ascending, without repeats; got {list(numbers)}")
+    return numbers
+
+
+def _areas(areas: Mapping[str, tuple[float, float]] | Iterable[tuple[str, float, float]]) -> tuple[Area, ...]:
+    rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
+    try:
+        ranges = tuple(Area(str(name), float(low), float(high)) for name, low, high in rows)
+    except (TypeError, ValueError):
+        raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
+    if not ranges:
+        raise InputError("`areas` must have at least one range; got none")
+    for area in ranges:
+        if not 0 <= area.low <= area.high:
+            raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
+    if len({area.name for area in ranges}) < len(ranges):
+        raise InputError(f"`areas` must have different names; got {[area.name for area in ranges]}")
+    return ranges
+
+
+def _limits(limits: Iterable[int | None]) -> tuple[int | None, ...]:
+    try:
+        bounds = tuple(limits)
+    except TypeError:
+        raise InputError(f"`limits` must be a sequence of integers or None; got {limits!r}") from None
+    if not bounds:
+        raise InputError("`limits` must have at least one limit; got none")
+    for bound in bounds:
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 1):
+            raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")
+    sizes = [math.inf if bound is None else bound for bound in bounds]
+    if any(first >= second for first, second in pairwise(sizes)):
+        raise InputError(f"`limits` must be ascending, without repeats; got {list(bounds)}")
+    return tuple(None if bound is None else int(bound) for bound in bounds)
+
+
+_VOC2007 = Protocol(
+    name="voc2007",
+    thresholds=(0.5,),
+    recall_points=tuple(np.arange(0.0, 1.1, 0.1)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
+    ap="recall_points",
+    geometry="inclusive",
+    comparison=">=",
+    matching="best",
+    ignored="difficult",
+)
+
+_VOC2012 = _VOC2007.replace(name="voc2012", recall_points=tuple(np.linspace(0.0, 1.0, 101)), ap="envelope")
+
+_PAPER = _VOC2012.replace(name="paper", ap="trapezoid", comparison=">", matching="best_regular")
+
+_COCO = Protocol(
+    name="coco",
+    thresholds=tuple(np.linspace(0.5, 0.95, 10)),
+    recall_points=tuple(np.linspace(0.0, 1.0, 101)),
+    ap="recall_points",
+    geometry="continuous",
+    comparison=">=",
+    matching="next_best",
+    ignored="crowd",
+    areas=(
+        Area("all", 0.0, 1e10),
+        Area("small", 0.0, 32.0**2),
+        Area("medium", 32.0**2, 96.0**2),
+        Area("large", 96.0**2, 1e10),
+    ),
+    limits=(1, 10, 100),
+    precision_epsilon=float(np.spacing(1)),
+)
+
+PROTOCOLS: Mapping[str, Protocol] = {p.name: p for p in (_VOC2007, _VOC2012, _COCO, _PAPER)}
+"""The protocols that have a name."""

@@ -1,0 +1,176 @@
+"""Result: the numbers under the names that people know, per class, and the curves they come from."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boxscore import text
+from boxscore.average import average, measures
+from boxscore.curves import Curves, Floats, Ints
+from boxscore.protocol import Protocol
+from boxscore.tally import Tally
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class PerClass:
+    """The numbers of each class in columns, in the first area range and within the largest limit.
+
+    NaN marks a class without truths. `print` shows a table.
+    """
+
+    label: Ints
+    """Shape (K,)."""
+    name: tuple[str, ...]
+    """Class names, or labels as text. Length K."""
+    ap: Floats
+    """Average precision, mean over thresholds. Shape (K,)."""
+    ar: Floats
+    """Recall of all detections within the limit, mean over thresholds. Shape (K,)."""
+    num_truths: Ints
+    """Truths that count. Shape (K,)."""
+    num_detections: Ints
+    """Detections within the limit, ignored ones included. Shape (K,)."""
+    ap_at: Floats
+    """Average precision at each threshold. Shape (K, T)."""
+    num_true: Ints
+    """True positives at each threshold. Shape (K, T)."""
+    num_false: Ints
+    """False positives at each threshold. Shape (K, T)."""
+    thresholds: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A dict a class of plain values; undefined numbers are None."""
+        for k, name in enumerate(self.name):
+            yield {
+                "label": int(self.label[k]),
+                "name": name,
+                "ap": _plain(self.ap[k]),
+                "ar": _plain(self.ar[k]),
+                "num_truths": int(self.num_truths[k]),
+                "num_detections": int(self.num_detections[k]),
+                "ap_at": [_plain(value) for value in self.ap_at[k]],
+                "num_true": self.num_true[k].tolist(),
+                "num_false": self.num_false[k].tolist(),
+            }
+
+    def __repr__(self) -> str:
+        return f"PerClass({len(self)} classes)"
+
+    def __str__(self) -> str:
+        first = f"{self.thresholds[0]:.2f}"
+        header = ["class", "AP", "AR", "truths", "detections", f"TP@{first}", f"FP@{first}"]
+        rows = [
+            [
+                self.name[k],
+                text.fraction(self.ap[k]),
+                text.fraction(self.ar[k]),
+                f"{self.num_truths[k]:,}",
+                f"{self.num_detections[k]:,}",
+                f"{self.num_true[k, 0]:,}",
+                f"{self.num_false[k, 0]:,}",
+            ]
+            for k in range(len(self))
+        ]
+        return text.table(rows, align="<>>>>>>", header=header)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Result(Mapping[str, float]):
+    """What an evaluation found: a mapping of names to numbers, with all that is behind them.
+
+    Names: `map`, over all thresholds; `map_50` and `map_75` where those are among several thresholds; `map_small`, …
+    for each area range but the first; `mar_1`, … for each limit (`mar` where there is none) and `mar_small`, … for each
+    area range but the first. NaN is undefined: no truths there. `print` shows a table.
+    """
+
+    numbers: Mapping[str, float]
+    per_threshold: Mapping[float, float]
+    """`map` at each IoU threshold."""
+    per_class: PerClass
+    curves: Curves
+    protocol: Protocol
+    iou_dtype: str
+    """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
+
+    def __getitem__(self, name: str) -> float:
+        try:
+            return self.numbers[name]
+        except KeyError:
+            raise KeyError(f"{name!r} is not measured under this protocol; measured are {', '.join(self)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
+        return {
+            "protocol": self.protocol.name,
+            **{name: _plain(value) for name, value in self.numbers.items()},
+            "per_class": list(self.per_class.rows()),
+            "settings": self.protocol.to_dict(),
+            "iou_dtype": self.iou_dtype,
+        }
+
+    def __repr__(self) -> str:
+        return f"Result({self.protocol.name}, map={self['map']:.4f}, {len(self.per_class)} classes)"
+
+    def __str__(self) -> str:
+        num_truths, num_detections = self.per_class.num_truths.sum(), self.per_class.num_detections.sum()
+        counts = f"{len(self.per_class)} classes, {num_truths:,} truths, {num_detections:,} detections"
+        rows = [
+            [measure.name, text.fraction(self[measure.name]), *measure.meaning(self.protocol)]
+            for measure in measures(self.protocol)
+        ]
+        return f"{self.protocol.name}: {counts}\n\n{text.table(rows, align='<><<<<')}"
+
+
+def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
+    """The result of `tally`: numbers from the curves in `averaged`, the rest from `curves`.
+
+    They are the same unless all classes are averaged as one.
+    """
+    protocol = tally.protocol
+    num_truths = tally.num_truths if averaged is curves else tally.num_truths.sum(axis=0, keepdims=True)
+    main = next(measures(protocol))
+    return Result(
+        numbers={measure.name: average(measure, averaged, num_truths, protocol) for measure in measures(protocol)},
+        per_threshold={
+            threshold: average(main._replace(thresholds=(t,)), averaged, num_truths, protocol)
+            for t, threshold in enumerate(protocol.thresholds)
+        },
+        per_class=_per_class(tally, curves),
+        curves=curves,
+        protocol=protocol,
+        iou_dtype=tally.iou_dtype,
+    )
+
+
+def _per_class(tally: Tally, curves: Curves) -> PerClass:
+    names = tally.class_names or {}
+    label_D = np.searchsorted(tally.classes, tally.label)
+    recall_TK = np.where(tally.num_truths[:, 0] > 0, curves.recall[:, :, 0, -1], np.nan)
+    return PerClass(
+        label=tally.classes,
+        name=tuple(names.get(int(label), str(label)) for label in tally.classes),
+        ap=curves.average_precision[:, :, 0, -1].mean(axis=0),
+        ar=recall_TK.mean(axis=0),
+        num_truths=tally.num_truths[:, 0],
+        num_detections=np.bincount(label_D, minlength=tally.classes.size),
+        ap_at=curves.average_precision[:, :, 0, -1].T,
+        num_true=curves.num_true[:, :, 0, -1].T,
+        num_false=curves.num_false[:, :, 0, -1].T,
+        thresholds=tally.protocol.thresholds,
+    )
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

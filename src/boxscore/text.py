@@ -1,0 +1,26 @@
+"""Plain-text tables."""
+
+from collections.abc import Sequence
+
+
+def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | None = None) -> str:
+    """Rows as aligned text, a line each, under a ruled header if there is one. `align`: "<" or ">" for each column.
+
+    >>> print(table([["map", "0.5046"], ["map_50", "0.7"]], align="<>"))
+    map     0.5046
+    map_50     0.7
+    """
+    everything = [*([header] if header else []), *rows]
+    widths = [max(map(len, column)) for column in zip(*everything, strict=True)]
+    lines = [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
+        for row in everything
+    ]
+    if header:
+        lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def fraction(value: float) -> str:
+    """A number between 0 and 1 with four digits, or a dash for NaN."""
+    return "-" if value != value else f"{value:.4f}"

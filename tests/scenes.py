@@ -1,0 +1,134 @@
+"""Random scenes that hit the corners: crowds, ties in score and IoU, boxes of no size, empty images, many detections."""
+
+import contextlib
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+import boxscore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """Flat columns in xywh, and the classes there are."""
+
+    detection: dict[str, NDArray[Any]]
+    truth: dict[str, NDArray[Any]]
+    num_classes: int
+    num_images: int
+
+    @property
+    def detections(self) -> boxscore.Detections:
+        return boxscore.Detections(**self.detection, box_format="xywh")
+
+    @property
+    def truths(self) -> boxscore.Truths:
+        names = [f"class {label}" for label in range(self.num_classes)]
+        return boxscore.Truths(**self.truth, box_format="xywh", class_names=names)
+
+    def pycocotools(self, **params: Any) -> COCOeval:
+        """The evaluation by pycocotools, accumulated."""
+        truth, found = self.truth, self.detection
+        annotations = [
+            {
+                "id": row + 1,
+                "image_id": int(truth["image"][row]),
+                "category_id": int(truth["label"][row]),
+                "bbox": truth["box"][row].tolist(),
+                "area": float(truth["area"][row]),
+                "iscrowd": int(truth["ignore"][row]),
+            }
+            for row in range(truth["label"].size)
+        ]
+        results = [
+            {
+                "image_id": int(found["image"][row]),
+                "category_id": int(found["label"][row]),
+                "bbox": found["box"][row].tolist(),
+                "score": float(found["score"][row]),
+            }
+            for row in range(found["label"].size)
+        ]
+        images = [{"id": image} for image in range(self.num_images)]
+        categories = [{"id": label, "name": f"class {label}"} for label in range(self.num_classes)]
+        dataset = {"images": images, "annotations": annotations, "categories": categories}
+        return run_pycocotools(dataset, results, **params)
+
+
+def run_pycocotools(dataset: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> COCOeval:
+    """What pycocotools makes of a dataset and results; `params` replace its defaults, and then there are no stats."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = COCO()
+        coco.dataset = {"info": {}} | dataset
+        coco.createIndex()
+        evaluation = COCOeval(coco, coco.loadRes(results) if results else COCO(), "bbox")
+        for name, value in params.items():
+            setattr(evaluation.params, name, value)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        if not params:
+            evaluation.summarize()
+    return evaluation
+
+
+def random_scene(
+    seed: int,
+    *,
+    num_images: int = 12,
+    num_classes: int = 4,
+    most_detections: int = 30,
+    most_truths: int = 12,
+    is_whole: bool = False,
+) -> Scene:
+    """A scene by seed. The last class but one has no truths, the last no detections; with `is_whole` all pixels are whole."""
+    random = np.random.default_rng(seed)
+    truth = _boxes(random, num_images, most_truths, num_classes, excluded=num_classes - 2, is_whole=is_whole)
+    num_truths = truth["label"].size
+    truth["ignore"] = random.random(num_truths) < 0.15
+    # Areas at the borders of COCO's ranges, besides those of the boxes.
+    borders = np.array([32.0**2, 96.0**2, np.nextafter(32.0**2, 0), np.nextafter(96.0**2, np.inf)])
+    own = truth["box"][:, 2] * truth["box"][:, 3]
+    truth["area"] = np.where(random.random(num_truths) < 0.3, random.choice(borders, num_truths), own)
+
+    found = _boxes(random, num_images, most_detections, num_classes, excluded=num_classes - 1, is_whole=is_whole)
+    num_found = found["label"].size
+    if num_truths and num_found:
+        # Half of the detections are at truths, shifted a little or not at all, and mostly in the right image and class.
+        row = random.integers(num_truths, size=num_found)
+        is_near = random.random(num_found) < 0.6
+        shift = random.integers(-3, 4, (num_found, 4)) if is_whole else random.normal(0, 3, (num_found, 4))
+        shift = shift * (random.random((num_found, 1)) < 0.7)
+        near = np.maximum(truth["box"][row] + shift, 0)
+        found["box"] = np.where(is_near[:, None], near, found["box"])
+        found["image"] = np.where(is_near, truth["image"][row], found["image"])
+        is_right = is_near & (random.random(num_found) < 0.9)
+        found["label"] = np.where(is_right, truth["label"][row], found["label"])
+        found["label"] = np.where(found["label"] == num_classes - 1, 0, found["label"])
+    # Few different scores, so there are ties everywhere.
+    found["score"] = random.integers(0, 25, num_found) / 25
+    return Scene(detection=found, truth=truth, num_classes=num_classes, num_images=num_images)
+
+
+def _boxes(
+    random: np.random.Generator, num_images: int, most: int, num_classes: int, *, excluded: int, is_whole: bool
+) -> dict[str, NDArray[Any]]:
+    """Boxes in some of the images, with every class but one; some on a coarse grid so that IoUs tie, some empty."""
+    counts = random.integers(0, most + 1, num_images) * (random.random(num_images) < 0.8)
+    size = int(counts.sum())
+    corner, extent = random.uniform(0, 200, (size, 2)), random.lognormal(3.5, 0.9, (size, 2))
+    if is_whole:
+        corner, extent = corner.round(), extent.round()
+    is_coarse = random.random((size, 1)) < 0.4
+    corner = np.where(is_coarse, (corner / 40).round() * 40, corner)
+    extent = np.where(is_coarse, (extent / 32).round() * 32, extent)
+    label = random.integers(0, num_classes, size)
+    return {
+        "image": np.repeat(np.arange(num_images), counts),
+        "label": np.where(label == excluded, 0, label),
+        "box": np.concatenate([corner, extent], axis=1),
+    }

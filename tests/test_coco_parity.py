@@ -1,0 +1,123 @@
+"""COCO: equal to pycocotools 2.0.11 to the last bit."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore.formats import read_detections, read_truths
+from tests.scenes import Scene, random_scene, run_pycocotools
+from tests.shared import shared_data
+
+ENGINES = ["sequential", "parallel"]
+STATS = "map map_50 map_75 map_small map_medium map_large mar_1 mar_10 mar_100 mar_small mar_medium mar_large".split()
+
+
+def assert_equal(result: boxscore.Result, reference: Any) -> None:
+    """All of pycocotools' arrays, bit for bit."""
+    for name in ("precision", "recall", "scores"):
+        assert np.array_equal(getattr(result.curves, name), reference.eval[name]), name
+
+
+def assert_scene_is_equal(scene: Scene, engine: str) -> None:
+    reference = scene.pycocotools()
+    result = boxscore.evaluate(scene.detections, scene.truths, "coco", engine)
+    assert_equal(result, reference)
+    stats = [-1.0 if np.isnan(result[name]) else result[name] for name in STATS]
+    assert np.array_equal(stats, reference.stats)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_scenes_equal_pycocotools(seed: int, engine: str) -> None:
+    """Crowds, ties, empty boxes and images, area borders, classes without truths or detections."""
+    assert_scene_is_equal(random_scene(seed, is_whole=seed % 2 == 0), engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_more_than_100_detections_of_a_class_in_an_image(engine: str) -> None:
+    """Only the best 100 count, ties in file order."""
+    scene = random_scene(99, num_images=3, num_classes=3, most_detections=450, most_truths=40)
+    places = np.stack([scene.detection["image"], scene.detection["label"]])
+    assert np.unique(places, axis=1, return_counts=True)[1].max() > 100
+    assert_scene_is_equal(scene, engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_truths_in_one_image_force_next_best_choices(engine: str) -> None:
+    """A crowd of equal boxes: who gets which truth takes many rounds to settle."""
+    random = np.random.default_rng(5)
+    num = 60
+    box = np.concatenate([random.integers(0, 6, (num, 2)), np.full((num, 2), 40)], axis=1).astype(float)
+    truth = {
+        "image": np.zeros(num, int),
+        "label": np.zeros(num, int),
+        "box": box,
+        "ignore": np.arange(num) % 7 == 0,
+        "area": np.full(num, 1600.0),
+    }
+    found = {"image": truth["image"], "label": truth["label"], "box": box[::-1] + 1, "score": random.random(num)}
+    assert_scene_is_equal(Scene(detection=found, truth=truth, num_classes=1, num_images=1), engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("params", "changes"),
+    [
+        ({"iouThrs": np.array([0.0, 0.3, 1.0])}, {"thresholds": (0.0, 0.3, 1.0)}),
+        ({"recThrs": np.array([0.1, 1 / 3, 0.9])}, {"recall_points": (0.1, 1 / 3, 0.9)}),
+        ({"maxDets": [1, 2, 3, 100]}, {"limits": (1, 2, 3, 100)}),
+        ({"useCats": 0}, {"class_agnostic": True}),
+        (
+            {"areaRng": [[0, 1e10], [50, 60]], "areaRngLbl": ["all", "small"]},
+            {"areas": {"all": (0, 1e10), "small": (50, 60)}},
+        ),
+    ],
+    ids=lambda value: next(iter(value)),
+)
+def test_changed_protocols_equal_changed_params(params: dict[str, Any], changes: dict[str, Any], engine: str) -> None:
+    """Any field can be changed; the result is that of pycocotools with the same change."""
+    for seed in (3, 4):
+        scene = random_scene(seed)
+        reference = scene.pycocotools(**params)
+        protocol = boxscore.Protocol.named("coco", **changes)
+        assert_equal(boxscore.evaluate(scene.detections, scene.truths, protocol, engine), reference)
+
+
+def test_a_perfect_detector_scores_what_pycocotools_gives() -> None:
+    """Not quite 1: COCO adds 2.2e-16 to the first detection's denominator."""
+    scene = random_scene(1)
+    keep = ~scene.truth["ignore"]
+    truth = {name: column[keep] for name, column in scene.truth.items()}
+    found = {"score": np.ones(keep.sum())} | {name: truth[name] for name in ("image", "label", "box")}
+    scene = Scene(detection=found, truth=truth, num_classes=scene.num_classes, num_images=scene.num_images)
+    assert_scene_is_equal(scene, "parallel")
+    assert 1 - 1e-12 < boxscore.evaluate(scene.detections, scene.truths)["map"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("truths", "results"),
+    [
+        ("coco_val2017/instances_val2017_boxes.json", "coco_val2017/yolox_nano.json"),
+        ("val2014_100/instances_val2014_100.json", "val2014_100/instances_val2014_fakebbox100_results.json"),
+    ],
+    ids=["val2017", "val2014_100"],
+)
+def test_real_data_equal_pycocotools(truths: str, results: str) -> None:
+    """Real annotations and the output of a real detector."""
+    truths_path, results_path = shared_data(truths), shared_data(results)
+    reference = run_pycocotools(json.loads(truths_path.read_bytes()), json.loads(results_path.read_bytes()))
+    columns = read_truths(truths_path)
+    result = boxscore.evaluate(read_detections(results_path, columns), columns)
+    assert_equal(result, reference)
+    assert np.array_equal([result[name] for name in STATS], reference.stats)
+
+
+def test_real_data_has_the_published_numbers() -> None:
+    """YOLOX-Nano on val2017: the numbers that pycocotools 2.0.11 gave."""
+    truths = read_truths(shared_data("coco_val2017/instances_val2017_boxes.json"))
+    result = boxscore.evaluate(read_detections(shared_data("coco_val2017/yolox_nano.json"), truths), truths)
+    assert result["map"] == 0.25640230486509386
+    assert result["map_50"] == 0.4113483421332722
