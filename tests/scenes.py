@@ -1,4 +1,4 @@
-"""Random scenes that hit the corners: crowds, ties in score and IoU, boxes of no size, empty images, many detections."""
+"""Random scenes that hit the corners: crowds, ties in score and IoU, boxes of no size, empty images."""
 
 import contextlib
 import io
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
@@ -17,8 +16,8 @@ import boxscore
 class Scene:
     """Flat columns in xywh, and the classes there are."""
 
-    detection: dict[str, NDArray[Any]]
-    truth: dict[str, NDArray[Any]]
+    detection: dict[str, Any]
+    truth: dict[str, Any]
     num_classes: int
     num_images: int
 
@@ -85,7 +84,7 @@ def random_scene(
     most_truths: int = 12,
     is_whole: bool = False,
 ) -> Scene:
-    """A scene by seed. The last class but one has no truths, the last no detections; with `is_whole` all pixels are whole."""
+    """A scene by seed. The last class but one has no truths, the last no detections; `is_whole`: on whole pixels."""
     random = np.random.default_rng(seed)
     truth = _boxes(random, num_images, most_truths, num_classes, excluded=num_classes - 2, is_whole=is_whole)
     num_truths = truth["label"].size
@@ -116,7 +115,7 @@ def random_scene(
 
 def _boxes(
     random: np.random.Generator, num_images: int, most: int, num_classes: int, *, excluded: int, is_whole: bool
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Any]:
     """Boxes in some of the images, with every class but one; some on a coarse grid so that IoUs tie, some empty."""
     counts = random.integers(0, most + 1, num_images) * (random.random(num_images) < 0.8)
     size = int(counts.sum())

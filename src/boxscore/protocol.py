@@ -168,8 +168,8 @@ def _ascending(name: str, values: Iterable[float], *, low: float, high: float) -
 
 
 def _areas(areas: Mapping[str, tuple[float, float]] | Iterable[tuple[str, float, float]]) -> tuple[Area, ...]:
-    rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
     try:
+        rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
         ranges = tuple(Area(str(name), float(low), float(high)) for name, low, high in rows)
     except (TypeError, ValueError):
         raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None

@@ -39,7 +39,7 @@ def library(*arrays: Array) -> str:
 
 
 def _library_of(array: Array) -> str:
-    if isinstance(array, np.ndarray | np.generic):
+    if isinstance(array, (np.ndarray, np.generic)):  # a tuple, since torch.compile can't trace a union
         return "numpy"
     for name, class_name in (
         ("torch", "Tensor"),
@@ -148,8 +148,9 @@ def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
         case "torch" if _module("torch").compiler.is_compiling():
             from torch._higher_order_ops.while_loop import while_loop
 
-            # The operator forbids an output that is one of its inputs, hence the copy.
-            return while_loop(is_moving, lambda _, after: (after.clone(), step(after)), (start, step(start)))[1]
+            # The operator wants arrays that are nobody else's, hence the copies.
+            state = while_loop(is_moving, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))
+            return state[1]
     before, after = start, step(start)
     while is_moving(before, after):
         before, after = after, step(after)
@@ -184,6 +185,13 @@ def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
         case "tensorflow":
             return _module("tensorflow").math.unsorted_segment_sum(value_D, segment_D, num_segments)
     return np.bincount(segment_D, weights=value_D, minlength=num_segments)
+
+
+def cumulative_sum(value_D: Array) -> Array:
+    """The running sum. Shape (D,)."""
+    if library(value_D) == "torch":
+        return value_D.cumsum(0)  # the compat layer's own makes torch.compile warn
+    return namespace(value_D).cumulative_sum(value_D, axis=0)
 
 
 def cumulative_max(value: Array) -> Array:

@@ -3,8 +3,10 @@
 Integers are int64 throughout, since TensorFlow neither promotes dtypes nor agrees with itself on a default.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 bool = tf.bool
@@ -14,12 +16,10 @@ int64 = tf.int64
 float32 = tf.float32
 float64 = tf.float64
 
-abs = tf.abs
 all = tf.reduce_all
 any = tf.reduce_any
 broadcast_to = tf.broadcast_to
 ceil = tf.math.ceil
-concat = tf.concat
 isfinite = tf.math.is_finite
 max = tf.reduce_max
 maximum = tf.maximum
@@ -48,20 +48,13 @@ def arange(size: int, *, dtype: Any = tf.int64) -> tf.Tensor:
     return tf.range(size, dtype=dtype)
 
 
-def full(shape: tuple[int, ...], value: Any, *, dtype: Any) -> tf.Tensor:
-    return tf.fill(shape, tf.cast(value, dtype))
-
-
-def zeros(shape: tuple[int, ...], *, dtype: Any) -> tf.Tensor:
-    return tf.zeros(shape, dtype)
-
-
 def flip(x: tf.Tensor, *, axis: int) -> tf.Tensor:
     return tf.reverse(x, [axis % len(x.shape)])
 
 
-def argmax(x: tf.Tensor, *, axis: int) -> tf.Tensor:
-    return tf.argmax(x, axis=axis, output_type=tf.int64)
+def concat(arrays: Sequence[tf.Tensor], *, axis: int) -> tf.Tensor:
+    dtype = np.result_type(*(array.dtype.as_numpy_dtype for array in arrays))
+    return tf.concat([tf.cast(array, dtype) for array in arrays], axis=axis)
 
 
 def argsort(x: tf.Tensor, *, axis: int = -1, stable: Any = True) -> tf.Tensor:

@@ -8,7 +8,7 @@ Dimensions: D rows, K classes, R recall points.
 
 from collections.abc import Sequence
 
-from boxscore.arrays import Array, arange, constant, float_dtype, int_dtype, namespace, segment_sum
+from boxscore.arrays import Array, arange, constant, cumulative_sum, float_dtype, int_dtype, namespace, segment_sum
 from boxscore.parallel.precision_recall import ClassCurves, clip_label
 
 
@@ -65,9 +65,9 @@ def envelope(precision_D: Array, label_D: Array) -> Array:
     xp = namespace(precision_D)
     reach, num_rows = 1, int(precision_D.shape[0])
     while reach < num_rows:
-        near_D, far_D = precision_D[:-reach], precision_D[reach:]
-        best_D = xp.where(label_D[:-reach] == label_D[reach:], xp.maximum(near_D, far_D), near_D)
-        precision_D = xp.concat([best_D, precision_D[-reach:]], axis=0)
+        near, far = precision_D[:-reach], precision_D[reach:]
+        best = xp.where(label_D[:-reach] == label_D[reach:], xp.maximum(near, far), near)
+        precision_D = xp.concat([best, precision_D[-reach:]], axis=0)
         reach *= 2
     return precision_D
 
@@ -97,7 +97,7 @@ def rows_at(label_D: Array, num_true_D: Array, needed_KR: Array) -> tuple[Array,
     class_K = xp.astype(arange(num_classes, like=label_D), label_D.dtype)
     start_K, end_K = xp.searchsorted(label_D, class_K), xp.searchsorted(label_D, class_K, side="right")
     is_true_D = num_true_D > xp.where(_is_first(label_D), xp.zeros_like(num_true_D), _previous(num_true_D))
-    total_D = xp.cumulative_sum(xp.astype(is_true_D, int_dtype(num_true_D)), axis=0)
+    total_D = cumulative_sum(xp.astype(is_true_D, int_dtype(num_true_D)))
     before_K = xp.take(total_D - xp.astype(is_true_D, total_D.dtype), _clip(start_K, num_rows), axis=0)
     row_P = xp.searchsorted(total_D, xp.reshape(before_K[:, None] + needed_KR, (-1,)))
     row_KR = xp.maximum(xp.reshape(row_P, tuple(needed_KR.shape)), start_K[:, None] + xp.zeros_like(needed_KR))

@@ -1,6 +1,7 @@
 """Categorization of detections (Alg. 8 and 9), for one threshold as the paper has it and for all cells at once.
 
-Dimensions: N images, D detections, G truths, C candidates of a detection, A areas, T thresholds, X = A * T cells.
+Dimensions: N images, D detections, G truths, C candidates of a detection, A areas, T thresholds, X = A * T cells, P
+whatever is flattened.
 
 The paper's rule, "every detection points at its best truth, and of all that point at one truth the best-scored takes
 it", is the first round of something larger. Let a detection whose truth went to a better one point at its next best,
@@ -100,12 +101,12 @@ def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *
     """
     xp = namespace(iou)
     num_images, num_detections, num_truths = iou.shape
-    image_D = arange(num_images * num_detections, like=iou) // num_detections
+    image_P = arange(num_images * num_detections, like=iou) // num_detections
     candidates = nominate(
-        xp.reshape(iou, (-1, num_truths)), image_D * num_truths, protocol.matching, num_candidates=num_candidates
+        xp.reshape(iou, (-1, num_truths)), image_P * num_truths, protocol.matching, num_candidates=num_candidates
     )
-    verdict_DAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol)
-    return xp.reshape(verdict_DAT, (num_images, num_detections, *verdict_DAT.shape[1:]))
+    verdict_PAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol)
+    return xp.reshape(verdict_PAT, (num_images, num_detections, *verdict_PAT.shape[1:]))
 
 
 def nominate(iou_DG: Array, first_truth_D: Array, matching: Matching, *, num_candidates: int) -> Candidates:

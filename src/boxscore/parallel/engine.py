@@ -1,7 +1,10 @@
 """The parallel engine: the stages in order, over mini-batches of images, on whatever array library holds the boxes.
 
-Dimensions: N images, D detections, G truths, A areas, T thresholds, R recall points, K classes, M limits. Boxes and
-scores stay on their device; ids are grouped in host memory, and verdicts come back to it.
+Boxes and scores stay on their device; ids are grouped in host memory, and verdicts come back to it.
+
+Dimensions: E detections and H truths of all images, I images with detections; in a batch N images, D detections and G
+truths of each, P = N * D, S detections to settle; A areas, T thresholds, R recall points, K classes; for curves D
+detections within the limit, C that count, U true positives.
 """
 
 from collections.abc import Iterator
@@ -33,13 +36,13 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
     classes = classes_of(detections, truths)
     home = truths.box if library(detections.box) == "numpy" else detections.box
     found, there = _flat_detections(detections, classes, home), _flat_truths(truths, classes, home)
-    image_D, image_G = to_numpy(detections.image).astype(np.int64), to_numpy(truths.image).astype(np.int64)
+    image_E, image_H = to_numpy(detections.image).astype(np.int64), to_numpy(truths.image).astype(np.int64)
 
     num_detections = len(detections)
-    verdict_DAT = np.zeros((num_detections, len(protocol.areas), len(protocol.thresholds)), np.uint8)
-    rank_D = np.zeros(num_detections, np.int32)
-    is_kept_D = np.zeros(num_detections, bool)
-    for row_ND, row_NG in _batches(image_D, image_G):
+    verdict_EAT = np.zeros((num_detections, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+    rank_E = np.zeros(num_detections, np.int32)
+    is_kept_E = np.zeros(num_detections, bool)
+    for row_ND, row_NG in _batches(image_E, image_H):
         compared = compare(
             PaddedDetections(*(_gather(column, row_ND) for column in found)),
             PaddedTruths(*(_gather(column, row_NG) for column in there)),
@@ -48,20 +51,20 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
             truth_box_format=truths.box_format,
         )
         is_row_ND = row_ND < num_detections
-        row_D = row_ND[is_row_ND]
-        verdict_DAT[row_D] = _categorize(compared, protocol)[is_row_ND]
-        rank_D[row_D] = to_numpy(compared.rank_ND)[is_row_ND]
-        is_kept_D[row_D] = ~to_numpy(compared.discarded_ND)[is_row_ND]
+        row_P = row_ND[is_row_ND]
+        verdict_EAT[row_P] = _categorize(compared, protocol)[is_row_ND]
+        rank_E[row_P] = to_numpy(compared.rank_ND)[is_row_ND]
+        is_kept_E[row_P] = ~to_numpy(compared.discarded_ND)[is_row_ND]
 
     real = float_dtype(home)
-    score_D = to_numpy(namespace(found.score).astype(found.score, real))[:-1]
+    score_E = to_numpy(namespace(found.score).astype(found.score, real))[:-1]
     return Tally(
         protocol=protocol,
-        image=image_D[is_kept_D],
-        label=to_numpy(detections.label).astype(np.int64)[is_kept_D],
-        score=score_D[is_kept_D].astype(np.float64),
-        rank=rank_D[is_kept_D],
-        verdict=verdict_DAT[is_kept_D],
+        image=image_E[is_kept_E],
+        label=to_numpy(detections.label).astype(np.int64)[is_kept_E],
+        score=score_E[is_kept_E].astype(np.float64),
+        rank=rank_E[is_kept_E],
+        verdict=verdict_EAT[is_kept_E],
         classes=classes,
         num_truths=_count_truths(there, truths, classes.size, protocol),
         class_names=truths.names_by_label,
@@ -71,22 +74,22 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
 
 def _flat_detections(detections: Detections, classes: Ints, home: Array) -> PaddedDetections:
     """The columns as one row of padding, with a dummy behind the last; labels are places in `classes`."""
-    label_D = np.searchsorted(classes, to_numpy(detections.label))
+    label_E = np.searchsorted(classes, to_numpy(detections.label))
     return PaddedDetections(
         box=_with_dummy(detections.box, 0, home),
-        label=_with_dummy(label_D, -1, home),
+        label=_with_dummy(label_E, -1, home),
         score=_with_dummy(detections.score, 0, home),
         discarded=_with_dummy(np.zeros(len(detections), bool), True, home),
     )
 
 
 def _flat_truths(truths: Truths, classes: Ints, home: Array) -> PaddedTruths:
-    label_G = np.searchsorted(classes, to_numpy(truths.label))
-    ignore_G = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
+    label_H = np.searchsorted(classes, to_numpy(truths.label))
+    ignore_H = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
     return PaddedTruths(
         box=_with_dummy(truths.box, 0, home),
-        label=_with_dummy(label_G, -1, home),
-        ignore=_with_dummy(ignore_G, True, home),
+        label=_with_dummy(label_H, -1, home),
+        ignore=_with_dummy(ignore_H, True, home),
         area=None if truths.area is None else _with_dummy(truths.area, 0, home),
     )
 
@@ -98,15 +101,15 @@ def _with_dummy(column: Array, fill: float, home: Array) -> Array:
     return xp.concat([column, dummy], axis=0)
 
 
-def _batches(image_D: Ints, image_G: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _batches(image_E: Ints, image_H: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Rows of detections and of truths for mini-batches of images, padded with the row behind the last.
 
     Images with alike numbers of detections go together, so little is padded. Those without detections need no matching.
     """
-    order_D, order_G = np.argsort(image_D, kind="stable"), np.argsort(image_G, kind="stable")
-    image_I, start_I, count_I = np.unique(image_D[order_D], return_index=True, return_counts=True)
-    truth_start_I = np.searchsorted(image_G[order_G], image_I)
-    truth_count_I = np.searchsorted(image_G[order_G], image_I, side="right") - truth_start_I
+    order_E, order_H = np.argsort(image_E, kind="stable"), np.argsort(image_H, kind="stable")
+    image_I, start_I, count_I = np.unique(image_E[order_E], return_index=True, return_counts=True)
+    truth_start_I = np.searchsorted(image_H[order_H], image_I)
+    truth_count_I = np.searchsorted(image_H[order_H], image_I, side="right") - truth_start_I
     by_size_I = np.lexsort((truth_count_I, count_I))
     first = 0
     while first < by_size_I.size:
@@ -115,27 +118,27 @@ def _batches(image_D: Ints, image_G: Ints) -> Iterator[tuple[Ints, Ints]]:
         size = max(1, int(np.searchsorted(num_pairs, PAIRS_PER_BATCH, side="right")))
         image_N = by_size_I[first : first + size]
         yield (
-            _padded_rows(order_D, start_I[image_N], count_I[image_N]),
-            _padded_rows(order_G, truth_start_I[image_N], truth_count_I[image_N]),
+            _padded_rows(order_E, start_I[image_N], count_I[image_N]),
+            _padded_rows(order_H, truth_start_I[image_N], truth_count_I[image_N]),
         )
         first += size
 
 
-def _padded_rows(order_D: Ints, start_N: Ints, count_N: Ints) -> Ints:
+def _padded_rows(order_E: Ints, start_N: Ints, count_N: Ints) -> Ints:
     """The rows of each image, at least one, padded with the row behind the last. Shape (N, D)."""
     place_D = np.arange(max(1, count_N.max()))
     is_row_ND = place_D < count_N[:, None]
-    row_ND = np.full(is_row_ND.shape, order_D.size)
-    row_ND[is_row_ND] = order_D[(start_N[:, None] + place_D)[is_row_ND]]
+    row_ND = np.full(is_row_ND.shape, order_E.size)
+    row_ND[is_row_ND] = order_E[(start_N[:, None] + place_D)[is_row_ND]]
     return row_ND
 
 
-def _gather(column: Array | None, row_ND: Ints) -> Array | None:
+def _gather(column: Array | None, row: Ints) -> Array | None:
     if column is None:
         return None
     xp = namespace(column)
-    flat = xp.take(column, convert(row_ND.reshape(-1), like=column), axis=0)
-    return xp.reshape(flat, (*row_ND.shape, *column.shape[1:]))
+    flat = xp.take(column, convert(row.reshape(-1), like=column), axis=0)
+    return xp.reshape(flat, (*row.shape, *column.shape[1:]))
 
 
 def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
@@ -145,36 +148,38 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
     most. All that is looked at is a count for each detection.
     """
     xp = namespace(compared.iou_NDG)
-    num_images, num_detections, num_truths = compared.iou_NDG.shape
+    _, num_detections, num_truths = compared.iou_NDG.shape
     is_candidate_NDG = reaches(compared.iou_NDG, protocol.cutoffs[0], protocol.comparison)
     count_P = to_numpy(xp.sum(xp.astype(is_candidate_NDG, xp.int32), axis=2)).reshape(-1)
     in_area_NDA1 = to_numpy(compared.is_in_area_NDA)[..., None]
-    unmatched_PAT = np.repeat(
+    verdict_NDAT = np.repeat(
         np.where(in_area_NDA1, np.uint8(FALSE), np.uint8(IGNORED)), len(protocol.thresholds), axis=3
     )
-    unmatched_PAT = unmatched_PAT.reshape(-1, *unmatched_PAT.shape[2:])
-    row_D = np.flatnonzero(count_P)
-    if row_D.size:
-        iou_DG = _gather(xp.reshape(compared.iou_NDG, (-1, num_truths)), row_D)
-        first_truth_D = convert(row_D // num_detections * num_truths, like=iou_DG)
+    verdict_PAT = verdict_NDAT.reshape(-1, *verdict_NDAT.shape[2:])  # the same memory
+    row_S = np.flatnonzero(count_P)
+    if row_S.size:
+        iou_SG = _gather(xp.reshape(compared.iou_NDG, (-1, num_truths)), row_S)
+        first_truth_S = convert(row_S // num_detections * num_truths, like=iou_SG)
         num_candidates = 1 if protocol.matching == "best" else int(count_P.max())
-        candidates = nominate(iou_DG, first_truth_D, protocol.matching, num_candidates=num_candidates)
-        rank_D = _gather(xp.reshape(compared.rank_ND, (-1,)), row_D)
-        found_DAT = to_numpy(settle(candidates, rank_D, compared.truths, protocol))
-        unmatched_PAT[row_D] = np.where(found_DAT == FALSE, unmatched_PAT[row_D], found_DAT)
-    return unmatched_PAT.reshape(num_images, num_detections, *unmatched_PAT.shape[1:])
+        candidates = nominate(iou_SG, first_truth_S, protocol.matching, num_candidates=num_candidates)
+        rank_S = _gather(xp.reshape(compared.rank_ND, (-1,)), row_S)
+        found_SAT = to_numpy(settle(candidates, rank_S, compared.truths, protocol))
+        verdict_PAT[row_S] = np.where(found_SAT == FALSE, verdict_PAT[row_S], found_SAT)
+    return verdict_NDAT
 
 
 def _count_truths(there: PaddedTruths, truths: Truths, num_classes: int, protocol: Protocol) -> Ints:
     """Truths that count, by class and area range. Shape (K, A)."""
     xp = namespace(there.box)
     real = float_dtype(there.box)
-    area_G = there.area
-    if area_G is None:
-        _, area_G = measure(xp.astype(there.box, real), box_format=truths.box_format, geometry=protocol.geometry)
-    is_regular_GA = to_numpy(is_in_areas(xp.astype(area_G, real), protocol.areas) & ~there.ignore[:, None])[:-1]
+    box_H4, label_H, ignore_H = there.box[:-1], there.label[:-1], there.ignore[:-1]
+    if there.area is None:
+        _, area_H = measure(xp.astype(box_H4, real), box_format=truths.box_format, geometry=protocol.geometry)
+    else:
+        area_H = xp.astype(there.area[:-1], real)
+    is_regular_HA = is_in_areas(area_H, protocol.areas) & ~ignore_H[:, None]
     num_truths = np.zeros((num_classes, len(protocol.areas)), np.int64)
-    np.add.at(num_truths, to_numpy(there.label)[:-1], is_regular_GA)
+    np.add.at(num_truths, to_numpy(label_H), to_numpy(is_regular_HA))
     return num_truths
 
 
@@ -209,25 +214,25 @@ class _Cell(NamedTuple):
 
 def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, protocol: Protocol) -> _Cell:
     num_classes = num_truths_K.size
-    row_D = np.flatnonzero(verdict_D != IGNORED)
-    is_true_D = verdict_D[row_D] == TRUE
+    row_C = np.flatnonzero(verdict_D != IGNORED)
+    is_true_C = verdict_D[row_C] == TRUE
     counted = curves_of_sorted(
-        label_D[row_D], score_D[row_D], is_true_D, num_truths_K, epsilon=protocol.precision_epsilon
+        label_D[row_C], score_D[row_C], is_true_C, num_truths_K, epsilon=protocol.precision_epsilon
     )
     # Precision falls between true positives and recall stands still, so they alone make the curve.
-    true_D = np.flatnonzero(is_true_D)
-    true = ClassCurves(*(column[true_D] for column in counted))
+    true_U = np.flatnonzero(is_true_C)
+    true = ClassCurves(*(column[true_U] for column in counted))
     num_true_K = np.bincount(true.label, minlength=num_classes)
     num_false_K = np.bincount(counted.label, minlength=num_classes) - num_true_K
 
     needed_KR = num_needed(num_truths_K, protocol.recall_points)
     row_KR, is_reached_KR = rows_at(true.label, true.num_true, needed_KR)
-    best_D = envelope(true.precision, true.label)
-    precision_RK = _sample(best_D, row_KR, is_reached_KR).T
+    best_U = envelope(true.precision, true.label)
+    precision_RK = _sample(best_U, row_KR, is_reached_KR).T
     scores_RK = _sample(true.score, row_KR, is_reached_KR).T
     # as in COCO: recall 0 is reached by the first detection, whatever its verdict
-    seen_K, first_K = np.unique(label_D, return_index=True)
-    scores_RK[:, seen_K] = np.where(needed_KR[seen_K].T == 0, score_D[first_K], scores_RK[:, seen_K])
+    seen, first = np.unique(label_D, return_index=True)
+    scores_RK[:, seen] = np.where(needed_KR[seen].T == 0, score_D[first], scores_RK[:, seen])
 
     if protocol.ap == "trapezoid":
         ap_K = average_every_element(counted, num_truths_K)

@@ -8,7 +8,7 @@ Dimensions: D detections, K classes.
 
 from typing import NamedTuple
 
-from boxscore.arrays import Array, arange, float_dtype, int_dtype, namespace
+from boxscore.arrays import Array, arange, cumulative_sum, float_dtype, int_dtype, namespace
 
 
 class ClassCurves(NamedTuple):
@@ -75,7 +75,7 @@ def curves_of_sorted(
 def _running_count(mask_D: Array, label_D: Array, num_classes: int) -> Array:
     """How many are True down to each row, counted anew in each class. `label_D` ascends. Shape (D,)."""
     xp = namespace(mask_D)
-    total_D = xp.cumulative_sum(xp.astype(mask_D, int_dtype(mask_D)), axis=0)
+    total_D = cumulative_sum(xp.astype(mask_D, int_dtype(mask_D)))
     before_D = total_D - xp.astype(mask_D, total_D.dtype)
     start_K = xp.searchsorted(label_D, xp.astype(arange(num_classes, like=label_D), label_D.dtype))
     num_rows = int(mask_D.shape[0])

@@ -1,0 +1,73 @@
+"""Backends: the same test on every array library, eager and compiled."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets on stderr
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One way to run a kernel."""
+
+    name: str
+    array: Callable[[Any], Any]
+    """NumPy array to the library's own."""
+    compile: Callable[[Callable[..., Any]], Callable[..., Any]]
+    """The function as the library compiles it, or as it is."""
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def _read_only(values: Any) -> Any:
+    array = np.array(values)
+    array.flags.writeable = False
+    return array
+
+
+def make_backend(name: str) -> Backend:
+    """A backend by name; imports its library."""
+    library, _, mode = name.partition("-")
+    if library == "numpy":
+        return Backend(name, _read_only if mode == "readonly" else np.asarray, _as_it_is)
+    if library == "torch":
+        import torch
+
+        def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+            # The whole graph or an error; no C++ compiler in the loop, so that a test takes a moment.
+            torch.compiler.reset()  # every test compiles anew; PyTorch allows one function 8 times
+            return torch.compile(function, fullgraph=True, backend="aot_eager")  # type: ignore[no-any-return]
+
+        return Backend(name, lambda values: torch.from_numpy(np.array(values)), compiled if mode else _as_it_is)
+    if library == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        return Backend(name, jax.numpy.asarray, jax.jit if mode else _as_it_is)
+    import tensorflow as tf
+
+    return Backend(name, tf.convert_to_tensor, tf.function if mode else _as_it_is)
+
+
+EAGER = ["numpy", "numpy-readonly", "torch", "jax", "tensorflow"]
+COMPILED = ["torch-compile", "jax-jit", "tensorflow-function"]
+
+
+@pytest.fixture(params=EAGER)
+def eager(request: pytest.FixtureRequest) -> Backend:
+    """Every library, as it runs by itself."""
+    return make_backend(request.param)
+
+
+@pytest.fixture(params=[*EAGER, *COMPILED])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Every library, eager and compiled."""
+    return make_backend(request.param)

@@ -1,0 +1,136 @@
+"""The shape of the house: imports point one way, names say their axes, nothing heavy gets imported."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import parallel
+from tests.scenes import random_scene
+from tests.test_backends import padded
+
+SOURCE = Path(boxscore.__file__).parent
+
+LAYERS = [
+    ["errors", "text"],
+    ["arrays", "protocol"],
+    ["boxes"],
+    ["checks"],
+    ["columns", "tally"],
+    ["curves"],
+    ["average"],
+    ["result", "sequential", "parallel"],
+    ["evaluate"],
+    ["formats"],
+    ["sample"],
+    ["cli"],
+]
+"""What may import what: only modules of earlier rows, or of the same package."""
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The first-level modules of boxscore that a file imports."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "boxscore":
+            rooms |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("boxscore."):
+            rooms.add(str(node.module).split(".")[1])
+    return rooms
+
+
+def test_imports_point_one_way() -> None:
+    """Data flows from columns to result; nothing looks back."""
+    height = {room: level for level, row in enumerate(LAYERS) for room in row}
+    public = set(boxscore.__all__)
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room in ("__init__", "__main__"):
+            continue
+        for other in imported_rooms(path) - {room}:
+            if room == "cli" and other in public:
+                continue
+            assert height[other] < height[room], f"{path.relative_to(SOURCE)} imports {other}"
+
+
+@pytest.mark.parametrize("module", [boxscore, parallel])
+def test_all_is_exact(module: types.ModuleType) -> None:
+    """Every public name is listed, and every listed name is there."""
+    modules = {name for name, value in vars(module).items() if isinstance(value, types.ModuleType)}
+    listed = set(module.__all__)
+    assert {name for name in vars(module) if not name.startswith("_")} - (modules - listed) == listed
+
+
+def run(code: str) -> Any:
+    """The JSON that a fresh Python prints."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def test_no_framework_is_imported_before_the_user_does() -> None:
+    """Nor anything else that is heavy: NumPy and the compat layer are all."""
+    code = "import sys, json, boxscore, boxscore.cli; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
+    heavy = {"torch", "jax", "tensorflow", "matplotlib", "pandas", "scipy", "pycocotools", "torchmetrics"}
+    assert not heavy & set(run(code))
+
+
+def test_jax_without_x64_works_in_float32_and_says_so() -> None:
+    """No warning either; the verdicts of whole pixels are the same."""
+    code = """
+import json, numpy as np, jax.numpy as jnp, boxscore
+box = np.array([[0, 0, 10, 10], [0, 1, 10, 11], [20, 20, 30, 30]])
+found = dict(image=[0, 0, 0], label=[1, 1, 1], score=[0.9, 0.8, 0.7])
+truths = boxscore.Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [0, 4, 10, 14]])
+found = {name: jnp.asarray(value) for name, value in found.items()}
+result = boxscore.evaluate(boxscore.Detections(**found, box=jnp.asarray(box)), truths)
+expected = boxscore.evaluate(boxscore.Detections(**found, box=box), truths)
+print(json.dumps([result.iou_dtype, result["map"], result["map_50"], expected["map"], expected["map_50"]]))
+"""
+    dtype, *numbers = run(code)
+    assert dtype == "float32"
+    assert numbers[:2] == numbers[2:]
+
+
+AXES = re.compile(r"_([A-Z0-9]+)$")
+
+
+def test_names_say_their_axes() -> None:
+    """A local called x_NDG really has three axes, and N, D and G mean one length each within a function."""
+    seen = set()
+
+    def check(frame: types.FrameType, event: str, _: Any) -> Any:
+        if "boxscore/parallel" not in frame.f_code.co_filename:
+            return None
+        if event == "return":
+            sizes: dict[str, int] = {}
+            for name, value in frame.f_locals.items():
+                axes = AXES.search(name)
+                if axes is None or not isinstance(value, np.ndarray):
+                    continue
+                place = f"{frame.f_code.co_name}: {name} has shape {value.shape}"
+                assert value.ndim == len(axes[1]), place
+                for letter, size in zip(axes[1], value.shape, strict=True):
+                    expected = int(letter) if letter.isdigit() else sizes.setdefault(letter, size)
+                    assert size == expected or letter in "P", f"{place}, but {letter} is {expected}"
+                seen.add(name)
+        return check
+
+    scene = random_scene(0, num_images=7)
+    found, truths = padded(scene)
+    sys.settrace(check)
+    try:
+        for protocol in ("coco", "paper"):
+            boxscore.evaluate(scene.detections, scene.truths, protocol)
+            parallel.match_batch(found, truths, boxscore.Protocol.named(protocol), box_format="xywh")
+        parallel.discard_overlapping(found.box, found.score, 0.5, label=found.label, box_format="xywh")
+    finally:
+        sys.settrace(None)
+    assert len(seen) > 60, "the kernels ran under the trace"

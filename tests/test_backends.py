@@ -1,0 +1,196 @@
+"""One source of array code: every stage on every library, eager and compiled, with NumPy's own bits."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import parallel
+from boxscore.arrays import library, to_numpy
+from tests.conftest import Backend, make_backend
+from tests.scenes import Scene, random_scene
+
+PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
+
+
+def padded(scene: Scene) -> tuple[parallel.PaddedDetections, parallel.PaddedTruths]:
+    """A scene as one padded batch of NumPy arrays."""
+    images = range(scene.num_images)
+    found, truth = scene.detection, scene.truth
+    rows = [np.flatnonzero(truth["image"] == image) for image in images]
+    truths = parallel.pad_truths(
+        [truth["box"][row] for row in rows],
+        [truth["label"][row] for row in rows],
+        [truth["ignore"][row] for row in rows],
+    )
+    length = max(np.count_nonzero(found["image"] == image) for image in images)
+    box = np.zeros((scene.num_images, length, 4))
+    label, score = np.zeros((scene.num_images, length), int), np.zeros((scene.num_images, length))
+    discarded = np.ones((scene.num_images, length), bool)
+    for image in images:
+        row = np.flatnonzero(found["image"] == image)
+        box[image, : row.size], label[image, : row.size] = found["box"][row], found["label"][row]
+        score[image, : row.size], discarded[image, : row.size] = found["score"][row], False
+    return parallel.PaddedDetections(box, label, score, discarded), truths
+
+
+def assert_same(backend: Backend, function: Callable[..., Any], arguments: Sequence[Any], **options: Any) -> Any:
+    """The function gives on a backend what it gives on NumPy; its outputs belong to the backend."""
+    expected = function(*arguments, **options)
+    moved = [backend.array(argument) for argument in arguments]
+    got = backend.compile(lambda *arrays: function(*arrays, **options))(*moved)
+    if not isinstance(expected, tuple):
+        expected, got = (expected,), (got,)
+    assert len(got) == len(expected)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert library(ours) == backend.name.partition("-")[0]
+        assert np.array_equal(to_numpy(ours), theirs, equal_nan=True)
+    for argument, array in zip(arguments, moved, strict=True):
+        assert np.array_equal(to_numpy(array), argument), "an input was written to"
+    return expected
+
+
+@pytest.fixture
+def batch() -> tuple[parallel.PaddedDetections, parallel.PaddedTruths]:
+    """Five images, padded."""
+    return padded(random_scene(11, num_images=5))
+
+
+def test_every_stage_of_the_paper(backend: Backend, batch: Any) -> None:
+    """Alg. 5 to 13, one after the other."""
+    found, truths = batch
+    assert_same(backend, parallel.discard_below, [found.score], threshold=0.3)
+    assert_same(backend, parallel.discard_beyond_top, [found.score], num=5)
+    iou = assert_same(backend, parallel.pairwise_iou, [found.box, truths.box], box_format="xywh")[0]
+    filter_arguments = [iou, found.label, truths.label, found.discarded]
+    iou = assert_same(backend, parallel.filter_iou, filter_arguments)[0]
+    verdict = assert_same(backend, parallel.categorize_below, [iou, found.discarded], threshold=0.5)[0]
+    above = [verdict, iou, found.score, truths.ignore]
+    for matching in ("best", "next_best", "best_regular"):
+        verdict = assert_same(backend, parallel.categorize_above, above, threshold=0.5, matching=matching)[0]
+    rows = assert_same(backend, parallel.extract, [found.label, found.score, verdict])
+    num_truths = np.array([3, 40, 0, 7])
+    curves = assert_same(backend, parallel.precision_recall, [*rows, num_truths], epsilon=1e-9)
+
+    points = np.linspace(0, 1, 11).tolist()
+
+    def at_recalls(curves: parallel.ClassCurves, num_truths: Any) -> Any:
+        return parallel.average_at_recalls(curves, num_truths, points)
+
+    for average in (at_recalls, parallel.average_every_element, parallel.average_under_envelope):
+        compiled = backend.compile(lambda *columns, f=average: f(parallel.ClassCurves(*columns[:-1]), columns[-1]))
+        ours = to_numpy(compiled(*(backend.array(column) for column in (*curves, num_truths))))
+        theirs = average(parallel.ClassCurves(*curves), num_truths)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)  # only the order of a sum differs
+
+
+@pytest.mark.parametrize("is_by_class", [False, True])
+def test_non_maximum_suppression(backend: Backend, batch: Any, is_by_class: bool) -> None:
+    """The second fixed point."""
+    found, _ = batch
+    columns = [found.box, found.score, found.label, found.discarded]
+
+    def suppress(box: Any, score: Any, label: Any, discarded: Any) -> Any:
+        label = label if is_by_class else None
+        return parallel.discard_overlapping(box, score, 0.4, label=label, discarded=discarded, box_format="xywh")
+
+    assert_same(backend, suppress, columns)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_match_batch(backend: Backend, batch: Any, protocol: str) -> None:
+    """Alg. 5 to 9 for all areas and thresholds in one call, the loop to the fixed point included."""
+    found, truths = batch
+
+    def match(*columns: Any) -> Any:
+        return parallel.match_batch(
+            parallel.PaddedDetections(*columns[:4]),
+            parallel.PaddedTruths(*columns[4:]),
+            boxscore.Protocol.named(protocol),
+            box_format="xywh",
+        )
+
+    assert_same(backend, match, [*found, *truths[:3]])
+
+
+def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
+    """Static shapes and mini-batches of rows come to the same."""
+    found, truths = batch
+    matched = parallel.match_batch(found, truths, boxscore.Protocol.named("coco"), box_format="xywh")
+    tally = boxscore.match(
+        boxscore.Detections.from_padded(
+            box=found.box, label=found.label, score=found.score, discarded=found.discarded, box_format="xywh"
+        ),
+        boxscore.Truths.from_padded(box=truths.box, label=truths.label, ignore=truths.ignore, box_format="xywh"),
+    )
+    assert np.array_equal(matched.verdict[~found.discarded], tally.verdict)
+    assert np.array_equal(matched.rank[~found.discarded], tally.rank)
+
+
+def test_inductor_compiles_the_whole_of_matching() -> None:
+    """PyTorch's own compiler takes all of it as one graph, while_loop included."""
+    import torch
+
+    found, truths = padded(random_scene(2, num_images=2, most_detections=6, most_truths=4))
+    arrays = [torch.from_numpy(column) for column in (*found, *truths[:3])]
+
+    def match(*columns: Any) -> Any:
+        return parallel.match_batch(
+            parallel.PaddedDetections(*columns[:4]),
+            parallel.PaddedTruths(*columns[4:]),
+            boxscore.Protocol.named("coco"),
+            box_format="xywh",
+        ).verdict
+
+    assert torch.equal(torch.compile(match, fullgraph=True)(*arrays), match(*arrays))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("seed", [0, 7])
+def test_evaluate_gives_the_same_bits_on_every_library(eager: Backend, protocol: str, seed: int) -> None:
+    """Verdicts and AP, from flat columns of any library."""
+    scene = random_scene(seed)
+    expected = boxscore.evaluate(scene.detections, scene.truths, protocol, "sequential")
+    found = {name: eager.array(column) for name, column in scene.detection.items()}
+    truth = {name: eager.array(column) for name, column in scene.truth.items()}
+    names = scene.truths.class_names
+    result = boxscore.evaluate(
+        boxscore.Detections(**found, box_format="xywh"),
+        boxscore.Truths(**truth, box_format="xywh", class_names=names),
+        protocol,
+        "parallel",
+    )
+    assert result.iou_dtype == "float64"
+    for name in ("precision", "recall", "scores", "num_true", "num_false"):
+        assert np.array_equal(getattr(result.curves, name), getattr(expected.curves, name)), name
+    reference = boxscore.evaluate(scene.detections, scene.truths, protocol, "parallel")
+    for name in result:
+        assert np.array_equal(result[name], reference[name], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "tensorflow"])
+def test_float32_boxes_are_compared_in_float64(name: str) -> None:
+    """A float32 coordinate is a number like any other; nothing is lost by where it came from."""
+    array = make_backend(name).array
+    scene = random_scene(3)
+    narrow = {
+        key: column.astype(np.float32) if key in ("box", "score") else column for key, column in scene.detection.items()
+    }
+    expected = boxscore.match(boxscore.Detections(**narrow, box_format="xywh"), scene.truths)
+    moved = boxscore.Detections(**{key: array(column) for key, column in narrow.items()}, box_format="xywh")
+    tally = boxscore.match(moved, scene.truths)  # truths in NumPy follow the detections
+    assert tally.iou_dtype == expected.iou_dtype == "float64"
+    assert np.array_equal(tally.verdict, expected.verdict)
+    assert np.array_equal(tally.score, expected.score)
+
+
+def test_two_frameworks_in_one_call_are_refused() -> None:
+    """NumPy goes anywhere; PyTorch and JAX don't mix."""
+    torch, jax = make_backend("torch"), make_backend("jax")
+    scene = random_scene(3)
+    found = {name: torch.array(column) for name, column in scene.detection.items()}
+    truth = {name: jax.array(column) for name, column in scene.truth.items()}
+    with pytest.raises(boxscore.InputError, match="arrays must come from one library; got jax and torch"):
+        boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh"))

@@ -1,0 +1,127 @@
+"""The command: tables on stdout, the rest on stderr, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import boxscore
+from boxscore import sample
+from boxscore.cli import main
+
+
+def test_demo_prints_the_tables_of_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    """Under COCO, by class, and under VOC 2012."""
+    assert main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("coco: 4 classes, 215 truths, 356 detections\n\nmap         0.5375  AP")
+    assert "person   0.5466" in out
+    assert "voc2012: 4 classes" in out
+
+
+def test_it_runs_as_a_module() -> None:
+    """`python -m boxscore` is the command."""
+    done = subprocess.run([sys.executable, "-m", "boxscore", "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout == f"boxscore {boxscore.__version__}\n"
+
+
+def test_table1_of_coco_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any dataset will do: ours differs by 0 from the sequential method in every row."""
+    assert main(["table1", str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["person", "bicycle", "car", "dog", "mAP"]
+    assert all(row[5] == "0" for row in rows)
+    assert all(row[10] == "0" for row in rows[:-1])
+
+
+def test_bad_data_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the file."""
+    missing = tmp_path / "missing.json"
+    assert main(["table1", str(missing), str(missing)]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"boxscore: {missing}: no such file or folder\n")
+
+
+def test_a_wrong_call_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what is missing."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["table1"])
+    assert stopped.value.code == 2
+    assert "the following arguments are required: GT, DT" in capsys.readouterr().err
+
+
+def test_voc_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of annotations and one of results."""
+    write_voc(tmp_path, results="000001 0.9 1 1 10 10\n000001 0.8 50 50 60 40\n")
+    assert main(["table1", str(tmp_path / "Annotations"), str(tmp_path / "results")]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[2].split() == ["cat", "1", "1", "0", "1", "0", "1", "1", "0", "1", "0"]
+    assert err.startswith("boxscore: warning: 1 boxes end before they begin (first in ")
+
+
+def write_voc(folder: Path, *, results: str, name: str = "cat") -> None:
+    """One image with one cat, and results for a class."""
+    (folder / "Annotations").mkdir()
+    (folder / "results").mkdir()
+    corners = "<xmin>1</xmin><ymin>1</ymin><xmax>10</xmax><ymax>10</ymax>"
+    xml = (
+        f"<annotation><object><name>cat</name><difficult>0</difficult><bndbox>{corners}</bndbox></object></annotation>"
+    )
+    (folder / "Annotations" / "000001.xml").write_text(xml)
+    (folder / "results" / f"comp4_det_test_{name}.txt").write_text(results)
+
+
+@pytest.mark.parametrize(
+    ("results", "name", "message"),
+    [
+        ("000001 0.9 1 1 10\n", "cat", "line 1 must have an image, a score and 4 corners; got '000001 0.9 1 1 10'"),
+        (
+            "000001 0.9 1 1 10 ten\n",
+            "cat",
+            "line 1 must have an image, a score and 4 corners; got '000001 0.9 1 1 10 ten'",
+        ),
+        ("\n000002 0.9 1 1 10 10\n", "cat", "line 2: image '000002' is not among those of the truths"),
+        ("", "dog", "class 'dog' is not among those of the truths: cat"),
+    ],
+)
+def test_bad_voc_results_name_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], results: str, name: str, message: str
+) -> None:
+    """File, line, and what was expected."""
+    write_voc(tmp_path, results=results, name=name)
+    assert main(["table1", str(tmp_path / "Annotations"), str(tmp_path / "results")]) == 1
+    assert message in capsys.readouterr().err
+
+
+ANNOTATION = {"image_id": 1, "category_id": 1, "area": 1}
+CATEGORIES = [{"id": 1, "name": "cat"}]
+
+
+@pytest.mark.parametrize(
+    ("truths", "message"),
+    [
+        ("{", "truths.json: not JSON: "),
+        ("[]", "truths.json: expected an object with `annotations` and `categories`; got list"),
+        ('{"categories": []}', "truths.json: `annotations` must be a list; got NoneType"),
+        ('{"annotations": [{}], "categories": []}', "truths.json: annotation 0 must have `bbox`"),
+        (
+            json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3]}], "categories": CATEGORIES}),
+            "truths.json: annotation 0: `bbox` must have 4 numbers; got [1, 2, 3]",
+        ),
+        (
+            json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3, -4]}], "categories": CATEGORIES}),
+            "truths.json: `box` row 0 must not have a negative width or height (box_format='xywh'); got [1.0, 2.0, 3.0",
+        ),
+    ],
+)
+def test_bad_coco_files_name_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], truths: str, message: str
+) -> None:
+    """File, annotation, and what was expected."""
+    path = tmp_path / "truths.json"
+    path.write_text(truths)
+    assert main(["table1", str(path), str(sample.FOLDER / "detections.json")]) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""What holds for all data: order, padding, names and grouping change nothing; more mistakes never help."""
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import boxscore
+from boxscore import Detections, Protocol, Tally, Truths
+from tests.scenes import Scene, random_scene
+
+PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
+
+seeds = st.integers(0, 10**6)
+protocols = st.sampled_from(PROTOCOLS)
+few = settings(max_examples=25, deadline=None)
+
+
+def small_scene(seed: int) -> Scene:
+    """Few boxes, many ties."""
+    return random_scene(seed, num_images=5, most_detections=10, most_truths=6)
+
+
+def assert_same(first: boxscore.Result, second: boxscore.Result) -> None:
+    """Every number and every curve, bit for bit."""
+    assert np.array_equal(list(first.values()), list(second.values()), equal_nan=True)
+    for name in ("precision", "recall", "scores", "average_precision", "num_true", "num_false"):
+        assert np.array_equal(getattr(first.curves, name), getattr(second.curves, name), equal_nan=True), name
+
+
+def rows(columns: dict[str, Any], index: NDArray[Any]) -> dict[str, Any]:
+    """Some rows of columns."""
+    return {name: column[index] for name, column in columns.items()}
+
+
+@given(seeds, protocols)
+@few
+def test_engines_give_the_same_tally(seed: int, protocol: str) -> None:
+    """Every verdict and rank, so every precision and recall."""
+    scene = small_scene(seed)
+    sequential = boxscore.match(scene.detections, scene.truths, protocol, "sequential").sorted()
+    parallel = boxscore.match(scene.detections, scene.truths, protocol, "parallel").sorted()
+    for column in ("image", "label", "score", "rank", "verdict", "classes", "num_truths"):
+        assert np.array_equal(getattr(sequential, column), getattr(parallel, column)), column
+
+
+@given(seeds, protocols)
+@few
+def test_engines_give_the_same_curves(seed: int, protocol: str) -> None:
+    """AP within 1e-12, since only the order of a sum differs."""
+    tally = boxscore.match(small_scene(seed).detections, small_scene(seed).truths, protocol)
+    sequential, parallel = boxscore.finish(tally, "sequential"), boxscore.finish(tally, "parallel")
+    for column in ("precision", "recall", "scores", "num_true", "num_false"):
+        assert np.array_equal(getattr(sequential.curves, column), getattr(parallel.curves, column)), column
+    ours, theirs = parallel.curves.average_precision, sequential.curves.average_precision
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+@given(seeds, protocols)
+@few
+def test_the_order_of_images_does_not_matter(seed: int, protocol: str) -> None:
+    """Rows of one image keep their order; images come in any."""
+    scene = small_scene(seed)
+    random = np.random.default_rng(seed)
+    place = random.permutation(scene.num_images)
+    found, there = (np.argsort(place[columns["image"]], kind="stable") for columns in (scene.detection, scene.truth))
+    shuffled = Scene(
+        detection=rows(scene.detection, found),
+        truth=rows(scene.truth, there),
+        num_classes=scene.num_classes,
+        num_images=scene.num_images,
+    )
+    expected = boxscore.evaluate(scene.detections, scene.truths, protocol)
+    assert_same(boxscore.evaluate(shuffled.detections, shuffled.truths, protocol), expected)
+
+
+@given(seeds, protocols)
+@few
+def test_relabelling_classes_permutes_them(seed: int, protocol: str) -> None:
+    """New labels, far apart and negative too, in the old order: the same numbers."""
+    scene = small_scene(seed)
+    new = np.sort(np.random.default_rng(seed).choice(np.arange(-500, 500) * 10**6, scene.num_classes, replace=False))
+    found = scene.detection | {"label": new[scene.detection["label"]]}
+    there = scene.truth | {"label": new[scene.truth["label"]]}
+    names = {int(label): f"class {k}" for k, label in enumerate(new)}
+    result = boxscore.evaluate(
+        Detections(**found, box_format="xywh"), Truths(**there, box_format="xywh", class_names=names), protocol
+    )
+    assert result.per_class.label.tolist() == new.tolist()
+    assert_same(result, boxscore.evaluate(scene.detections, scene.truths, protocol))
+
+
+@given(seeds, protocols, st.lists(st.integers(0, 4), min_size=5, max_size=5))
+@few
+def test_merging_in_any_grouping_and_order_changes_nothing(seed: int, protocol: str, shards: list[int]) -> None:
+    """Images are dealt to five shards; some may be empty."""
+    scene = small_scene(seed)
+    shard_of = np.array(shards)
+    tallies = []
+    for shard in range(5):
+        found = rows(scene.detection, shard_of[scene.detection["image"]] == shard)
+        there = rows(scene.truth, shard_of[scene.truth["image"]] == shard)
+        names = scene.truths.class_names
+        truths = Truths(**there, box_format="xywh", class_names=names)
+        tallies.append(boxscore.match(Detections(**found, box_format="xywh"), truths, protocol))
+    expected = boxscore.evaluate(scene.detections, scene.truths, protocol)
+    empty = Tally.empty(Protocol.named(protocol))
+    assert_same(boxscore.finish(reduce(Tally.merge, tallies, empty)), expected)
+    assert_same(
+        boxscore.finish(tallies[4].merge(tallies[3], tallies[2].merge(empty, tallies[1], tallies[0]))), expected
+    )
+
+
+@given(seeds, protocols, st.integers(1, 7))
+@few
+def test_padding_changes_nothing(seed: int, protocol: str, num_more: int) -> None:
+    """Discarded detections and dummy truths are as if they were not there, whatever their boxes."""
+    scene = small_scene(seed)
+    random = np.random.default_rng(seed)
+
+    def pad(columns: dict[str, Any], fill: dict[str, float]) -> dict[str, Any]:
+        counts = np.bincount(columns["image"], minlength=scene.num_images)
+        length = counts.max() + num_more
+        out = {}
+        for name in fill:
+            shape = (scene.num_images, length, *columns[name].shape[1:])
+            noise = random.integers(0, 50, shape).astype(columns[name].dtype)
+            out[name] = np.full(shape, fill[name], columns[name].dtype) if name == "label" else noise
+            for image in range(scene.num_images):
+                out[name][image, : counts[image]] = columns[name][columns["image"] == image]
+        out["is_row"] = np.arange(length) < counts[:, None]
+        return out
+
+    found = pad(scene.detection, {"box": 0, "label": 0, "score": 0})
+    there = pad(scene.truth, {"box": 0, "label": -1, "ignore": 1, "area": 0})
+    discarded = ~found.pop("is_row")
+    there.pop("is_row")
+    result = boxscore.evaluate(
+        Detections.from_padded(**found, discarded=discarded, box_format="xywh"),
+        Truths.from_padded(**there, box_format="xywh"),
+        protocol,
+    )
+    plain = Truths(**scene.truth, box_format="xywh")
+    assert_same(result, boxscore.evaluate(scene.detections, plain, protocol))
+
+
+@given(seeds, st.sampled_from(["voc2007", "voc2012", "paper"]))
+@few
+def test_a_perfect_detector_scores_1(seed: int, protocol: str) -> None:
+    """Every easy truth found exactly, once. (Under COCO: what pycocotools gives, tested there.)"""
+    scene = small_scene(seed)
+    # Boxes of one place would compete for one truth; shift each to its own.
+    place = np.arange(scene.truth["label"].size)[:, None] * np.array([1000.0, 0, 0, 0])
+    truth = rows(scene.truth | {"box": scene.truth["box"] + place}, ~scene.truth["ignore"])
+    if truth["label"].size == 0:
+        return
+    truths = Truths(**truth, box_format="xywh")
+    detections = Detections(
+        image=truth["image"], label=truth["label"], score=np.ones(len(truths)), box=truth["box"], box_format="xywh"
+    )
+    assert boxscore.evaluate(detections, truths, protocol)["map"] == pytest.approx(1, abs=1e-12)
+
+
+@given(seeds, protocols)
+@few
+def test_one_more_false_positive_of_the_lowest_score_never_raises_a_number(seed: int, protocol: str) -> None:
+    """Far away from all truths, behind all other detections."""
+    scene = small_scene(seed)
+    more = {
+        "image": np.array([seed % scene.num_images]),
+        "label": np.array([seed % scene.num_classes]),
+        "box": np.array([[5000.0, 5000.0, 60.0, 60.0]]),
+        "score": np.array([-1.0]),
+    }
+    found = {name: np.concatenate([column, more[name]]) for name, column in scene.detection.items()}
+    before = boxscore.evaluate(scene.detections, scene.truths, protocol)
+    after = boxscore.evaluate(Detections(**found, box_format="xywh"), scene.truths, protocol)
+    for name in before:
+        assert np.isnan(before[name]) or after[name] <= before[name], name
+
+
+@given(seeds, protocols)
+@few
+def test_box_formats_say_the_same(seed: int, protocol: str) -> None:
+    """On whole and half pixels, where no conversion rounds."""
+    scene = random_scene(seed, num_images=4, most_detections=8, most_truths=6, is_whole=True)
+
+    def converted(box: NDArray[Any], box_format: str) -> NDArray[Any]:
+        corner, size = box[:, :2], box[:, 2:]
+        first, second = {"xyxy": (corner, corner + size), "cxcywh": (corner + size / 2, size)}[box_format]
+        return np.concatenate([first, second], axis=1)
+
+    expected = boxscore.evaluate(scene.detections, scene.truths, protocol)
+    for box_format in ("xyxy", "cxcywh"):
+        found = scene.detection | {"box": converted(scene.detection["box"], box_format)}
+        there = scene.truth | {"box": converted(scene.truth["box"], box_format)}
+        truths = Truths(**there, box_format=box_format, class_names=scene.truths.class_names)
+        assert_same(boxscore.evaluate(Detections(**found, box_format=box_format), truths, protocol), expected)

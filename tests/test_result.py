@@ -1,0 +1,105 @@
+"""The result as people meet it: a mapping, a table, JSON."""
+
+import json
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import Detections, Protocol, Truths, sample
+
+BOX = [[0, 0, 10, 10]]
+
+
+@pytest.fixture(scope="module")
+def result() -> boxscore.Result:
+    """The sample under COCO."""
+    return boxscore.evaluate(*sample.load())
+
+
+def test_it_is_a_mapping_of_the_names_people_know(result: boxscore.Result) -> None:
+    """In the order of COCO's twelve lines."""
+    assert isinstance(result, Mapping)
+    ap = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
+    assert list(result) == [*ap, "mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
+    assert dict(result)["map"] == result["map"]
+
+
+def test_a_name_that_is_not_measured_is_explained() -> None:
+    """VOC has no map_75."""
+    result = boxscore.evaluate(*sample.load(), "voc2012")
+    with pytest.raises(KeyError, match="'map_75' is not measured under this protocol; measured are map, mar"):
+        result["map_75"]
+
+
+def test_names_follow_the_protocol() -> None:
+    """Any areas, any limits, also without 100."""
+    areas = {"all": (0, 1e10), "tiny": (0, 100)}
+    protocol = Protocol.named("coco", limits=(5, 300), areas=areas, thresholds=(0.3, 0.5))
+    result = boxscore.evaluate(*sample.load(), protocol)
+    assert list(result) == ["map", "map_50", "map_tiny", "mar_5", "mar_300", "mar_tiny"]
+    assert 0 < result["map"] < 1
+    assert result.per_threshold[0.5] == result["map_50"]
+
+
+def test_per_class_has_a_row_for_each_name(result: boxscore.Result) -> None:
+    """AP, AR, truths, detections, and TP and FP at each threshold."""
+    per_class = result.per_class
+    assert per_class.name == ("person", "bicycle", "car", "dog")
+    assert per_class.label.tolist() == [1, 2, 3, 18]
+    assert per_class.num_true.shape == per_class.num_false.shape == (4, 10)
+    assert np.mean(per_class.ap) == pytest.approx(result["map"], abs=1e-12)
+    assert np.mean(per_class.ar) == pytest.approx(result["mar_100"], abs=1e-12)
+    assert (per_class.num_true[:, 0] <= per_class.num_truths).all()
+    assert (per_class.num_true + per_class.num_false <= per_class.num_detections[:, None]).all()
+
+
+def test_classes_without_names_go_by_their_labels() -> None:
+    """And those without truths have no AP."""
+    result = boxscore.evaluate(
+        Detections(image=[0, 0], label=[3, 70], score=[0.9, 0.8], box=BOX * 2), Truths(image=[0], label=[3], box=BOX)
+    )
+    assert result.per_class.name == ("3", "70")
+    assert math.isnan(result.per_class.ap[1])
+    assert result.per_class.num_false[1, 0] == 1
+
+
+def test_to_dict_is_plain_json(result: boxscore.Result) -> None:
+    """Undefined is null; it survives a round trip."""
+    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    assert nothing.to_dict()["map"] is None
+    plain = result.to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain["protocol"] == "coco"
+    assert plain["map"] == result["map"]
+    assert plain["per_class"][0]["name"] == "person"
+    assert plain["settings"]["limits"] == [1, 10, 100]
+    assert json.dumps(boxscore.evaluate(*sample.load(), "voc2007").to_dict(), allow_nan=False)
+
+
+def test_it_prints_as_a_table() -> None:
+    """One line a number, with what it means; undefined is a dash."""
+    truths = Truths(image=[0], label=[3], box=BOX, class_names={3: "cat", 4: "dog"})
+    result = boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
+    assert str(result).splitlines() == [
+        "voc2012: 2 classes, 1 truths, 1 detections",
+        "",
+        "map  1.0000  AP  IoU 0.50  all  all detections",
+        "mar  1.0000  AR  IoU 0.50  all  all detections",
+    ]
+    assert str(result.per_class).splitlines() == [
+        "class      AP      AR  truths  detections  TP@0.50  FP@0.50",
+        "-----  ------  ------  ------  ----------  -------  -------",
+        "cat    1.0000  1.0000       1           1        1        0",
+        "dog         -       -       0           0        0        0",
+    ]
+    assert repr(result) == "Result(voc2012, map=1.0000, 2 classes)"
+
+
+def test_weighted_and_micro_averages_of_nothing_are_undefined() -> None:
+    """As the plain mean is."""
+    nothing = Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[])
+    for average in ("macro", "weighted", "micro"):
+        assert math.isnan(boxscore.evaluate(*nothing, Protocol.named("coco", average=average))["map"])

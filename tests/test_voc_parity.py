@@ -1,0 +1,76 @@
+"""VOC: the sequential and the parallel method give the same verdict for every detection, and the devkit's numbers."""
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import Detections, Protocol, Truths
+from boxscore.cli.table1 import table1
+from boxscore.formats import read_detections, read_truths
+from tests.scenes import random_scene
+from tests.shared import shared_data
+
+
+@pytest.fixture(scope="module")
+def voc2007() -> tuple[Detections, Truths]:
+    """VOC 2007 test, and a YOLOv3 on it."""
+    truths = read_truths(shared_data("voc2007/Annotations.zip"))
+    with pytest.warns(UserWarning, match=r"^3 boxes end before they begin \(first in .*bird.txt: line 530\)"):
+        detections = read_detections(shared_data("voc2007/results"), truths)
+    return detections, truths
+
+
+def test_real_data_is_all_there(voc2007: tuple[Detections, Truths]) -> None:
+    """The counts that the data's README states."""
+    detections, truths = voc2007
+    assert len(detections) == 87_765
+    assert len(truths) == 14_976
+    assert truths.ignore is not None
+    assert np.count_nonzero(truths.ignore) == 2_944
+    assert len(truths.class_names or ()) == 20
+    assert len(truths.image_names or ()) == 4_952
+
+
+@pytest.mark.parametrize("protocol", ["voc2007", "voc2012", "paper"])
+def test_real_data_gets_the_same_verdicts_from_both_engines(voc2007: tuple[Detections, Truths], protocol: str) -> None:
+    """For every detection, so precision and recall are the same to the last bit."""
+    tallies = [boxscore.match(*voc2007, protocol, engine).sorted() for engine in ("sequential", "parallel")]
+    for column in ("image", "label", "score", "rank", "verdict", "num_truths"):
+        assert np.array_equal(*(getattr(tally, column) for tally in tallies)), column
+    first, second = (boxscore.finish(tallies[0], engine).curves for engine in ("sequential", "parallel"))
+    for name in ("precision", "recall", "scores", "num_true", "num_false"):
+        assert np.array_equal(getattr(first, name), getattr(second, name)), name
+    np.testing.assert_allclose(first.average_precision, second.average_precision, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("voc2007", 0.67748), ("voc2012", 0.69676)])
+def test_real_data_has_the_reference_map(voc2007: tuple[Detections, Truths], name: str, expected: float) -> None:
+    """By the rules of py-faster-rcnn, which wants IoU > 0.5; five digits are stated."""
+    result = boxscore.evaluate(*voc2007, Protocol.named(name, comparison=">"))
+    assert round(result["map"], 5) == expected
+
+
+def test_table_1_of_real_data_shows_no_difference(voc2007: tuple[Detections, Truths]) -> None:
+    """Ours differs by 0 in every row; the method as published does not."""
+    rows = [line.split() for line in table1(*voc2007).splitlines()[2:]]
+    assert len(rows) == 21
+    for _, *cells in rows[:-1]:
+        tp, _, _, tp_ours, tp_change, fp, _, _, fp_ours, fp_change = cells
+        assert (tp_ours, tp_change, fp_ours, fp_change) == (tp, "0", fp, "0")
+    assert any(cells[3] != "0" or cells[8] != "0" for cells in rows[:-1])
+    assert rows[-1] == ["mAP", "0.696757", "0.695734", "-0.15%", "0.696757", "0"]
+
+
+@pytest.mark.parametrize("geometry", ["inclusive", "continuous"])
+@pytest.mark.parametrize("comparison", [">", ">="])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_scenes_get_the_same_verdicts_from_both_engines(seed: int, comparison: str, geometry: str) -> None:
+    """Difficult truths, ties, several thresholds and area ranges."""
+    scene = random_scene(seed, is_whole=True)
+    changes = {"thresholds": (0.0, 0.5, 0.7), "areas": {"all": (0, 1e10), "small": (0, 32**2)}, "limits": (3, None)}
+    for name in ("voc2007", "paper"):
+        protocol = Protocol.named(name, comparison=comparison, geometry=geometry, **changes)
+        first = boxscore.match(scene.detections, scene.truths, protocol, "sequential").sorted()
+        second = boxscore.match(scene.detections, scene.truths, protocol, "parallel").sorted()
+        assert np.array_equal(first.verdict, second.verdict)
+        assert np.array_equal(first.num_truths, second.num_truths)
