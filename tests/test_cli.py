@@ -59,7 +59,7 @@ def test_voc_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["table1", str(tmp_path / "Annotations"), str(tmp_path / "results")]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[2].split() == ["cat", "1", "1", "0", "1", "0", "1", "1", "0", "1", "0"]
-    assert err.startswith("boxscore: warning: 1 boxes end before they begin (first in ")
+    assert err.startswith("boxscore: warning: corners in the wrong order (1 box, first in ")
 
 
 def write_voc(folder: Path, *, results: str, name: str = "cat") -> None:

@@ -71,5 +71,5 @@ def test_no_images_at_all() -> None:
 def test_columns_do_not_print_their_arrays() -> None:
     """A repr fits on a line."""
     detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.8], box=np.ones((2, 4)))
-    assert repr(detections) == "Detections(2 boxes in 1 images, numpy)"
-    assert repr(Truths(image=[5], label=[1], box=np.ones((1, 4)))) == "Truths(1 boxes in 1 images, numpy)"
+    assert repr(detections) == "Detections(2 boxes in 1 image, numpy)"
+    assert repr(Truths(image=[5], label=[1], box=np.ones((1, 4)))) == "Truths(1 box in 1 image, numpy)"

@@ -84,7 +84,7 @@ def test_it_prints_as_a_table() -> None:
     truths = Truths(image=[0], label=[3], box=BOX, class_names={3: "cat", 4: "dog"})
     result = boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
     assert str(result).splitlines() == [
-        "voc2012: 2 classes, 1 truths, 1 detections",
+        "voc2012: 2 classes, 1 truth, 1 detection",
         "",
         "map  1.0000  AP  IoU 0.50  all  all detections",
         "mar  1.0000  AR  IoU 0.50  all  all detections",

@@ -15,7 +15,7 @@ from tests.shared import shared_data
 def voc2007() -> tuple[Detections, Truths]:
     """VOC 2007 test, and a YOLOv3 on it."""
     truths = read_truths(shared_data("voc2007/Annotations.zip"))
-    with pytest.warns(UserWarning, match=r"^3 boxes end before they begin \(first in .*bird.txt: line 530\)"):
+    with pytest.warns(UserWarning, match=r"^corners in the wrong order \(3 boxes, first in .*bird.txt: line 530\)"):
         detections = read_detections(shared_data("voc2007/results"), truths)
     return detections, truths
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from boxscore import text
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.protocol import Protocol
 
@@ -27,7 +28,7 @@ class Measure(NamedTuple):
             "AR" if self.is_recall else "AP",
             f"IoU {low:.2f}" if low == high else f"IoU {low:.2f}:{high:.2f}",
             protocol.areas[self.area].name,
-            "all detections" if limit is None else f"{limit} detection{'s' if limit > 1 else ''}",
+            "all detections" if limit is None else text.count(limit, "detection"),
         ]
 
 

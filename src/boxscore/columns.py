@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore import text
 from boxscore.arrays import Array, arange, convert, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat
 from boxscore.checks import RowError, as_array, as_flags, check_columns, check_rows, home_of, is_kind, shape_of
@@ -55,7 +56,7 @@ class Detections:
         Images are numbered 0, 1, 2, … unless `image_ids` says otherwise.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
-        Detections(1 boxes in 1 images, numpy)
+        Detections(1 box in 1 image, numpy)
         """
         keys = {"boxes": "box", "scores": "score", "labels": "label"}
         return _from_images(cls, images, keys=keys, optional={}, image_ids=image_ids, box_format=box_format)
@@ -205,8 +206,9 @@ def _take(column: Array, row: NDArray[np.int64]) -> Array:
 
 
 def _describe(columns: Detections | Truths) -> str:
-    num_images = np.unique(to_numpy(columns.image)).size
-    return f"{type(columns).__name__}({len(columns)} boxes in {num_images} images, {library(columns.box)})"
+    boxes = text.count(len(columns), "box", "boxes")
+    images = text.count(np.unique(to_numpy(columns.image)).size, "image")
+    return f"{type(columns).__name__}({boxes} in {images}, {library(columns.box)})"
 
 
 def _class_names(names: ClassNames) -> dict[int, str]:

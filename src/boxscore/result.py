@@ -60,7 +60,7 @@ class PerClass:
             }
 
     def __repr__(self) -> str:
-        return f"PerClass({len(self)} classes)"
+        return f"PerClass({text.count(len(self), 'class', 'classes')})"
 
     def __str__(self) -> str:
         first = f"{self.thresholds[0]:.2f}"
@@ -121,16 +121,20 @@ class Result(Mapping[str, float]):
         }
 
     def __repr__(self) -> str:
-        return f"Result({self.protocol.name}, map={self['map']:.4f}, {len(self.per_class)} classes)"
+        classes = text.count(len(self.per_class), "class", "classes")
+        return f"Result({self.protocol.name}, map={self['map']:.4f}, {classes})"
 
     def __str__(self) -> str:
-        num_truths, num_detections = self.per_class.num_truths.sum(), self.per_class.num_detections.sum()
-        counts = f"{len(self.per_class)} classes, {num_truths:,} truths, {num_detections:,} detections"
+        counts = [
+            text.count(len(self.per_class), "class", "classes"),
+            text.count(self.per_class.num_truths.sum(), "truth"),
+            text.count(self.per_class.num_detections.sum(), "detection"),
+        ]
         rows = [
             [measure.name, text.fraction(self[measure.name]), *measure.meaning(self.protocol)]
             for measure in measures(self.protocol)
         ]
-        return f"{self.protocol.name}: {counts}\n\n{text.table(rows, align='<><<<<')}"
+        return f"{self.protocol.name}: {', '.join(counts)}\n\n{text.table(rows, align='<><<<<')}"
 
 
 def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:

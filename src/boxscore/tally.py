@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore import text
 from boxscore.errors import InputError
 from boxscore.protocol import POOLED, Protocol
 
@@ -97,8 +98,12 @@ class Tally:
         return self.score.size
 
     def __repr__(self) -> str:
-        num_truths = int(self.num_truths[:, 0].sum())
-        return f"Tally({len(self)} detections, {num_truths} truths, {self.classes.size} classes, {self.protocol.name})"
+        counts = [
+            text.count(len(self), "detection"),
+            text.count(self.num_truths[:, 0].sum(), "truth"),
+            text.count(self.classes.size, "class", "classes"),
+        ]
+        return f"Tally({', '.join(counts)}, {self.protocol.name})"
 
 
 def _concatenate(tallies: tuple[Tally, ...], column: str) -> Any:

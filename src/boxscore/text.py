@@ -21,6 +21,15 @@ def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | 
     return "\n".join(lines)
 
 
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number of things.
+
+    >>> count(1, "truth"), count(1234, "class", "classes")
+    ('1 truth', '1,234 classes')
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def fraction(value: float) -> str:
     """A number between 0 and 1 with four digits, or a dash for NaN."""
     return "-" if value != value else f"{value:.4f}"

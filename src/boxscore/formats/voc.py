@@ -11,6 +11,7 @@ import numpy as np
 
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
+from boxscore.text import count
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _RESULTS = re.compile(r"comp\d+_det_.+?_(?P<name>[^_]+)\.txt")
@@ -96,7 +97,8 @@ def read_detections(path: Path, truths: Truths) -> Detections:
     table = np.array(numbers, dtype=np.float64).reshape(-1, 5)
     if inverted:
         # As the devkit has it, such a box overlaps nothing and is a false positive. Columns hold no negative sizes.
+        place = f"{count(len(inverted), 'box', 'boxes')}, first in {inverted[0]}"
         fate = "each is taken as a box one pixel thin, so it counts as a false positive"
-        warnings.warn(f"{len(inverted)} boxes end before they begin (first in {inverted[0]}); {fate}", stacklevel=3)
+        warnings.warn(f"corners in the wrong order ({place}); {fate}", stacklevel=3)
         table[:, 3:] = np.maximum(table[:, 3:], table[:, 1:3])
     return Detections(image=image, label=label, score=table[:, 0], box=table[:, 1:], box_format="xyxy")

@@ -1,0 +1,48 @@
+"""The documents tell the truth: their examples run, and their output is the output."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boxscore.cli import main
+from tests.shared import shared_data
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The fenced blocks of one language in a document."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
+
+
+def test_the_readme_opens_with_an_example_that_gives_what_it_says() -> None:
+    """Each line with a number behind a # evaluates to it."""
+    example = blocks("README.md", "python")[0]
+    names: dict[str, Any] = {}
+    exec(example.split("\n\nresult[")[0], names)
+    claims = re.findall(r"^(result\[.*?\]) +# ([\d.]+)$", example, flags=re.MULTILINE)
+    assert len(claims) == 2
+    for expression, value in claims:
+        assert eval(expression, names) == float(value)
+
+
+def test_the_readme_shows_what_make_demo_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """To the letter."""
+    main(["demo"])
+    assert blocks("README.md", "text") == [capsys.readouterr().out]
+
+
+def test_table_1_in_the_docs_is_the_one_that_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """From the real data."""
+    main(["table1", str(shared_data("voc2007/Annotations.zip")), str(shared_data("voc2007/results"))])
+    shown = blocks("docs/table1.md", "console")[0]
+    assert shown.split("\n", 1)[1] == capsys.readouterr().out
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    """Relative ones, from where they stand."""
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for link in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+            assert (document.parent / link).exists(), f"{document.name}: {link}"
