@@ -26,7 +26,7 @@ types: .venv/.installed-for-tests
 	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
-# torch comes first, pinned: whatever asks for it later finds a build without CUDA and is content.
+# torch comes first, pinned: whatever asks for it later is content with this one.
 .venv/.installed-for-tests: pyproject.toml Makefile | .venv/bin/python
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --editable '.[test]'

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -40,6 +41,8 @@ def imported_rooms(path: Path) -> set[str]:
     """The first-level modules of boxscore that a file imports."""
     rooms = set()
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("boxscore.")}
         if isinstance(node, ast.ImportFrom) and node.module == "boxscore":
             rooms |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("boxscore."):
@@ -89,14 +92,40 @@ import json, numpy as np, jax.numpy as jnp, boxscore
 box = np.array([[0, 0, 10, 10], [0, 1, 10, 11], [20, 20, 30, 30]])
 found = dict(image=[0, 0, 0], label=[1, 1, 1], score=[0.9, 0.8, 0.7])
 truths = boxscore.Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [0, 4, 10, 14]])
-found = {name: jnp.asarray(value) for name, value in found.items()}
+plain = found
+found = {name: jnp.asarray(value) for name, value in plain.items()}
 result = boxscore.evaluate(boxscore.Detections(**found, box=jnp.asarray(box)), truths)
-expected = boxscore.evaluate(boxscore.Detections(**found, box=box), truths)
+expected = boxscore.evaluate(boxscore.Detections(**plain, box=box), truths)
+assert expected.iou_dtype == "float64"
 print(json.dumps([result.iou_dtype, result["map"], result["map_50"], expected["map"], expected["map_50"]]))
 """
     dtype, *numbers = run(code)
     assert dtype == "float32"
     assert numbers[:2] == numbers[2:]
+
+
+def test_jax_without_x64_ranks_by_the_scores_it_was_given() -> None:
+    """Two scores that single precision can't tell apart, beside boxes on a device that has nothing else."""
+    code = """
+import json, numpy as np, jax.numpy as jnp, boxscore
+truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+box = jnp.asarray([[50, 50, 60, 60], [0, 0, 10, 10]])
+found = boxscore.Detections(image=[0, 0], label=[1, 1], score=[0.1, 0.1 + 1e-9], box=box)
+print(json.dumps(boxscore.evaluate(found, truths, "voc2012")["map"]))
+"""
+    assert run(code) == 1
+
+
+def test_tf_function_says_nothing() -> None:
+    """AutoGraph can read all of it."""
+    code = """
+import tensorflow as tf
+from boxscore import parallel
+tf.function(lambda box, score: parallel.discard_overlapping(box, score, 0.5))(tf.ones((1, 2, 4)), tf.ones((1, 2)))
+"""
+    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=quiet)
+    assert done.stderr == ""
 
 
 AXES = re.compile(r"_([A-Z0-9]+)$")

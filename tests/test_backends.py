@@ -129,6 +129,113 @@ def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
     assert np.array_equal(matched.rank[~found.discarded], tally.rank)
 
 
+def test_few_candidates_are_enough_where_no_detection_has_more(batch: Any) -> None:
+    """The static number of candidates is the caller's to choose; here no detection reaches more than 6 truths."""
+    found, truths = batch
+    protocol = boxscore.Protocol.named("coco")
+    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh", geometry="continuous")
+    crowd = np.where(truths.ignore[:, None, :], 1.0, 0.0)  # any overlap with a crowd may count
+    reached = parallel.filter_iou(iou + crowd, found.label, truths.label, found.discarded) >= 0.5
+    most = int(reached.sum(axis=2).max())
+    assert 1 < most < truths.label.shape[1]
+    all_of_them = parallel.match_batch(found, truths, protocol, box_format="xywh")
+    few = parallel.match_batch(found, truths, protocol, box_format="xywh", num_candidates=most)
+    assert np.array_equal(few.verdict, all_of_them.verdict)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_stages_in_a_row_are_the_engine(seed: int) -> None:
+    """The paper's pipeline, stage by stage, gives the numbers of `evaluate` under the paper's protocol, and VOC's."""
+    scene = random_scene(seed, is_whole=True)
+    found, truths = padded(scene)
+    num_truths = np.bincount(scene.truth["label"][~scene.truth["ignore"]], minlength=scene.num_classes)
+    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh")
+    iou = parallel.filter_iou(iou, found.label, truths.label, found.discarded)
+    below = parallel.categorize_below(iou, found.discarded, 0.5)
+    for name, matching in (("paper", "best_regular"), ("voc2012", "best")):
+        verdict = parallel.categorize_above(below, iou, found.score, truths.ignore, 0.5, matching=matching)  # type: ignore[arg-type]
+        rows = parallel.extract(found.label, found.score, verdict)
+        curves = parallel.precision_recall(*rows, num_truths)
+        average = parallel.average_every_element if name == "paper" else parallel.average_under_envelope
+        protocol = boxscore.Protocol.named(name, comparison=">")
+        expected = boxscore.evaluate(scene.detections, scene.truths, protocol)
+        is_counted = rows.label >= 0
+        num_true = np.bincount(rows.label[is_counted & rows.is_true], minlength=scene.num_classes)
+        num_false = np.bincount(rows.label[is_counted & ~rows.is_true], minlength=scene.num_classes)
+        assert np.array_equal(num_true, expected.per_class.num_true[:, 0])
+        assert np.array_equal(num_false, expected.per_class.num_false[:, 0])
+        np.testing.assert_allclose(average(curves, num_truths), expected.per_class.ap, rtol=0, atol=1e-12)
+        points = protocol.recall_points
+        sampled = boxscore.evaluate(scene.detections, scene.truths, protocol.replace(ap="recall_points"))
+        ours = parallel.average_at_recalls(curves, num_truths, points)
+        np.testing.assert_allclose(ours, sampled.per_class.ap, rtol=0, atol=1e-12)
+
+
+def test_stages_without_rows(eager: Backend) -> None:
+    """No truths in the batch, no detections at all: nothing is found, nothing breaks."""
+    array = eager.array
+    iou, discarded = array(np.zeros((1, 2, 0))), array(np.zeros((1, 2), bool))
+    verdict = parallel.categorize_below(iou, discarded, 0.5)
+    ignore, score = array(np.zeros((1, 0), bool)), array(np.ones((1, 2)))
+    assert to_numpy(parallel.categorize_above(verdict, iou, score, ignore, 0.5)).tolist() == [[1, 1]]
+    label, no_score, is_true = array(np.zeros(0, int)), array(np.zeros(0)), array(np.zeros(0, bool))
+    num_truths = array(np.array([3, 0]))
+    curves = parallel.precision_recall(label, no_score, is_true, num_truths)
+    for ap in (
+        parallel.average_at_recalls(curves, num_truths, [0.0, 0.5]),
+        parallel.average_every_element(curves, num_truths),
+        parallel.average_under_envelope(curves, num_truths),
+    ):
+        assert np.array_equal(to_numpy(ap), [0, np.nan], equal_nan=True)
+
+
+def test_small_and_unsigned_labels_and_scores(eager: Backend) -> None:
+    """A dummy is -1 whatever the labels' dtype, and ranks are those of the numbers."""
+    array = eager.array
+    labels = [array(np.array([200, 3], np.uint8)), array(np.array([7], np.uint8))]
+    truths = parallel.pad_truths([array(np.ones((2, 4))), array(np.ones((1, 4)))], labels)
+    assert to_numpy(truths.label).tolist() == [[200, 3], [7, -1]]
+    label, score = array(np.array([[200, 3]], np.uint8)), array(np.array([[1, 200]], np.uint8))
+    assert to_numpy(parallel.rank_by_score(score)).tolist() == [[1, 0]]
+    assert to_numpy(parallel.extract(label, score, array(np.array([[2, 0]])))[0]).tolist() == [200, -1]
+    iou = array(np.ones((1, 2, 2)))
+    assert to_numpy(parallel.filter_iou(iou, label, truths.label[:1])).tolist() == [[[1, -1], [-1, 1]]]
+
+
+def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all real numbers only the scores are ever copied from the boxes' library."""
+    import torch
+
+    scene = random_scene(4)
+    copied = []
+
+    def recording(array: Any) -> Any:
+        if library(array) == "torch":
+            copied.append((tuple(array.shape), array.dtype))
+        return to_numpy(array)
+
+    found = {name: torch.from_numpy(column) for name, column in scene.detection.items()}
+    truth = {name: torch.from_numpy(column) for name, column in scene.truth.items()}
+    for module in ("boxscore.parallel.engine", "boxscore.columns", "boxscore.checks", "boxscore.arrays"):
+        monkeypatch.setattr(f"{module}.to_numpy", recording)
+    boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh"))
+    real = [shape for shape, dtype in copied if dtype.is_floating_point]
+    assert real == [tuple(found["score"].shape)], "the scores, once, for the tally"
+
+
+def test_bfloat16_and_float16_are_widened() -> None:
+    """Detectors run in half precision; their boxes are numbers all the same."""
+    import torch
+
+    box = torch.tensor([[0.0, 0, 10, 10], [0, 1, 10, 11]])
+    truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+    for dtype in (torch.bfloat16, torch.float16):
+        for engine in ("sequential", "parallel"):
+            score = torch.tensor([0.5, 0.75], dtype=dtype)
+            detections = boxscore.Detections(image=[0, 0], label=[1, 1], score=score, box=box.to(dtype))
+            assert boxscore.match(detections, truths, "voc2012", engine).sorted().verdict.tolist() == [[[2]], [[1]]]
+
+
 def test_inductor_compiles_the_whole_of_matching() -> None:
     """PyTorch's own compiler takes all of it as one graph, while_loop included."""
     import torch

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths, parallel
 from tests.conftest import Backend
 
 
@@ -75,8 +75,15 @@ def test_detections(changes: dict[str, Any], message: str) -> None:
         ({"ignore": [0.0, 1.0]}, "`ignore` must hold booleans, or integers 0 and 1; got float64"),
         ({"area": [1.0, -2.0]}, "`area` row 1 must not be negative; got -2.0"),
         ({"area": [1.0, float("inf")]}, "`area` row 1 must be finite; got inf"),
-        ({"class_names": ["cat", "dog"]}, "`label` must be one of the 2 labels in `class_names` (0 to 1); got 2"),
-        ({"class_names": "cat"}, "`class_names` must be a sequence or a mapping of names; got the string 'cat'"),
+        ({"class_names": ["cat", "dog"]}, "`label` must be one of those in `class_names` (0, 1); got 2"),
+        ({"class_names": "cat"}, "`class_names` must be a sequence or a mapping of names; got 'cat'"),
+        ({"class_names": 5}, "`class_names` must be a sequence or a mapping of names; got 5"),
+        ({"label": None}, "`label` must be given; got None"),
+        ({"label": np.array([1, 2**63], np.uint64)}, "`label` row 1 must fit in 63 bits; got 9223372036854775808"),
+        (
+            {"box": [[0, 0, 1, 1], [0, 0, 1e80, 1]]},
+            "`box` row 1 must have sides up to 1e+18; got [0.0, 0.0, 1e+80, 1.0]",
+        ),
         ({"class_names": {"cat": 1}}, "`class_names` must have integer keys; got 'cat'"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -98,6 +105,8 @@ GOOD = {"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}
         ([GOOD, GOOD | {"scores": [0.9, 0.8]}], "images[1]: `scores` must have shape (1,) for 1 labels; got (2,)"),
         ([GOOD, GOOD | {"boxes": [[0, 0, 9]]}], "images[1]: `boxes` must have shape (1, 4) for 1 labels; got (1, 3)"),
         ([GOOD, GOOD | {"scores": [np.nan]}], "images[1]: `scores` row 0 must be finite; got nan"),
+        ([GOOD, 1], "images[1] must be a dict; got int"),
+        ([GOOD, GOOD | {"labels": [1.5]}], "images[1]: `labels` must hold integers; got float64"),
         ([GOOD, GOOD | {"labels": 1}], "images[1]: `labels` must have one dimension; got shape ()"),
     ],
 )
@@ -112,6 +121,8 @@ def test_truths_of_images() -> None:
     good = {"boxes": [[0, 0, 9, 9]], "labels": [1]}
     with refused("images[0] must have `iscrowd` or `difficult`, not both"):
         Truths.from_images([good | {"iscrowd": [0], "difficult": [0]}])
+    with refused("images[1]: `iscrowd` row 0 must be 0 or 1; got 2"):
+        Truths.from_images([good, good | {"iscrowd": [2]}])
     with refused("images[1] must have the key 'area', as other images do; got ['boxes', 'labels']"):
         Truths.from_images([good | {"area": [81]}, good])
     with refused("`image_ids` must have shape (1,), an id an image; got (2,)"):
@@ -150,6 +161,9 @@ def test_padded_batches() -> None:
         ({"areas": {}}, "`areas` must have at least one range; got none"),
         ({"areas": {"all": (5, 1)}}, "`areas`: 'all' must have 0 <= low <= high; got (5, 1)"),
         ({"areas": [("a", 0, 1), ("a", 1, 2)]}, "`areas` must have different names; got ['a', 'a']"),
+        ({"areas": {"50": (0, 1)}}, "`areas` must have names that are not numbers, as `map_50` is one; got '50'"),
+        ({"class_agnostic": "no"}, "`class_agnostic` must be True or False; got 'no'"),
+        ({"precision_epsilon": float("nan")}, "`precision_epsilon` must be finite and not negative; got nan"),
         ({"areas": {"all": 5}}, "`areas` must map names to (low, high); got {'all': 5}"),
         ({"geometry": "round"}, "`geometry` must be one of continuous, inclusive; got 'round'"),
         ({"matching": "any"}, "`matching` must be one of best, best_regular, next_best; got 'any'"),
@@ -182,7 +196,7 @@ def test_evaluate() -> None:
         boxscore.evaluate([], truths())  # type: ignore[arg-type]
     with refused("`truths` must be boxscore.Truths; got dict"):
         boxscore.evaluate(detections(), {})  # type: ignore[arg-type]
-    with refused("`label` must be one of the 2 labels in `class_names` (1 to 2); got 7"):
+    with refused("`label` must be one of those in `class_names` (1, 2); got 7"):
         boxscore.evaluate(detections(label=[1, 2, 7]), truths(class_names={1: "cat", 2: "dog"}))
 
 
@@ -192,6 +206,40 @@ def test_tallies_of_different_protocols_do_not_merge() -> None:
     second = boxscore.match(detections(), truths(), Protocol.named("coco", limits=(5,)))
     with refused("tallies of different protocols can't be merged; got 'coco' and 'coco', and they differ"):
         first.merge(second)
+
+
+def test_tallies_that_share_an_image_do_not_merge() -> None:
+    """Ids tell images apart; batches that both begin at 0 would break ties by the order of merging."""
+    tally = boxscore.match(detections(), truths())
+    with refused("image 0 is in more than one tally; an image needs an id of its own, and one tally"):
+        tally.merge(tally)
+    with refused("a tally can be merged with tallies only; got int"):
+        tally.merge(3)  # type: ignore[arg-type]
+    with refused("`tally` must be a boxscore.Tally; got int"):
+        boxscore.finish(3)  # type: ignore[arg-type]
+
+
+def test_tallies_that_name_a_class_differently_do_not_merge() -> None:
+    """One of them must be wrong."""
+    first = boxscore.match(detections(), truths(class_names={1: "cat", 2: "dog"}))
+    second = boxscore.match(detections(image=[5, 5, 5]), truths(class_names={1: "cat", 2: "cow"}))
+    with refused("label 2 is 'dog' in one tally and 'cow' in another"):
+        first.merge(second)
+
+
+def test_stages() -> None:
+    """Choices are checked where they are made."""
+    box = np.ones((1, 1, 4))
+    with refused("`geometry` must be one of continuous, inclusive; got 'round'"):
+        parallel.pairwise_iou(box, box, geometry="round")  # type: ignore[arg-type]
+    with refused("`comparison` must be one of >=, >; got '<'"):
+        parallel.categorize_below(np.ones((1, 1, 1)), np.zeros((1, 1), bool), 0.5, comparison="<")  # type: ignore[arg-type]
+    padded = parallel.PaddedDetections(box, np.ones((1, 1), int), np.ones((1, 1)), np.zeros((1, 1), bool))
+    there = parallel.pad_truths([box[0]], [np.ones(1, int)])
+    with refused("`num_candidates` must be at least 1; got 0"):
+        parallel.match_batch(padded, there, "coco", num_candidates=0)
+    with refused("`ignores` must have 1 images, as `boxes` has; got 2"):
+        parallel.pad_truths([box[0]], [np.ones(1, int)], [np.ones(1, bool)] * 2)
 
 
 def test_columns_are_checked_on_every_library(eager: Backend) -> None:

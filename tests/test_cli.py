@@ -45,12 +45,23 @@ def test_bad_data_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.Cap
     assert (out, err) == ("", f"boxscore: {missing}: no such file or folder\n")
 
 
+def test_results_for_unknown_images_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As pycocotools does."""
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([{"image_id": 999, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]))
+    assert main(["table1", str(sample.FOLDER / "truths.json"), str(path)]) == 1
+    assert capsys.readouterr().err == f"boxscore: {path}: result 0: image 999 is not among those of the truths\n"
+
+
 def test_a_wrong_call_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     """With what is missing."""
     with pytest.raises(SystemExit) as stopped:
         main(["table1"])
     assert stopped.value.code == 2
     assert "the following arguments are required: GT, DT" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main(["table1", "a", "b", "--iou", "1.5"])
+    assert stopped.value.code == 2
 
 
 def test_voc_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +95,8 @@ def write_voc(folder: Path, *, results: str, name: str = "cat") -> None:
             "line 1 must have an image, a score and 4 corners; got '000001 0.9 1 1 10 ten'",
         ),
         ("\n000002 0.9 1 1 10 10\n", "cat", "line 2: image '000002' is not among those of the truths"),
-        ("", "dog", "class 'dog' is not among those of the truths: cat"),
+        ("000001 nan 1 1 10 10\n", "cat", "line 1: `score` must be finite; got nan"),
+        ("", "dog", "comp4_det_test_dog.txt: ends in no class of the truths: cat"),
     ],
 )
 def test_bad_voc_results_name_the_line(
@@ -106,14 +118,18 @@ CATEGORIES = [{"id": 1, "name": "cat"}]
         ("{", "truths.json: not JSON: "),
         ("[]", "truths.json: expected an object with `annotations` and `categories`; got list"),
         ('{"categories": []}', "truths.json: `annotations` must be a list; got NoneType"),
-        ('{"annotations": [{}], "categories": []}', "truths.json: annotation 0 must have `bbox`"),
+        ('{"annotations": [{}], "categories": []}', "truths.json: annotation 0 must have `area`"),
+        (
+            json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3, 4], "area": "x", "id": 7}], "categories": []}),
+            "truths.json: annotation 0 (id 7): `area` must be a number; got 'x'",
+        ),
         (
             json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3]}], "categories": CATEGORIES}),
             "truths.json: annotation 0: `bbox` must have 4 numbers; got [1, 2, 3]",
         ),
         (
             json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3, -4]}], "categories": CATEGORIES}),
-            "truths.json: `box` row 0 must not have a negative width or height (box_format='xywh'); got [1.0, 2.0, 3.0",
+            "truths.json: annotation 0: `bbox` must not have a negative width or height (box_format='xywh'); got",
         ),
     ],
 )

@@ -62,6 +62,24 @@ def test_padded_batches(eager: Backend) -> None:
     assert_columns(truths, {"image": [0, 0, 1], "ignore": [False, True, False], "area": [0.9, 0.8, 0.7]})
 
 
+def test_empty_arrays_of_any_dtype_are_empty_columns(eager: Backend) -> None:
+    """A detector that found nothing may say so with `tensor([])`."""
+    nothing = eager.array(np.array([]))
+    assert len(Detections(image=nothing, label=nothing, score=nothing, box=eager.array(np.zeros((0, 4))))) == 0
+    image = {"boxes": nothing, "scores": nothing, "labels": nothing}
+    assert len(Detections.from_images([image, image])) == 0
+    assert len(Detections.from_images([], image_ids=[])) == 0
+
+
+def test_ids_beyond_32_bits(eager: Backend) -> None:
+    """They are ids, not indices."""
+    label = np.array([[1], [2**32 + 3]])
+    detections = Detections.from_padded(
+        box=eager.array(np.ones((2, 1, 4))), label=label, score=np.ones((2, 1)), image=[2**32 + 7, 7]
+    )
+    assert_columns(detections, {"image": [2**32 + 7, 7], "label": [1, 2**32 + 3]})
+
+
 def test_no_images_at_all() -> None:
     """An empty list is a dataset without images."""
     assert len(Detections.from_images([])) == 0

@@ -1,6 +1,6 @@
 """What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,9 @@ import numpy as np
 from boxscore.arrays import Array, convert, float_dtype, is_array, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.errors import InputError
+
+LARGEST_SIDE = 1e18
+"""Sides beyond this could make areas that overflow, in single precision."""
 
 
 def check_columns(
@@ -17,9 +20,12 @@ def check_columns(
     check_box_format(columns.box_format)
     given = {}
     for name in ("box", *whole, *real, *boolean):
-        if getattr(columns, name) is not None:
-            given[name] = as_array(name, getattr(columns, name))
-    home = home_of(given.values())
+        values = getattr(columns, name)
+        if values is not None:
+            given[name] = as_array(name, values)
+        elif name in ("box", counted_by, *whole):
+            raise InputError(f"`{name}` must be given; got None")
+    library(*given.values())
 
     size = shape_of(given[counted_by])
     if len(size) != 1:
@@ -34,8 +40,7 @@ def check_columns(
             raise InputError(f"{rule}; got {shape_of(column)}")
 
     for name in whole:
-        if not is_kind(given[name], "integral"):
-            raise InputError(f"`{name}` must hold integers; got {given[name].dtype}")
+        given[name] = as_ids(name, given[name])
     for name in (name for name in boolean if name in given):
         given[name] = as_flags(name, given[name])
     for name in (name for name in real if name in given):
@@ -43,8 +48,10 @@ def check_columns(
         check_rows(name, _is_finite(given[name]), "must be finite", given[name])
     _check_boxes(given["box"], columns.box_format)
     for name, column in given.items():
-        # Ids may stay in host memory, where they are grouped; the numbers live with the boxes.
-        object.__setattr__(columns, name, column if name in whole else convert(column, like=home))
+        # Ids stay where they are, for they are grouped in host memory; the numbers live with the boxes. Scores stay as
+        # well: the boxes' device may have fewer digits.
+        is_staying = name in whole or name == "score"
+        object.__setattr__(columns, name, column if is_staying else convert(column, like=given["box"]))
 
 
 def _check_boxes(box: Array, box_format: BoxFormat) -> None:
@@ -54,6 +61,7 @@ def _check_boxes(box: Array, box_format: BoxFormat) -> None:
     width, height = sizes(xp.astype(box, float_dtype(box)), box_format)
     rule = "must have x1 <= x2 and y1 <= y2" if box_format == "xyxy" else "must not have a negative width or height"
     check_rows("box", (width >= 0) & (height >= 0), f"{rule} (box_format={box_format!r})", box)
+    check_rows("box", xp.maximum(width, height) <= LARGEST_SIDE, f"must have sides up to {LARGEST_SIDE:g}", box)
 
 
 class RowError(InputError):
@@ -80,13 +88,23 @@ def as_array(name: str, values: Any) -> Array:
         array = np.asarray(values)
     except ValueError:
         raise InputError(f"`{name}` must be an array or a list of numbers; got rows of different length") from None
-    if array.size == 0 and array.dtype == np.float64 and name in ("image", "label"):
-        return array.astype(np.int64)  # an empty list has no dtype of its own
     if array.dtype.kind not in "biuf":
         raise InputError(
             f"`{name}` must be an array or a list of numbers; got {type(values).__name__} of {array.dtype}"
         )
     return array
+
+
+def as_ids(name: str, column: Array) -> Array:
+    """A column of integers that fit in 64 bits with a sign. What is empty has no dtype worth a complaint."""
+    if column.shape[0] == 0:
+        return np.zeros(shape_of(column), np.int64)
+    if not is_kind(column, "integral"):
+        raise InputError(f"`{name}` must hold integers; got {column.dtype}")
+    if str(column.dtype).endswith("uint64"):
+        host = to_numpy(column)
+        check_rows(name, host <= np.uint64(np.iinfo(np.int64).max), "must fit in 63 bits", host)
+    return column
 
 
 def as_flags(name: str, column: Array) -> Array:
@@ -114,13 +132,6 @@ def _is_finite(column: Array) -> Array:
 def is_kind(column: Array, kind: str) -> bool:
     """Whether the column's dtype is of a kind of the array API: "bool", "integral" or "real floating"."""
     return bool(namespace(column).isdtype(column.dtype, kind))
-
-
-def home_of(arrays: Iterable[Array]) -> Array:
-    """The array whose library and device the others should follow: one of a framework, else the first."""
-    arrays = list(arrays)
-    name = library(*arrays)
-    return next(array for array in arrays if library(array) == name)
 
 
 def shape_of(array: Array) -> tuple[int, ...]:

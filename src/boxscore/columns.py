@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore import text
-from boxscore.arrays import Array, arange, convert, library, namespace, to_numpy
+from boxscore.arrays import Array, convert, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat
-from boxscore.checks import RowError, as_array, as_flags, check_columns, check_rows, home_of, is_kind, shape_of
+from boxscore.checks import RowError, as_array, as_flags, as_ids, check_columns, check_rows, is_kind, shape_of
 from boxscore.errors import InputError
 from boxscore.protocol import POOLED
 
@@ -53,7 +53,7 @@ class Detections:
     ) -> "Detections":
         """Columns from one dict an image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
-        Images are numbered 0, 1, 2, … unless `image_ids` says otherwise.
+        Images are numbered 0, 1, 2, … unless `image_ids` says otherwise; batches to be merged later need their ids.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
@@ -76,8 +76,8 @@ class Detections:
 
         Shapes (N, D, 4), (N, D), (N, D), (N, D); `image`: the ids of the images, (N,), else 0 to N - 1.
         """
-        dropped = {} if discarded is None else {"discarded": discarded}
-        return _from_padded(cls, {"box": box, "label": label, "score": score}, dropped, image, box_format)
+        given = {"box": box, "label": label, "score": score}
+        return _from_padded(cls, given, discarded, image, box_format=box_format)
 
     def __len__(self) -> int:
         return int(self.score.shape[0])
@@ -153,6 +153,7 @@ class Truths:
         area: Array | None = None,
         image: Array | None = None,
         box_format: BoxFormat = "xyxy",
+        class_names: ClassNames | None = None,
     ) -> "Truths":
         """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
 
@@ -160,7 +161,7 @@ class Truths:
         """
         columns = {"box": box, "label": label, "ignore": ignore, "area": area}
         given = {name: column for name, column in columns.items() if column is not None}
-        return _from_padded(cls, given, {}, image, box_format)
+        return _from_padded(cls, given, None, image, box_format=box_format, class_names=class_names)
 
     @property
     def names_by_label(self) -> dict[int, str] | None:
@@ -176,8 +177,13 @@ class Truths:
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
     """Every label there is, ascending: those of the truths, of the detections and of the class names. Shape (K,)."""
-    labels = [to_numpy(truths.label), to_numpy(detections.label), np.array(list(truths.names_by_label or ()), np.int64)]
-    return np.unique(np.concatenate(labels).astype(np.int64))
+    labels = [host_ids(truths.label), host_ids(detections.label), np.array(list(truths.names_by_label or ()), np.int64)]
+    return np.unique(np.concatenate(labels))
+
+
+def host_ids(column: Array) -> NDArray[np.int64]:
+    """Image ids or labels in host memory."""
+    return to_numpy(column).astype(np.int64, copy=False)
 
 
 def pooled(columns: Columns) -> Columns:
@@ -186,8 +192,8 @@ def pooled(columns: Columns) -> Columns:
     names = [name for name in ("score", "box", "ignore", "area") if getattr(columns, name, None) is not None]
     moved: dict[str, Any] = {name: _take(getattr(columns, name), order) for name in names}
     if isinstance(columns, Truths):
-        moved["class_names"] = None
-    return replace(columns, image=to_numpy(columns.image)[order], label=np.full(order.size, POOLED), **moved)
+        moved["class_names"] = {POOLED: "all"}
+    return replace(columns, image=host_ids(columns.image)[order], label=np.full(order.size, POOLED), **moved)
 
 
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
@@ -195,10 +201,8 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
     seen = np.unique(to_numpy(label))
     unnamed = seen[~np.isin(seen, list(class_names))]
     if unnamed.size:
-        known = f"{min(class_names)} to {max(class_names)}" if class_names else "none"
-        raise InputError(
-            f"`label` must be one of the {len(class_names)} labels in `class_names` ({known}); got {unnamed[0]}"
-        )
+        known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")
+        raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
 
 
 def _take(column: Array, row: NDArray[np.int64]) -> Array:
@@ -212,10 +216,10 @@ def _describe(columns: Detections | Truths) -> str:
 
 
 def _class_names(names: ClassNames) -> dict[int, str]:
-    pairs = names.items() if isinstance(names, Mapping) else enumerate(names)
-    if isinstance(names, str):
-        raise InputError(f"`class_names` must be a sequence or a mapping of names; got the string {names!r}")
+    if isinstance(names, str) or not isinstance(names, Mapping | Sequence):
+        raise InputError(f"`class_names` must be a sequence or a mapping of names; got {names!r}")
     plain = {}
+    pairs = names.items() if isinstance(names, Mapping) else enumerate(names)
     for label, name in pairs:
         if isinstance(label, bool) or not isinstance(label, int | np.integer):
             raise InputError(f"`class_names` must have integer keys; got {label!r}")
@@ -239,7 +243,7 @@ def _from_images(
     num_rows = [int(part["label"].shape[0]) for part in parts]
     columns = {name: _join([part[name] for part in parts], name) for name in used.values()}
     ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
-    columns["image"] = np.repeat(to_numpy(ids), num_rows)
+    columns["image"] = np.repeat(ids, num_rows)
     try:
         return cls(**columns, **settings)
     except RowError as error:
@@ -249,13 +253,12 @@ def _from_images(
         raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
 
 
-def _image_ids(name: str, image_ids: Any, num_images: int) -> Array:
+def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
     ids = as_array(name, image_ids)
     if shape_of(ids) != (num_images,):
         raise InputError(f"`{name}` must have shape ({num_images},), an id an image; got {shape_of(ids)}")
-    if num_images and not is_kind(ids, "integral"):
-        raise InputError(f"`{name}` must hold integers; got {ids.dtype}")
-    seen, counts = np.unique(to_numpy(ids), return_counts=True)
+    ids = host_ids(as_ids(name, ids))
+    seen, counts = np.unique(ids, return_counts=True)
     if seen.size < num_images:
         raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
     return ids
@@ -265,33 +268,33 @@ def _image_columns(
     index: int, image: Mapping[str, Any], keys: Mapping[str, str], used: Mapping[str, str]
 ) -> dict[str, Array]:
     """The columns of one image under our names; a flag that only other images have is False here."""
+    if not isinstance(image, Mapping):
+        raise InputError(f"images[{index}] must be a dict; got {type(image).__name__}")
     for key in keys:
         if key not in image:
             raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
     if "iscrowd" in image and "difficult" in image:
         raise InputError(f"images[{index}] must have `iscrowd` or `difficult`, not both")
-    labels = as_array("label", image["labels"])
-    if len(labels.shape) != 1:
-        raise InputError(f"images[{index}]: `labels` must have one dimension; got shape {shape_of(labels)}")
-    num_rows = int(labels.shape[0])
-    columns: dict[str, Array] = {}
-    for key, name in used.items():
-        if key not in image:
-            if name == "ignore" and name not in columns:
-                columns[name] = np.zeros(num_rows, dtype=bool)
-            elif name == "area":
-                raise InputError(
-                    f"images[{index}] must have the key 'area', as other images do; got {sorted(map(str, image))}"
-                )
-            continue
-        column = as_array(name, image[key])
-        expected = (num_rows, 4) if name == "box" else (num_rows,)
-        if num_rows == 0 and name == "box" and shape_of(column) == (0,):
-            column = np.zeros((0, 4))
-        if shape_of(column) != expected:
-            shape = f"{expected} for {num_rows} labels"
-            raise InputError(f"images[{index}]: `{key}` must have shape {shape}; got {shape_of(column)}")
-        columns[name] = as_flags(key, column) if name == "ignore" else column
+    if "area" in used and "area" not in image:
+        raise InputError(f"images[{index}] must have the key 'area', as other images do; got {sorted(map(str, image))}")
+    try:
+        given = {key: as_array(key, image[key]) for key in used if key in image}
+        size = shape_of(given["labels"])
+        if len(size) != 1:
+            raise InputError(f"`labels` must have one dimension; got shape {size}")
+        for key, column in given.items():
+            expected = (*size, 4) if key == "boxes" else size
+            if size == (0,) and shape_of(column) == (0,):
+                given[key] = np.zeros(expected)
+            elif shape_of(column) != expected:
+                raise InputError(f"`{key}` must have shape {expected} for {size[0]} labels; got {shape_of(column)}")
+        columns = {used[key]: column for key, column in given.items()}
+        columns["label"] = as_ids("labels", given["labels"])
+        if "ignore" in used.values():
+            flag = next((key for key in ("iscrowd", "difficult") if key in given), None)
+            columns["ignore"] = np.zeros(size, bool) if flag is None else as_flags(flag, given[flag])
+    except InputError as error:
+        raise InputError(f"images[{index}]: {error}") from None
     return columns
 
 
@@ -299,44 +302,49 @@ def _join(parts: Sequence[Array], name: str) -> Array:
     """The rows of all parts; those of lists take the library of the others, those of empty parts their dtype, too."""
     full = [part for part in parts if part.shape[0]] or list(parts[:1])
     if not full:
-        return np.zeros((0, 4) if name == "box" else 0, dtype=np.int64 if name == "label" else np.float64)
-    home = home_of(full)
+        return np.zeros((0, 4) if name == "box" else 0)
+    framework = library(*full)
+    home = next(part for part in full if library(part) == framework)
     return namespace(home).concat([convert(part, like=home) for part in full], axis=0)
 
 
 def _from_padded(
     cls: type[Columns],
     columns: Mapping[str, Array],
-    dropped: Mapping[str, Array],
+    discarded: Array | None,
     image: Array | None,
-    box_format: BoxFormat,
+    **settings: Any,
 ) -> Columns:
-    arrays = {name: as_array(name, column) for name, column in (*columns.items(), *dropped.items())}
-    label: Array = arrays["label"]
-    if len(label.shape) != 2:
-        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape_of(label)}")
+    arrays = {name: as_array(name, column) for name, column in columns.items()}
+    shape: tuple[int, ...] = shape_of(arrays["label"])
+    if len(shape) != 2:
+        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape}")
+    if discarded is not None:
+        arrays["discarded"] = as_array("discarded", discarded)
     for name, array in arrays.items():
-        expected = (*shape_of(label), 4) if name == "box" else shape_of(label)
+        expected = (*shape, 4) if name == "box" else shape
         if shape_of(array) != expected:
             raise InputError(f"`{name}` must have shape {expected}, to go with `label`; got {shape_of(array)}")
-    if not is_kind(label, "integral"):
-        raise InputError(f"`label` must hold integers; got {label.dtype}")
+    if not is_kind(arrays["label"], "integral"):
+        raise InputError(f"`label` must hold integers; got {arrays['label'].dtype}")
 
-    home = home_of(arrays.values())
-    xp = namespace(home)
-    num_images = shape_of(label)[0]
-    ids = arange(num_images, like=home) if image is None else _image_ids("image", image, num_images)
-    arrays["image"] = xp.broadcast_to(convert(ids, like=home)[:, None], shape_of(label))
+    # Ids are grouped in host memory, so that is where it is decided which rows there are.
+    label = to_numpy(arrays.pop("label")).reshape(-1)
+    is_kept = label >= 0
+    if discarded is not None:
+        is_kept &= ~as_flags("discarded", to_numpy(arrays.pop("discarded")).reshape(-1))
+    row = np.flatnonzero(is_kept)
+    ids = np.arange(shape[0]) if image is None else _image_ids("image", image, shape[0])
     flat = {
-        name: xp.reshape(convert(array, like=home), (-1, 4) if name == "box" else (-1,))
-        for name, array in arrays.items()
+        name: namespace(array).reshape(array, (-1, 4) if name == "box" else (-1,)) for name, array in arrays.items()
     }
-    is_kept = flat["label"] >= 0
-    for name in dropped:
-        is_kept = is_kept & ~as_flags(name, flat.pop(name))
-    row = xp.nonzero(is_kept)[0]
     try:
-        return cls(**{name: xp.take(array, row, axis=0) for name, array in flat.items()}, box_format=box_format)
+        return cls(
+            image=np.repeat(ids, shape[1])[row],
+            label=label[row],
+            **{name: _take(array, row) for name, array in flat.items()},
+            **settings,
+        )
     except RowError as error:
-        place = [int(index) for index in np.unravel_index(int(to_numpy(row)[error.row]), shape_of(label))]
+        place = [int(index) for index in np.unravel_index(row[error.row], shape)]
         raise InputError(f"`{error.column}` row {place} {error.rule}") from None

@@ -8,7 +8,7 @@ from boxscore.columns import Detections, Truths, check_labels_are_named, pooled
 from boxscore.curves import Curves
 from boxscore.errors import InputError
 from boxscore.parallel import engine as parallel
-from boxscore.protocol import Protocol
+from boxscore.protocol import Protocol, as_protocol
 from boxscore.result import Result, summarize
 from boxscore.tally import Tally
 
@@ -55,10 +55,7 @@ def match(detections: Detections, truths: Truths, protocol: str | Protocol = "co
         raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
-    if isinstance(protocol, str):
-        protocol = Protocol.named(protocol)
-    elif not isinstance(protocol, Protocol):
-        raise InputError(f"`protocol` must be a name or a boxscore.Protocol; got {type(protocol).__name__}")
+    protocol = as_protocol(protocol)
     chosen = _engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.label, names)
@@ -69,6 +66,8 @@ def match(detections: Detections, truths: Truths, protocol: str | Protocol = "co
 
 def finish(tally: Tally, engine: str = "auto") -> Result:
     """The result of all that a tally has counted."""
+    if not isinstance(tally, Tally):
+        raise InputError(f"`tally` must be a boxscore.Tally; got {type(tally).__name__}")
     chosen = _engine(engine)
     curves = chosen.curves(tally)
     averaged = chosen.curves(tally.pooled()) if tally.protocol.average == "micro" else curves

@@ -14,6 +14,7 @@ Geometry = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
 ApRule = Literal["recall_points", "envelope", "trapezoid"]
 Average = Literal["macro", "weighted", "micro"]
+Comparison = Literal[">=", ">"]
 
 
 POOLED = -1
@@ -55,7 +56,7 @@ class Protocol:
     geometry: Geometry
     """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
 
-    comparison: Literal[">=", ">"]
+    comparison: Comparison
     """How an IoU compares with a threshold that it reaches."""
 
     matching: Matching
@@ -70,7 +71,8 @@ class Protocol:
 
     areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
     """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
-    ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high)."""
+    ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high), where high may be
+    None for no bound."""
 
     limits: tuple[int | None, ...] = (None,)
     """How many detections count per image and class, ascending; None is all. The last is that of the main numbers."""
@@ -86,7 +88,7 @@ class Protocol:
     """Added to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
 
     @classmethod
-    def named(cls, name: str, **changes: Any) -> "Protocol":
+    def named(cls, name: str, /, **changes: Any) -> "Protocol":
         """The protocol called `name`, with `changes` to any of its fields."""
         if name not in PROTOCOLS:
             raise InputError(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got {name!r}")
@@ -105,12 +107,21 @@ class Protocol:
         _set(self, "recall_points", _ascending("recall_points", self.recall_points, low=0.0, high=1.0))
         _set(self, "areas", _areas(self.areas))
         _set(self, "limits", _limits(self.limits))
-        _one_of("ap", self.ap, get_args(ApRule))
-        _one_of("geometry", self.geometry, get_args(Geometry))
-        _one_of("comparison", self.comparison, (">=", ">"))
-        _one_of("matching", self.matching, get_args(Matching))
-        _one_of("ignored", self.ignored, ("crowd", "difficult"))
-        _one_of("average", self.average, get_args(Average))
+        check_choice("ap", self.ap, get_args(ApRule))
+        check_choice("geometry", self.geometry, get_args(Geometry))
+        check_choice("comparison", self.comparison, get_args(Comparison))
+        check_choice("matching", self.matching, get_args(Matching))
+        check_choice("ignored", self.ignored, ("crowd", "difficult"))
+        check_choice("average", self.average, get_args(Average))
+        if not isinstance(self.class_agnostic, bool):
+            raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
+        if not 0 <= self.precision_epsilon < math.inf:
+            raise InputError(f"`precision_epsilon` must be finite and not negative; got {self.precision_epsilon!r}")
+
+    @property
+    def title(self) -> str:
+        """The name, with a remark if this is not the protocol of that name any more."""
+        return self.name if PROTOCOLS.get(self.name, self) == self else f"{self.name}, changed"
 
     @property
     def cutoffs(self) -> tuple[float, ...]:
@@ -121,8 +132,8 @@ class Protocol:
 
     @property
     def extent(self) -> float:
-        """What the last pixel adds to a length: 1 if it is inside the box, 0 if coordinates are continuous."""
-        return 1.0 if self.geometry == "inclusive" else 0.0
+        """What the last pixel adds to a length."""
+        return extent_of(self.geometry)
 
     @property
     def largest_limit(self) -> float:
@@ -139,6 +150,11 @@ class Protocol:
         return plain
 
 
+def extent_of(geometry: Geometry) -> float:
+    """What the last pixel adds to a length: 1 if it is inside the box, 0 if coordinates are continuous."""
+    return 1.0 if geometry == "inclusive" else 0.0
+
+
 def _set(protocol: Protocol, name: str, value: object) -> None:
     object.__setattr__(protocol, name, value)
 
@@ -147,7 +163,8 @@ def _field_names(protocol: Protocol) -> str:
     return ", ".join(field.name for field in fields(protocol))
 
 
-def _one_of(name: str, value: object, allowed: Iterable[str]) -> None:
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise `InputError` unless `value` is one of those allowed."""
     if value not in tuple(allowed):
         raise InputError(f"`{name}` must be one of {', '.join(allowed)}; got {value!r}")
 
@@ -167,10 +184,12 @@ def _ascending(name: str, values: Iterable[float], *, low: float, high: float) -
     return numbers
 
 
-def _areas(areas: Mapping[str, tuple[float, float]] | Iterable[tuple[str, float, float]]) -> tuple[Area, ...]:
+def _areas(areas: Any) -> tuple[Area, ...]:
     try:
         rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
-        ranges = tuple(Area(str(name), float(low), float(high)) for name, low, high in rows)
+        ranges = tuple(
+            Area(str(name), float(low), math.inf if high is None else float(high)) for name, low, high in rows
+        )
     except (TypeError, ValueError):
         raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
     if not ranges:
@@ -178,6 +197,8 @@ def _areas(areas: Mapping[str, tuple[float, float]] | Iterable[tuple[str, float,
     for area in ranges:
         if not 0 <= area.low <= area.high:
             raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
+        if area.name.isdigit():
+            raise InputError(f"`areas` must have names that are not numbers, as `map_50` is one; got {area.name!r}")
     if len({area.name for area in ranges}) < len(ranges):
         raise InputError(f"`areas` must have different names; got {[area.name for area in ranges]}")
     return ranges
@@ -232,6 +253,16 @@ _COCO = Protocol(
     limits=(1, 10, 100),
     precision_epsilon=float(np.spacing(1)),
 )
+
+
+def as_protocol(protocol: str | Protocol) -> Protocol:
+    """A protocol, or the one of that name."""
+    if isinstance(protocol, str):
+        return Protocol.named(protocol)
+    if not isinstance(protocol, Protocol):
+        raise InputError(f"`protocol` must be a name or a boxscore.Protocol; got {type(protocol).__name__}")
+    return protocol
+
 
 PROTOCOLS: Mapping[str, Protocol] = {p.name: p for p in (_VOC2007, _VOC2012, _COCO, _PAPER)}
 """The protocols that have a name."""

@@ -122,7 +122,7 @@ class Result(Mapping[str, float]):
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")
-        return f"Result({self.protocol.name}, map={self['map']:.4f}, {classes})"
+        return f"Result({self.protocol.title}, map={self['map']:.4f}, {classes})"
 
     def __str__(self) -> str:
         counts = [
@@ -134,7 +134,7 @@ class Result(Mapping[str, float]):
             [measure.name, text.fraction(self[measure.name]), *measure.meaning(self.protocol)]
             for measure in measures(self.protocol)
         ]
-        return f"{self.protocol.name}: {', '.join(counts)}\n\n{text.table(rows, align='<><<<<')}"
+        return f"{self.protocol.title}: {', '.join(counts)}\n\n{text.table(rows, align='<><<<<')}"
 
 
 def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:

@@ -63,9 +63,14 @@ class Tally:
         )
 
     def merge(self, *others: "Tally") -> "Tally":
-        """All of it as one tally. Associative; the grouping and the order change no result."""
+        """All of it as one tally. Associative; the grouping and the order change no result.
+
+        An image may be in one of them only: ids tell images apart, and break ties.
+        """
         tallies = (self, *others)
         for other in others:
+            if not isinstance(other, Tally):
+                raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
             if other.protocol != self.protocol:
                 pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
                 raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
@@ -73,7 +78,12 @@ class Tally:
         num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
         for tally in tallies:
             num_truths[np.searchsorted(classes, tally.classes)] += tally.num_truths
-        names = {label: name for tally in reversed(tallies) for label, name in (tally.class_names or {}).items()}
+        _check_images_are_different(tallies)
+        names: dict[int, str] = {}
+        for tally in tallies:
+            for label, name in (tally.class_names or {}).items():
+                if names.setdefault(label, name) != name:
+                    raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
         return Tally(
             protocol=self.protocol,
             **{column: _concatenate(tallies, column) for column in COLUMNS},
@@ -103,7 +113,15 @@ class Tally:
             text.count(self.num_truths[:, 0].sum(), "truth"),
             text.count(self.classes.size, "class", "classes"),
         ]
-        return f"Tally({', '.join(counts)}, {self.protocol.name})"
+        return f"Tally({', '.join(counts)}, {self.protocol.title})"
+
+
+def _check_images_are_different(tallies: tuple[Tally, ...]) -> None:
+    images = np.concatenate([np.unique(tally.image) for tally in tallies])
+    seen, counts = np.unique(images, return_counts=True)
+    if seen.size < images.size:
+        image = seen[counts > 1][0]
+        raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
 
 
 def _concatenate(tallies: tuple[Tally, ...], column: str) -> Any:

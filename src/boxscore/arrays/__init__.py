@@ -64,26 +64,25 @@ def is_array(value: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The namespace whose functions work on `arrays`."""
-    match library(*arrays):
-        case "torch":
-            import array_api_compat.torch as xp
-        case "jax":
-            import jax.numpy as xp
-        case "tensorflow":
-            import boxscore.arrays.tensorflow as xp
-        case _:
-            import array_api_compat.numpy as xp
+    # No match statement here or below: TensorFlow's AutoGraph can't read it.
+    name = library(*arrays)
+    if name == "torch":
+        import array_api_compat.torch as xp
+    elif name == "jax":
+        import jax.numpy as xp
+    elif name == "tensorflow":
+        import boxscore.arrays.tensorflow as xp
+    else:
+        import array_api_compat.numpy as xp
     return xp
 
 
 def float_dtype(like: Array) -> Any:
     """The widest float where `like` lives: float64, or float32 for JAX without x64 and for Apple's MPS."""
-    match library(like):
-        case "jax":
-            return _module("jax").dtypes.canonicalize_dtype("float64")
-        case "torch":
-            torch = _module("torch")
-            return torch.float32 if like.device.type == "mps" else torch.float64
+    if library(like) == "jax":
+        return _module("jax").dtypes.canonicalize_dtype("float64")
+    if library(like) == "torch" and like.device.type == "mps":
+        return _module("torch").float32
     return namespace(like).float64
 
 
@@ -110,19 +109,39 @@ def _placement(like: Array) -> dict[str, Any]:
 
 
 def convert(array: Array, *, like: Array) -> Array:
-    """`array` in the library and on the device of `like`; NumPy arrays may go anywhere, others stay at home."""
+    """`array` in the library and on the device of `like`; from one framework to another it does not go."""
     if library(array) == library(like):
         return array.to(like.device) if library(like) == "torch" else array
+    if library(like) == "numpy":
+        return to_numpy(array)
     if library(array) != "numpy":
         raise InputError(f"arrays must come from one library; got {library(array)} and {library(like)}")
-    writable = np.require(array, requirements=["C", "W"])  # PyTorch has no read-only tensors and would warn
-    return namespace(like).asarray(writable, **_placement(like))
+    return namespace(like).asarray(_portable(array, like), **_placement(like))
+
+
+def _portable(array: np.ndarray[Any, Any], like: Array) -> np.ndarray[Any, Any]:
+    """The array in a dtype, byte order and layout that every framework takes."""
+    dtype = array.dtype
+    if dtype.kind == "f":
+        is_wide = dtype.itemsize >= 8 and has_float64(like)
+        dtype = np.dtype(np.float64 if is_wide else np.float32) if dtype.itemsize != 2 else dtype
+    elif dtype.kind in "iu":
+        dtype = np.dtype(np.int64)
+    # PyTorch has no read-only tensors and would warn.
+    return np.require(array, dtype=dtype.newbyteorder("="), requirements=["C", "W"])
+
+
+def has_float64(like: Array) -> bool:
+    """Whether there are 64-bit floats where `like` lives."""
+    return "64" in str(float_dtype(like))
 
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     """`array` in host memory."""
     if library(array) == "torch":
         array = array.detach().cpu()
+        if array.dtype == _module("torch").bfloat16:
+            array = array.float()  # NumPy has no bfloat16
     return np.asarray(array)
 
 
@@ -137,20 +156,18 @@ def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
     def is_moving(before: Array, after: Array) -> Array:
         return xp.any(before != after)
 
-    match library(start):
-        case "jax":
-            lax = _module("jax").lax
-            state = lax.while_loop(lambda s: is_moving(*s), lambda s: (s[1], step(s[1])), (start, step(start)))
-            return state[1]
-        case "tensorflow":
-            tf = _module("tensorflow")
-            return tf.while_loop(is_moving, lambda _, after: (after, step(after)), (start, step(start)))[1]
-        case "torch" if _module("torch").compiler.is_compiling():
-            from torch._higher_order_ops.while_loop import while_loop
+    name = library(start)
+    if name == "jax":
+        lax = _module("jax").lax
+        return lax.while_loop(lambda s: is_moving(*s), lambda s: (s[1], step(s[1])), (start, step(start)))[1]
+    if name == "tensorflow":
+        tf = _module("tensorflow")
+        return tf.while_loop(is_moving, lambda _, after: (after, step(after)), (start, step(start)))[1]
+    if name == "torch" and _module("torch").compiler.is_compiling():
+        from torch._higher_order_ops.while_loop import while_loop
 
-            # The operator wants arrays that are nobody else's, hence the copies.
-            state = while_loop(is_moving, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))
-            return state[1]
+        # The operator wants arrays that are nobody else's, hence the copies.
+        return while_loop(is_moving, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))[1]
     before, after = start, step(start)
     while is_moving(before, after):
         before, after = after, step(after)
@@ -159,16 +176,16 @@ def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
 
 def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: int) -> Array:
     """The smallest value of each segment, or `empty`, which no value may exceed. Shape (num_segments,)."""
-    match library(value_D):
-        case "torch":
-            start = _module("torch").full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
-            return start.scatter_reduce(0, segment_D, value_D, "amin")
-        case "jax":
-            return _module("jax").numpy.full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
-        case "tensorflow":
-            tf = _module("tensorflow")
-            start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
-            return tf.tensor_scatter_nd_min(start, segment_D[:, None], value_D)
+    name = library(value_D)
+    if name == "torch":
+        start = _module("torch").full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
+        return start.scatter_reduce(0, segment_D, value_D, "amin")
+    if name == "jax":
+        return _module("jax").numpy.full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
+    if name == "tensorflow":
+        tf = _module("tensorflow")
+        start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
+        return tf.tensor_scatter_nd_min(start, segment_D[:, None], value_D)
     smallest = np.full(num_segments, empty, dtype=value_D.dtype)
     np.minimum.at(smallest, segment_D, value_D)
     return smallest
@@ -176,14 +193,14 @@ def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: i
 
 def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
     """The sum of each segment, 0 where it is empty. Shape (num_segments,)."""
-    match library(value_D):
-        case "torch":
-            start = _module("torch").zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
-            return start.scatter_add(0, segment_D, value_D)
-        case "jax":
-            return _module("jax").numpy.zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
-        case "tensorflow":
-            return _module("tensorflow").math.unsorted_segment_sum(value_D, segment_D, num_segments)
+    name = library(value_D)
+    if name == "torch":
+        start = _module("torch").zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
+        return start.scatter_add(0, segment_D, value_D)
+    if name == "jax":
+        return _module("jax").numpy.zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
+    if name == "tensorflow":
+        return _module("tensorflow").math.unsorted_segment_sum(value_D, segment_D, num_segments)
     return np.bincount(segment_D, weights=value_D, minlength=num_segments)
 
 

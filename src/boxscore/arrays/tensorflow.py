@@ -13,7 +13,6 @@ bool = tf.bool
 uint8 = tf.uint8
 int32 = tf.int32
 int64 = tf.int64
-float32 = tf.float32
 float64 = tf.float64
 
 all = tf.reduce_all

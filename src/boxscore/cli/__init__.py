@@ -23,13 +23,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:
-            output = options.run(options)
+            output, complaint, code = options.run(options), None, 0
         except InputError as error:
-            print(f"boxscore: {error}", file=sys.stderr)
-            return 1
+            output, complaint, code = None, f"boxscore: {error}", 1
         except KeyboardInterrupt:
-            return 130
+            output, complaint, code = None, "boxscore: interrupted", 130
     for warning in caught:
         print(f"boxscore: warning: {warning.message}", file=sys.stderr)
-    print(output)
-    return 0
+    if complaint is not None:
+        print(complaint, file=sys.stderr)
+    else:
+        print(output)
+    return code

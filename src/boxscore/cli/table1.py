@@ -5,6 +5,7 @@ ours, which must differ from the sequential one by nothing.
 """
 
 import argparse
+import math
 from typing import Any
 
 from boxscore import text
@@ -20,8 +21,15 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("table1", help="compare methods on a dataset as Table 1 of the paper does")
     parser.add_argument("truths", metavar="GT", help="COCO JSON, or a folder or zip of PASCAL VOC annotations")
     parser.add_argument("detections", metavar="DT", help="COCO results, or a folder of comp*_det_*_CLASS.txt")
-    parser.add_argument("--iou", type=float, default=0.5, metavar="T", help="IoU threshold to exceed (default: 0.5)")
+    parser.add_argument("--iou", type=_fraction, default=0.5, metavar="T", help="IoU to exceed (default: 0.5)")
     parser.set_defaults(run=run)
+
+
+def _fraction(value: str) -> float:
+    fraction = float(value)
+    if not 0 <= fraction <= 1:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1; got {value}")
+    return fraction
 
 
 def run(options: argparse.Namespace) -> str:
@@ -59,6 +67,6 @@ def _counts(name: str, k: int, s: Result, p: Result, b: Result) -> list[str]:
 
 
 def _change(old: float, new: float) -> str:
-    if old == new:
+    if old == new or (math.isnan(old) and math.isnan(new)):
         return "0"
     return "new" if old == 0 else f"{(new - old) / old:+.2%}"

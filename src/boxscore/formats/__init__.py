@@ -16,7 +16,7 @@ def read_truths(path: str | Path) -> Truths:
 def read_detections(path: str | Path, truths: Truths) -> Detections:
     """The detections in a COCO results file, or in a folder of PASCAL VOC results, for the images of `truths`."""
     path = _existing(path)
-    return coco.read_detections(path) if path.suffix == ".json" else voc.read_detections(path, truths)
+    return coco.read_detections(path, truths) if path.suffix == ".json" else voc.read_detections(path, truths)
 
 
 def _existing(path: str | Path) -> Path:

@@ -11,8 +11,8 @@
 | precision and recall | 11 | `precision_recall` |
 | average precision | 12, 13 | `average_every_element`, `average_at_recalls`; exact: `average_under_envelope` |
 
-The defaults of each stage are the method as published. The engine behind `evaluate` is these stages with the
-corrections that make it equal to the sequential method.
+Categorization and averaging are the method as published unless told otherwise. The engine behind `evaluate` is these
+stages, for all thresholds and area ranges at once, with the corrections that make it equal to the sequential method.
 """
 
 from boxscore.parallel.average import average_at_recalls, average_every_element, average_under_envelope

@@ -55,6 +55,8 @@ def average_at_recalls(curves: ClassCurves, num_truths: Array, recall_points: Se
     row_KR, is_reached_KR = rows_at(curves.label, curves.num_true, needed_KR)
     precision_D = envelope(curves.precision, curves.label)
     shape = tuple(needed_KR.shape)
+    if precision_D.shape[0] == 0:
+        return _defined(xp.zeros_like(num_truths, dtype=precision_D.dtype), num_truths)
     sample_KR = xp.reshape(xp.take(precision_D, xp.reshape(row_KR, (-1,)), axis=0), shape)
     sample_KR = xp.where(is_reached_KR, sample_KR, xp.zeros_like(sample_KR))
     return _defined(xp.sum(sample_KR, axis=1) / len(recall_points), num_truths)

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from boxscore.arrays import Array, float_dtype, namespace
 from boxscore.boxes import BoxFormat, check_box_format, is_in_areas, measure
+from boxscore.errors import InputError
 from boxscore.parallel.categorization import TruthRows, categorize
-from boxscore.parallel.iou import filter_iou, intersection, ratio
+from boxscore.parallel.iou import filter_iou, iou_of_measured
 from boxscore.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.parallel.postprocessing import rank_by_score
-from boxscore.protocol import Protocol
+from boxscore.protocol import Protocol, as_protocol
 from boxscore.tally import FALSE
 
 
@@ -39,7 +40,7 @@ class Compared(NamedTuple):
 def match_batch(
     detections: PaddedDetections,
     truths: PaddedTruths,
-    protocol: Protocol,
+    protocol: str | Protocol,
     *,
     box_format: BoxFormat = "xyxy",
     num_candidates: int | None = None,
@@ -47,7 +48,8 @@ def match_batch(
     """The verdicts of a padded mini-batch, in every area range and at every threshold. Can be jitted.
 
     No detection may have more than `num_candidates` truths of its class that reach the lowest threshold; by default all
-    truths of an image are candidates, which is always right and costs memory in proportion.
+    truths of an image are candidates, which is always right and costs memory in proportion. Ties fall by the order of
+    rows; `evaluate` puts rows in order of their labels first where classes are disregarded, as in COCO.
 
     >>> import numpy as np
     >>> from boxscore.parallel import pad_truths
@@ -58,6 +60,9 @@ def match_batch(
     [[1, 2]]
     """
     check_box_format(box_format)
+    protocol = as_protocol(protocol)
+    if num_candidates is not None and num_candidates < 1:
+        raise InputError(f"`num_candidates` must be at least 1; got {num_candidates}")
     xp = namespace(detections.box, truths.box)
     compared = compare(detections, truths, protocol, box_format=box_format, truth_box_format=box_format)
     unmatched_NDA1 = xp.astype(compared.is_in_area_NDA, xp.uint8)[..., None] * FALSE
@@ -90,7 +95,7 @@ def compare(
         truth_label_NG = xp.minimum(truth_label_NG, xp.zeros_like(truth_label_NG))
 
     discarded_ND = detections.discarded
-    rank_ND = rank_by_score(xp.astype(detections.score, real), label=label_ND, discarded=discarded_ND)
+    rank_ND = rank_by_score(detections.score, label=label_ND, discarded=discarded_ND)
     if protocol.limits[-1] is not None:
         discarded_ND = discarded_ND | (rank_ND >= protocol.limits[-1])
 
@@ -99,13 +104,11 @@ def compare(
     truth_corner_NG4, truth_area_NG = measure(
         xp.astype(truths.box, real), box_format=truth_box_format, geometry=geometry
     )
-    shared_NDG = intersection(corner_ND4, truth_corner_NG4, extent=protocol.extent)
-    union_NDG = area_ND[:, :, None] + truth_area_NG[:, None, :] - shared_NDG
-    is_crowd_NG = xp.zeros_like(truths.ignore)
-    if protocol.ignored == "crowd":  # as in COCO: overlap with a crowd is relative to the detection alone
-        is_crowd_NG = truths.ignore
-        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND[:, :, None], union_NDG)
-    iou_NDG = filter_iou(ratio(shared_NDG, union_NDG), label_ND, truth_label_NG, discarded_ND)
+    is_crowd_NG = truths.ignore if protocol.ignored == "crowd" else xp.zeros_like(truths.ignore)
+    iou_NDG = iou_of_measured(
+        corner_ND4, area_ND, truth_corner_NG4, truth_area_NG, extent=protocol.extent, is_crowd_NG=is_crowd_NG
+    )
+    iou_NDG = filter_iou(iou_NDG, label_ND, truth_label_NG, discarded_ND)
 
     size_NG = truth_area_NG if truths.area is None else xp.astype(truths.area, real)
     is_regular_NGA = is_in_areas(size_NG, protocol.areas) & ~truths.ignore[:, :, None]

@@ -16,11 +16,11 @@ truth,
 `held` only ever improves and a holder never lets go, so it ends, and the end is the one stable matching.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from boxscore.arrays import Array, arange, constant, fixed_point, int_dtype, namespace, segment_min
 from boxscore.parallel.postprocessing import rank_by_score
-from boxscore.protocol import Matching, Protocol
+from boxscore.protocol import Comparison, Matching, Protocol, check_choice
 from boxscore.tally import FALSE, IGNORED, TRUE
 
 FREE = 2**31 - 1
@@ -45,14 +45,13 @@ class TruthRows(NamedTuple):
     """Whether any number of detections may share it."""
 
 
-def categorize_below(iou: Array, discarded: Array, threshold: float, *, comparison: str = ">") -> Array:
+def categorize_below(iou: Array, discarded: Array, threshold: float, *, comparison: Comparison = ">") -> Array:
     """1 (FP) for detections whose IoU reaches the threshold with no truth, 0 for the others so far (Alg. 8).
 
     Shapes (N, D, G) and (N, D); gives (N, D).
     """
-    xp = namespace(iou)
-    is_below_ND = ~reaches(xp.max(iou, axis=2), threshold, comparison)
-    return _verdict(is_below_ND & ~discarded, FALSE)
+    check_choice("comparison", comparison, get_args(Comparison))
+    return _verdict(~_reaches_any(iou, threshold, comparison) & ~discarded, FALSE)
 
 
 def categorize_above(
@@ -63,7 +62,7 @@ def categorize_above(
     threshold: float,
     *,
     matching: Matching = "best_regular",
-    comparison: str = ">",
+    comparison: Comparison = ">",
 ) -> Array:
     """`verdict` completed for detections that reach the threshold: 2 (TP), 1 (FP), 0 (ignored) (Alg. 9).
 
@@ -82,6 +81,8 @@ def categorize_above(
     """
     xp = namespace(iou)
     num_images, num_detections, num_truths = iou.shape
+    if num_truths == 0:
+        return verdict
     found_ND11 = categorize(
         iou,
         rank_by_score(score),
@@ -90,7 +91,7 @@ def categorize_above(
         num_candidates=num_truths,
     )
     found_ND = xp.reshape(found_ND11, (num_images, num_detections))
-    return xp.where(reaches(xp.max(iou, axis=2), threshold, comparison), found_ND, verdict)
+    return xp.where(_reaches_any(iou, threshold, comparison), found_ND, verdict)
 
 
 def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *, num_candidates: int) -> Array:
@@ -191,6 +192,10 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
 def reaches(iou: Array, threshold: Array | float, comparison: str) -> Array:
     """Whether IoUs reach a threshold."""
     return iou >= threshold if comparison == ">=" else iou > threshold
+
+
+def _reaches_any(iou_NDG: Array, threshold: float, comparison: str) -> Array:
+    return namespace(iou_NDG).any(reaches(iou_NDG, threshold, comparison), axis=2)
 
 
 def _verdict(mask: Array, verdict: int) -> Array:

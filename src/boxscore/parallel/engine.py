@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.arrays import Array, constant, convert, float_dtype, library, namespace, to_numpy
+from boxscore.arrays import Array, constant, convert, float_dtype, has_float64, library, namespace, to_numpy
 from boxscore.boxes import is_in_areas, measure
-from boxscore.columns import Detections, Truths, classes_of
+from boxscore.columns import Detections, Truths, classes_of, host_ids
 from boxscore.curves import Curves
 from boxscore.parallel.average import average_every_element, average_under_envelope, envelope, num_needed, rows_at
 from boxscore.parallel.batch import Compared, compare
@@ -36,7 +36,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
     classes = classes_of(detections, truths)
     home = truths.box if library(detections.box) == "numpy" else detections.box
     found, there = _flat_detections(detections, classes, home), _flat_truths(truths, classes, home)
-    image_E, image_H = to_numpy(detections.image).astype(np.int64), to_numpy(truths.image).astype(np.int64)
+    image_E, image_H = host_ids(detections.image), host_ids(truths.image)
 
     num_detections = len(detections)
     verdict_EAT = np.zeros((num_detections, len(protocol.areas), len(protocol.thresholds)), np.uint8)
@@ -56,19 +56,17 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
         rank_E[row_P] = to_numpy(compared.rank_ND)[is_row_ND]
         is_kept_E[row_P] = ~to_numpy(compared.discarded_ND)[is_row_ND]
 
-    real = float_dtype(home)
-    score_E = to_numpy(namespace(found.score).astype(found.score, real))[:-1]
     return Tally(
         protocol=protocol,
         image=image_E[is_kept_E],
-        label=to_numpy(detections.label).astype(np.int64)[is_kept_E],
-        score=score_E[is_kept_E].astype(np.float64),
+        label=host_ids(detections.label)[is_kept_E],
+        score=to_numpy(detections.score)[is_kept_E].astype(np.float64),
         rank=rank_E[is_kept_E],
         verdict=verdict_EAT[is_kept_E],
         classes=classes,
         num_truths=_count_truths(there, truths, classes.size, protocol),
         class_names=truths.names_by_label,
-        iou_dtype=str(to_numpy(constant(0, like=home, dtype=real)).dtype),
+        iou_dtype="float64" if has_float64(home) else "float32",
     )
 
 
@@ -78,9 +76,16 @@ def _flat_detections(detections: Detections, classes: Ints, home: Array) -> Padd
     return PaddedDetections(
         box=_with_dummy(detections.box, 0, home),
         label=_with_dummy(label_E, -1, home),
-        score=_with_dummy(detections.score, 0, home),
+        score=_with_dummy(_comparable(detections.score, home), 0, home),
         discarded=_with_dummy(np.zeros(len(detections), bool), True, home),
     )
+
+
+def _comparable(score: Array, home: Array) -> Array:
+    """Scores that compare on the device of `home` as they do where they are."""
+    if library(score) == "numpy" and not has_float64(home):
+        return np.unique(score, return_inverse=True)[1].astype(np.float32)  # exact for 16 million different scores
+    return score
 
 
 def _flat_truths(truths: Truths, classes: Ints, home: Array) -> PaddedTruths:
@@ -111,17 +116,21 @@ def _batches(image_E: Ints, image_H: Ints) -> Iterator[tuple[Ints, Ints]]:
     truth_start_I = np.searchsorted(image_H[order_H], image_I)
     truth_count_I = np.searchsorted(image_H[order_H], image_I, side="right") - truth_start_I
     by_size_I = np.lexsort((truth_count_I, count_I))
-    first = 0
-    while first < by_size_I.size:
-        most_truths = np.maximum.accumulate(np.maximum(truth_count_I[by_size_I[first:]], 1))
-        num_pairs = np.arange(1, most_truths.size + 1) * count_I[by_size_I[first:]] * most_truths
-        size = max(1, int(np.searchsorted(num_pairs, PAIRS_PER_BATCH, side="right")))
-        image_N = by_size_I[first : first + size]
-        yield (
+
+    def rows_of(image_N: Ints) -> tuple[Ints, Ints]:
+        return (
             _padded_rows(order_E, start_I[image_N], count_I[image_N]),
             _padded_rows(order_H, truth_start_I[image_N], truth_count_I[image_N]),
         )
-        first += size
+
+    first, most_truths = 0, 1
+    for last, image in enumerate(by_size_I):
+        most_truths = max(most_truths, truth_count_I[image])
+        if (last + 1 - first) * count_I[image] * most_truths > PAIRS_PER_BATCH and last > first:
+            yield rows_of(by_size_I[first:last])
+            first, most_truths = last, max(1, truth_count_I[image])
+    if first < by_size_I.size:
+        yield rows_of(by_size_I[first:])
 
 
 def _padded_rows(order_E: Ints, start_N: Ints, count_N: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from boxscore.arrays import Array, namespace
+from boxscore.arrays import Array, int_dtype, namespace
 from boxscore.tally import IGNORED, TRUE
 
 
@@ -25,5 +25,6 @@ def extract(label: Array, score: Array, verdict: Array) -> Extracted:
     [7, -1, 4]
     """
     xp = namespace(label, score, verdict)
+    label = xp.astype(label, int_dtype(label))
     counted_ND = xp.where(verdict != IGNORED, label, -xp.ones_like(label))
     return Extracted(xp.reshape(counted_ND, (-1,)), xp.reshape(score, (-1,)), xp.reshape(verdict == TRUE, (-1,)))

@@ -3,9 +3,11 @@
 Dimensions: N images, D detections, G truths.
 """
 
-from boxscore.arrays import Array, float_dtype, namespace
+from typing import get_args
+
+from boxscore.arrays import Array, float_dtype, int_dtype, namespace
 from boxscore.boxes import BoxFormat, check_box_format, measure
-from boxscore.protocol import Geometry
+from boxscore.protocol import Geometry, check_choice, extent_of
 
 NO_PAIR = -1.0
 """The IoU of a pair that must not meet. The paper writes 0, which a threshold of 0 compared by >= would reach."""
@@ -24,29 +26,33 @@ def pairwise_iou(
     [[[0.5, 0.3333333333333333]]]
     """
     check_box_format(box_format)
+    check_choice("geometry", geometry, get_args(Geometry))
     xp = namespace(box, truth)
-    corner_ND4, area_ND = measure(xp.astype(box, float_dtype(box)), box_format=box_format, geometry=geometry)
-    truth_corner_NG4, truth_area_NG = measure(
-        xp.astype(truth, float_dtype(truth)), box_format=box_format, geometry=geometry
-    )
-    extent = 1.0 if geometry == "inclusive" else 0.0
-    shared_NDG = intersection(corner_ND4, truth_corner_NG4, extent=extent)
-    return ratio(shared_NDG, area_ND[:, :, None] + truth_area_NG[:, None, :] - shared_NDG)
+    real = float_dtype(box)
+    detections = measure(xp.astype(box, real), box_format=box_format, geometry=geometry)
+    truths = measure(xp.astype(truth, real), box_format=box_format, geometry=geometry)
+    return iou_of_measured(*detections, *truths, extent=extent_of(geometry))
 
 
-def intersection(corner_ND4: Array, truth_corner_NG4: Array, *, extent: float) -> Array:
-    """The area that each detection shares with each truth of its image. Shape (N, D, G)."""
+def iou_of_measured(
+    corner_ND4: Array,
+    area_ND: Array,
+    truth_corner_NG4: Array,
+    truth_area_NG: Array,
+    *,
+    extent: float,
+    is_crowd_NG: Array | None = None,
+) -> Array:
+    """IoU from corners and areas; with a crowd the union is the detection's own area. Shape (N, D, G)."""
     xp = namespace(corner_ND4)
     near_ND12, far_ND12 = corner_ND4[:, :, None, :2], corner_ND4[:, :, None, 2:]
     truth_near_N1G2, truth_far_N1G2 = truth_corner_NG4[:, None, :, :2], truth_corner_NG4[:, None, :, 2:]
     side_NDG2 = xp.minimum(far_ND12, truth_far_N1G2) - xp.maximum(near_ND12, truth_near_N1G2) + extent
     side_NDG2 = xp.maximum(side_NDG2, xp.zeros_like(side_NDG2))
-    return side_NDG2[..., 0] * side_NDG2[..., 1]
-
-
-def ratio(shared_NDG: Array, union_NDG: Array) -> Array:
-    """Shared area over united area, 0 where nothing is shared. Shape (N, D, G)."""
-    xp = namespace(shared_NDG)
+    shared_NDG = side_NDG2[..., 0] * side_NDG2[..., 1]
+    union_NDG = area_ND[:, :, None] + truth_area_NG[:, None, :] - shared_NDG
+    if is_crowd_NG is not None:
+        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND[:, :, None], union_NDG)
     is_apart_NDG = shared_NDG <= 0
     safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
     return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)
@@ -62,7 +68,8 @@ def filter_iou(iou: Array, label: Array, truth_label: Array, discarded: Array | 
     [[[0.7, -1.0], [-1.0, -1.0]]]
     """
     xp = namespace(iou)
-    is_pair_NDG = label[:, :, None] == truth_label[:, None, :]
+    whole = int_dtype(iou)
+    is_pair_NDG = xp.astype(label, whole)[:, :, None] == xp.astype(truth_label, whole)[:, None, :]
     if discarded is not None:
         is_pair_NDG = is_pair_NDG & ~discarded[:, :, None]
     return xp.where(is_pair_NDG, iou, NO_PAIR * xp.ones_like(iou))

@@ -6,7 +6,7 @@ Dimensions: N images, G truths of the image that has most.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from boxscore.arrays import Array, constant, namespace
+from boxscore.arrays import Array, constant, int_dtype, namespace
 from boxscore.errors import InputError
 
 
@@ -55,14 +55,16 @@ def pad_truths(
     """
     if not boxes:
         raise InputError("`boxes` must have at least one image; got none")
-    if len(labels) != len(boxes) or (ignores is not None and len(ignores) != len(boxes)):
-        raise InputError(f"`labels` and `ignores` must have {len(boxes)} images, as `boxes` has; got {len(labels)}")
+    for name, lists in (("labels", labels), ("ignores", ignores)):
+        if lists is not None and len(lists) != len(boxes):
+            raise InputError(f"`{name}` must have {len(boxes)} images, as `boxes` has; got {len(lists)}")
     longest = max(int(label.shape[0]) for label in labels)
     length = longest if num_truths is None else num_truths
     if longest > length:
         raise InputError(f"`num_truths` must be at least {longest}, the most truths of an image; got {num_truths}")
 
     xp = namespace(*boxes, *labels)
+    labels = [xp.astype(label, int_dtype(label)) for label in labels]
     if ignores is None:
         ignores = [xp.zeros_like(label, dtype=xp.bool) for label in labels]
     return PaddedTruths(

@@ -6,7 +6,7 @@ change. Dimensions: N images, D detections, E the same detections on a second ax
 
 import math
 
-from boxscore.arrays import Array, arange, cumulative_max, fixed_point, namespace
+from boxscore.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
 from boxscore.boxes import BoxFormat
 from boxscore.parallel.iou import pairwise_iou
 from boxscore.protocol import Geometry
@@ -79,6 +79,7 @@ def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array 
     [[1, 0, 0]]
     """
     xp = namespace(score)
+    score = xp.astype(score, float_dtype(score))
     descent_ND = -score if discarded is None else xp.where(discarded, math.inf * xp.ones_like(score), -score)
     order_ND = xp.argsort(descent_ND, axis=-1, stable=True)
     place_ND = xp.zeros_like(order_ND) + arange(score.shape[-1], like=score)

@@ -17,4 +17,5 @@ def load() -> tuple[Detections, Truths]:
     >>> load()
     (Detections(356 boxes in 40 images, numpy), Truths(222 boxes in 40 images, numpy))
     """
-    return coco.read_detections(FOLDER / "detections.json"), coco.read_truths(FOLDER / "truths.json")
+    truths = coco.read_truths(FOLDER / "truths.json")
+    return coco.read_detections(FOLDER / "detections.json", truths), truths
