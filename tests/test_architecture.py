@@ -22,13 +22,13 @@ SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
     ["errors", "text"],
-    ["arrays", "protocol"],
+    ["arrays", "protocol", "threads"],
     ["boxes"],
     ["checks"],
     ["columns", "tally"],
     ["curves"],
     ["average"],
-    ["result", "sequential", "parallel"],
+    ["result", "sequential", "parallel", "native"],
     ["evaluate"],
     ["formats"],
     ["sample"],
@@ -94,7 +94,7 @@ found = dict(image=[0, 0, 0], label=[1, 1, 1], score=[0.9, 0.8, 0.7])
 truths = boxscore.Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [0, 4, 10, 14]])
 plain = found
 found = {name: jnp.asarray(value) for name, value in plain.items()}
-result = boxscore.evaluate(boxscore.Detections(**found, box=jnp.asarray(box)), truths)
+result = boxscore.evaluate(boxscore.Detections(**found, box=jnp.asarray(box)), truths, engine="parallel")
 expected = boxscore.evaluate(boxscore.Detections(**plain, box=box), truths)
 assert expected.iou_dtype == "float64"
 print(json.dumps([result.iou_dtype, result["map"], result["map_50"], expected["map"], expected["map_50"]]))
@@ -111,7 +111,7 @@ import json, numpy as np, jax.numpy as jnp, boxscore
 truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
 box = jnp.asarray([[50, 50, 60, 60], [0, 0, 10, 10]])
 found = boxscore.Detections(image=[0, 0], label=[1, 1], score=[0.1, 0.1 + 1e-9], box=box)
-print(json.dumps(boxscore.evaluate(found, truths, "voc2012")["map"]))
+print(json.dumps(boxscore.evaluate(found, truths, "voc2012", "parallel")["map"]))
 """
     assert run(code) == 1
 
@@ -157,7 +157,7 @@ def test_names_say_their_axes() -> None:
     sys.settrace(check)
     try:
         for protocol in ("coco", "paper"):
-            boxscore.evaluate(scene.detections, scene.truths, protocol)
+            boxscore.evaluate(scene.detections, scene.truths, protocol, "parallel")
             parallel.match_batch(found, truths, boxscore.Protocol.named(protocol), box_format="xywh")
         parallel.discard_overlapping(found.box, found.score, 0.5, label=found.label, box_format="xywh")
     finally:

@@ -125,8 +125,12 @@ def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
         ),
         boxscore.Truths.from_padded(box=truths.box, label=truths.label, ignore=truths.ignore, box_format="xywh"),
     )
-    assert np.array_equal(matched.verdict[~found.discarded], tally.verdict)
-    assert np.array_equal(matched.rank[~found.discarded], tally.rank)
+    image, place = np.nonzero(~found.discarded)
+    order = np.lexsort((matched.rank[image, place], found.label[image, place], image))  # the order of a tally
+    image, place = image[order], place[order]
+    assert np.array_equal(matched.verdict[image, place], tally.verdict)
+    tier = np.searchsorted([1, 10, 100], matched.rank[image, place], side="right")
+    assert np.array_equal(tier, tally.tier)
 
 
 def test_few_candidates_are_enough_where_no_detection_has_more(batch: Any) -> None:
@@ -218,7 +222,8 @@ def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = {name: torch.from_numpy(column) for name, column in scene.truth.items()}
     for module in ("boxscore.parallel.engine", "boxscore.columns", "boxscore.checks", "boxscore.arrays"):
         monkeypatch.setattr(f"{module}.to_numpy", recording)
-    boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh"))
+    detections, truths = boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh")
+    boxscore.evaluate(detections, truths, "coco", "parallel")
     real = [shape for shape, dtype in copied if dtype.is_floating_point]
     assert real == [tuple(found["score"].shape)], "the scores, once, for the tally"
 
@@ -230,7 +235,7 @@ def test_bfloat16_and_float16_are_widened() -> None:
     box = torch.tensor([[0.0, 0, 10, 10], [0, 1, 10, 11]])
     truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     for dtype in (torch.bfloat16, torch.float16):
-        for engine in ("sequential", "parallel"):
+        for engine in ("sequential", "parallel", "native"):
             score = torch.tensor([0.5, 0.75], dtype=dtype)
             detections = boxscore.Detections(image=[0, 0], label=[1, 1], score=score, box=box.to(dtype))
             assert boxscore.match(detections, truths, "voc2012", engine).sorted().verdict.tolist() == [[[2]], [[1]]]
@@ -285,12 +290,13 @@ def test_float32_boxes_are_compared_in_float64(name: str) -> None:
     narrow = {
         key: column.astype(np.float32) if key in ("box", "score") else column for key, column in scene.detection.items()
     }
-    expected = boxscore.match(boxscore.Detections(**narrow, box_format="xywh"), scene.truths)
+    expected = boxscore.match(boxscore.Detections(**narrow, box_format="xywh"), scene.truths, "coco", "sequential")
     moved = boxscore.Detections(**{key: array(column) for key, column in narrow.items()}, box_format="xywh")
-    tally = boxscore.match(moved, scene.truths)  # truths in NumPy follow the detections
-    assert tally.iou_dtype == expected.iou_dtype == "float64"
-    assert np.array_equal(tally.verdict, expected.verdict)
-    assert np.array_equal(tally.score, expected.score)
+    for engine in ("parallel", "native"):
+        tally = boxscore.match(moved, scene.truths, "coco", engine)  # truths in NumPy follow the detections
+        assert tally.iou_dtype == expected.iou_dtype == "float64"
+        assert np.array_equal(tally.verdict, expected.verdict)
+        assert np.array_equal(tally.score, expected.score)
 
 
 def test_two_frameworks_in_one_call_are_refused() -> None:

@@ -190,7 +190,7 @@ def test_evaluate() -> None:
         boxscore.evaluate(detections(), truths(), "lvis")
     with refused("`protocol` must be a name or a boxscore.Protocol; got int"):
         boxscore.evaluate(detections(), truths(), 5)  # type: ignore[arg-type]
-    with refused("`engine` must be one of auto, parallel, sequential; got 'warp'"):
+    with refused("`engine` must be one of auto, native, parallel, sequential; got 'warp'"):
         boxscore.evaluate(detections(), truths(), engine="warp")
     with refused("`detections` must be boxscore.Detections; got list"):
         boxscore.evaluate([], truths())  # type: ignore[arg-type]

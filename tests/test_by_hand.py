@@ -8,7 +8,7 @@ import pytest
 import boxscore
 from boxscore import Detections, Protocol, Truths
 
-ENGINES = ["sequential", "parallel"]
+ENGINES = ["sequential", "parallel", "native"]
 
 
 def at(*boxes: tuple[float, float, float, float]) -> np.ndarray:

@@ -11,7 +11,7 @@ from boxscore.formats import read_detections, read_truths
 from tests.scenes import Scene, random_scene, run_pycocotools
 from tests.shared import shared_data
 
-ENGINES = ["sequential", "parallel"]
+ENGINES = ["sequential", "parallel", "native"]
 STATS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
 STATS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
 
@@ -95,7 +95,7 @@ def test_a_perfect_detector_scores_what_pycocotools_gives() -> None:
     truth = {name: column[keep] for name, column in scene.truth.items()}
     found = {"score": np.ones(keep.sum())} | {name: truth[name] for name in ("image", "label", "box")}
     scene = Scene(detection=found, truth=truth, num_classes=scene.num_classes, num_images=scene.num_images)
-    assert_scene_is_equal(scene, "parallel")
+    assert_scene_is_equal(scene, "native")
     assert 1 - 1e-12 < boxscore.evaluate(scene.detections, scene.truths)["map"] <= 1
 
 
@@ -112,9 +112,11 @@ def test_real_data_equal_pycocotools(truths: str, results: str) -> None:
     truths_path, results_path = shared_data(truths), shared_data(results)
     reference = run_pycocotools(json.loads(truths_path.read_bytes()), json.loads(results_path.read_bytes()))
     columns = read_truths(truths_path)
-    result = boxscore.evaluate(read_detections(results_path, columns), columns)
-    assert_equal(result, reference)
-    assert np.array_equal([result[name] for name in STATS], reference.stats)
+    detections = read_detections(results_path, columns)
+    for engine in ("parallel", "native"):
+        result = boxscore.evaluate(detections, columns, "coco", engine)
+        assert_equal(result, reference)
+        assert np.array_equal([result[name] for name in STATS], reference.stats)
 
 
 def test_real_data_has_the_published_numbers() -> None:

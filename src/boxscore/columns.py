@@ -186,6 +186,12 @@ def host_ids(column: Array) -> NDArray[np.int64]:
     return to_numpy(column).astype(np.int64, copy=False)
 
 
+def host_scores(column: Array) -> NDArray[Any]:
+    """Scores in host memory, float32 or float64."""
+    array = to_numpy(column)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
 def pooled(columns: Columns) -> Columns:
     """The same boxes as one class, sorted by the label they had: COCO breaks ties between classes that way."""
     order = np.argsort(to_numpy(columns.label), kind="stable")

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from boxscore import sequential
+from boxscore import native, sequential
+from boxscore.arrays import is_in_host_memory, library
 from boxscore.columns import Detections, Truths, check_labels_are_named, pooled
 from boxscore.curves import Curves
 from boxscore.errors import InputError
@@ -11,27 +12,38 @@ from boxscore.parallel import engine as parallel
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.result import Result, summarize
 from boxscore.tally import Tally
+from boxscore.threads import num_threads
 
 
 class Engine(NamedTuple):
     """One way to do the work. All give the same verdicts and the same curves."""
 
-    match: Callable[[Detections, Truths, Protocol], Tally]
-    curves: Callable[[Tally], Curves]
+    match: Callable[[Detections, Truths, Protocol, int], Tally]
+    curves: Callable[[Tally, int], Curves]
 
 
 ENGINES: Mapping[str, Engine] = {
+    "native": Engine(native.match, native.curves),
     "parallel": Engine(parallel.match, parallel.curves),
     "sequential": Engine(sequential.match, sequential.curves),
 }
 
 
-def evaluate(detections: Detections, truths: Truths, protocol: str | Protocol = "coco", engine: str = "auto") -> Result:
+def evaluate(
+    detections: Detections,
+    truths: Truths,
+    protocol: str | Protocol = "coco",
+    engine: str = "auto",
+    *,
+    threads: int | None = None,
+) -> Result:
     """How well `detections` find `truths`, under a protocol.
 
-    `protocol`: "coco", "voc2007", "voc2012", "paper" or a `Protocol`. `engine`: "parallel" works on any array library,
-    on its device; "sequential" is the textbook loop, the same and slow; "auto" picks. Empty inputs are fine: without
-    truths every number is NaN, without detections 0.
+    `protocol`: "coco", "voc2007", "voc2012", "paper" or a `Protocol`. `engine`: "native" is C++ for arrays in host
+    memory; "parallel" works on any array library, on its device; "sequential" is the textbook loop, the same and slow;
+    "auto" takes "native" for data in host memory, else "parallel". `threads`: for "native", else BOXSCORE_THREADS, else
+    all cores that this process may use; any number gives the same bits. Empty inputs are fine: without truths every
+    number is NaN, without detections 0.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 10, 10]], box_format="xywh")
@@ -40,10 +52,17 @@ def evaluate(detections: Detections, truths: Truths, protocol: str | Protocol = 
     >>> round(result["map_50"], 4), result["mar_100"]
     (0.505, 0.45)
     """
-    return finish(match(detections, truths, protocol, engine), engine)
+    return finish(match(detections, truths, protocol, engine, threads=threads), engine, threads=threads)
 
 
-def match(detections: Detections, truths: Truths, protocol: str | Protocol = "coco", engine: str = "auto") -> Tally:
+def match(
+    detections: Detections,
+    truths: Truths,
+    protocol: str | Protocol = "coco",
+    engine: str = "auto",
+    *,
+    threads: int | None = None,
+) -> Tally:
     """The verdict of every detection. Tallies of different images can be merged before they are finished.
 
     >>> from boxscore import Detections, Truths
@@ -56,27 +75,28 @@ def match(detections: Detections, truths: Truths, protocol: str | Protocol = "co
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
     protocol = as_protocol(protocol)
+    library(detections.box, truths.box)  # one, or NumPy and one
+    if engine == "auto":
+        engine = "native" if is_in_host_memory(detections.box) and is_in_host_memory(truths.box) else "parallel"
     chosen = _engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.label, names)
     if protocol.class_agnostic:
         detections, truths = pooled(detections), pooled(truths)
-    return chosen.match(detections, truths, protocol)
+    return chosen.match(detections, truths, protocol, num_threads(threads))
 
 
-def finish(tally: Tally, engine: str = "auto") -> Result:
+def finish(tally: Tally, engine: str = "auto", *, threads: int | None = None) -> Result:
     """The result of all that a tally has counted."""
     if not isinstance(tally, Tally):
         raise InputError(f"`tally` must be a boxscore.Tally; got {type(tally).__name__}")
-    chosen = _engine(engine)
-    curves = chosen.curves(tally)
-    averaged = chosen.curves(tally.pooled()) if tally.protocol.average == "micro" else curves
+    chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
+    curves = chosen.curves(tally, num)
+    averaged = chosen.curves(tally.pooled(), num) if tally.protocol.average == "micro" else curves
     return summarize(tally, curves, averaged)
 
 
 def _engine(name: str) -> Engine:
-    if name == "auto":
-        name = "parallel"
     if name not in ENGINES:
         raise InputError(f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}")
     return ENGINES[name]

@@ -11,7 +11,7 @@ import numpy as np
 
 from boxscore.arrays import Array, to_numpy
 from boxscore.boxes import BoxFormat, measure
-from boxscore.columns import Detections, Truths, classes_of
+from boxscore.columns import Detections, Truths, classes_of, host_scores
 from boxscore.curves import Curves
 from boxscore.protocol import Area, Geometry, Protocol
 from boxscore.tally import FALSE, IGNORED, TRUE, Tally
@@ -37,7 +37,7 @@ class _Overlap(NamedTuple):
     iou: float
 
 
-def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
+def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
     """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
     classes = classes_of(detections, truths)
     boxes = _boxes(detections, protocol.geometry)
@@ -80,12 +80,12 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
         for class_ in classes.tolist()
     ]
     shape = (len(kept), len(protocol.areas), len(protocol.thresholds))
-    return Tally(
+    return Tally.from_verdicts(
         protocol=protocol,
         image=np.array([images[row] for row in kept], np.int64),
         label=np.array([labels[row] for row in kept], np.int64),
-        score=np.array([scores[row] for row in kept], np.float64),
-        rank=np.array(ranks, np.int32),
+        score=host_scores(detections.score)[np.array(kept, np.int64)],
+        rank=np.array(ranks, np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
         classes=classes,
         num_truths=np.array(num_truths, np.int64).reshape(classes.size, len(protocol.areas)),
@@ -269,20 +269,21 @@ def suppress(
     return discarded
 
 
-def curves(tally: Tally) -> Curves:
+def curves(tally: Tally, threads: int = 1) -> Curves:  # noqa: ARG001
     """The curves of every class, area range, limit and threshold, one after the other."""
     protocol = tally.protocol
     result = Curves.undefined(tally)
     rows = tally.sorted()
+    verdict = rows.verdict
     for k, label in enumerate(tally.classes):
         of_class = rows.label == label
-        for m, limit in enumerate(protocol.limits):
-            within = of_class if limit is None else of_class & (rows.rank < limit)
+        for m in range(len(protocol.limits)):
+            within = of_class & (rows.tier <= m)
             scores = rows.score[within].tolist()
             for a in range(len(protocol.areas)):
                 for t in range(len(protocol.thresholds)):
                     cell = t, k, a, m
-                    verdicts = rows.verdict[within, a, t].tolist()
+                    verdicts = verdict[within, a, t].tolist()
                     result.num_true[cell] = verdicts.count(TRUE)
                     result.num_false[cell] = verdicts.count(FALSE)
                     if tally.num_truths[k, a] > 0:

@@ -1,5 +1,6 @@
 """Tally: the verdicts of matching, all that the curves need. Mergeable: `empty` is the identity of `merge`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,31 +15,43 @@ from boxscore.protocol import POOLED, Protocol
 IGNORED, FALSE, TRUE = 0, 1, 2
 """The verdicts, as the paper numbers them: ignored, false positive, true positive."""
 
-COLUMNS = ("image", "label", "score", "rank", "verdict")
+_ROWS = ("image", "label", "score", "tier", "state")
 """The columns with a row for each detection."""
+
+_HITS = ("is_true", "is_counted")
+"""The columns with a row for each hit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Tally:
     """What matching found, one row a detection, in host memory. Boxes are gone.
 
-    Detections beyond the protocol's largest limit are not in it. Every image must be matched whole, in one tally.
+    Rows stand by image, label and falling score; detections beyond the protocol's largest limit are not among them.
+    Most detections meet no truth: they are false positives or, by their size, ignored, whatever the threshold, and
+    `state` says so in a bit for each area range. The others are hits. Their verdicts, one bit for each area range and
+    threshold, are in `is_true` and `is_counted`. So a detection takes about 20 bytes. `verdict` has it all in plain
+    numbers.
 
     >>> Tally.empty(Protocol.named("voc2007"))
     Tally(0 detections, 0 truths, 0 classes, voc2007)
     """
 
     protocol: Protocol
-    image: NDArray[np.int64]
-    """Image ids; they break ties of score. Shape (D,)."""
-    label: NDArray[np.int64]
-    """Shape (D,)."""
-    score: NDArray[np.float64]
-    """Shape (D,)."""
-    rank: NDArray[np.int32]
-    """The place by score within image and class, 0 for the best; limits cut by it. Shape (D,)."""
-    verdict: NDArray[np.uint8]
-    """0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
+    image: NDArray[Any]
+    """Image ids, int32 or int64; they break ties of score. Shape (D,)."""
+    label: NDArray[Any]
+    """Labels, int32 or int64. Shape (D,)."""
+    score: NDArray[Any]
+    """Scores, float32 or float64. Shape (D,)."""
+    tier: NDArray[np.uint8]
+    """The place of the first limit that counts the detection, by its rank within image and class. Shape (D,)."""
+    state: NDArray[Any]
+    """Bit 0: a hit. Else bit 1 + a: a false positive in area range a, not ignored. uint8, or uint64 for more than 7
+    area ranges. Shape (D,)."""
+    is_true: NDArray[np.uint64]
+    """Bit a * T + t: true positive in area range a at threshold t. A row a hit, in words of 64. Shape (H, W)."""
+    is_counted: NDArray[np.uint64]
+    """The same for true or false positive; the other cells are ignored. Shape (H, W)."""
     classes: NDArray[np.int64]
     """Every label there is, ascending, with or without detections and truths. Shape (K,)."""
     num_truths: NDArray[np.int64]
@@ -50,17 +63,68 @@ class Tally:
     @classmethod
     def empty(cls, protocol: Protocol) -> "Tally":
         """No detections and no truths: what `merge` leaves out."""
-        num_areas = len(protocol.areas)
+        nothing = np.zeros(0, np.int64)
+        verdict = np.zeros((0, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+        return cls.from_verdicts(
+            protocol=protocol,
+            image=nothing,
+            label=nothing,
+            score=np.zeros(0),
+            rank=nothing,
+            verdict=verdict,
+            classes=nothing,
+            num_truths=np.zeros((0, len(protocol.areas)), np.int64),
+        )
+
+    @classmethod
+    def from_verdicts(
+        cls,
+        *,
+        protocol: Protocol,
+        image: NDArray[Any],
+        label: NDArray[Any],
+        score: NDArray[Any],
+        rank: NDArray[Any],
+        verdict: NDArray[np.uint8],
+        **more: Any,
+    ) -> "Tally":
+        """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
+
+        Shapes (D,), and (D, A, T) for `verdict`. `more`: the columns that have no row a detection.
+        """
+        order = np.lexsort((rank, label, image))
+        verdict = verdict[order]
+        limits = [math.inf if limit is None else limit for limit in protocol.limits]
+        is_hit = (verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2))
+        kind = state_dtype(protocol)
+        weight = (2 << np.arange(len(protocol.areas), dtype=np.uint64)).astype(kind)
+        plain = ((verdict[:, :, 0] == FALSE) * weight).sum(axis=1, dtype=kind)
         return cls(
             protocol=protocol,
-            image=np.zeros(0, np.int64),
-            label=np.zeros(0, np.int64),
-            score=np.zeros(0, np.float64),
-            rank=np.zeros(0, np.int32),
-            verdict=np.zeros((0, num_areas, len(protocol.thresholds)), np.uint8),
-            classes=np.zeros(0, np.int64),
-            num_truths=np.zeros((0, num_areas), np.int64),
+            image=narrowest(image)[order],
+            label=narrowest(label)[order],
+            score=score[order],
+            tier=np.searchsorted(limits, rank[order], side="right").astype(np.uint8),
+            state=np.where(is_hit, kind.type(1), plain),
+            is_true=_pack(verdict[is_hit] == TRUE),
+            is_counted=_pack(verdict[is_hit] != IGNORED),
+            **more,
         )
+
+    @property
+    def verdict(self) -> NDArray[np.uint8]:
+        """0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
+        shape = len(self.protocol.areas), len(self.protocol.thresholds)
+        area_A = np.arange(1, shape[0] + 1, dtype=self.state.dtype)
+        plain_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
+        verdict = np.repeat(plain_DA.astype(np.uint8)[:, :, None], shape[1], axis=2)
+        verdict[self.is_hit] = _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
+        return verdict
+
+    @property
+    def is_hit(self) -> NDArray[np.bool_]:
+        """Whether a detection has verdicts of its own. Shape (D,)."""
+        return np.asarray(self.state & self.state.dtype.type(1), bool)
 
     def merge(self, *others: "Tally") -> "Tally":
         """All of it as one tally. Associative; the grouping and the order change no result.
@@ -84,9 +148,10 @@ class Tally:
             for label, name in (tally.class_names or {}).items():
                 if names.setdefault(label, name) != name:
                     raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
+        full = [tally for tally in tallies if len(tally)] or [self]
         return Tally(
             protocol=self.protocol,
-            **{column: _concatenate(tallies, column) for column in COLUMNS},
+            **{column: _concatenate(full, column) for column in (*_ROWS, *_HITS)},
             classes=classes,
             num_truths=num_truths,
             class_names=names or None,
@@ -96,16 +161,27 @@ class Tally:
     def pooled(self) -> "Tally":
         """The same verdicts with all classes taken as one, for micro averages."""
         one_class = {"classes": np.array([POOLED]), "num_truths": self.num_truths.sum(axis=0, keepdims=True)}
-        rows = self.sorted()  # so that ties between classes fall the same way whatever was merged first
+        rows = self.in_order(np.lexsort((self.label, self.image)))
         return replace(rows, label=np.full_like(rows.label, POOLED), **one_class, class_names=None)
 
     def sorted(self) -> "Tally":
         """The same rows in the one order that curves are made in: class, falling score, image, rank."""
-        order = np.lexsort((self.rank, self.image, -self.score, self.label))
-        return replace(self, **{column: getattr(self, column)[order] for column in COLUMNS})
+        return self.in_order(np.lexsort((self.image, -self.score, self.label)))
+
+    def in_order(self, order: NDArray[np.int64]) -> "Tally":
+        """The same rows in another order."""
+        place = np.cumsum(self.is_hit) - 1
+        hits = place[order][self.is_hit[order]]
+        rows = {column: getattr(self, column)[order] for column in _ROWS}
+        return replace(self, **rows, **{column: getattr(self, column)[hits] for column in _HITS})
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows."""
+        return sum(getattr(self, column).nbytes for column in (*_ROWS, *_HITS))
 
     def __len__(self) -> int:
-        return self.score.size
+        return int(self.score.size)
 
     def __repr__(self) -> str:
         counts = [
@@ -116,6 +192,32 @@ class Tally:
         return f"Tally({', '.join(counts)}, {self.protocol.title})"
 
 
+def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
+    """The ids as int32 where they fit, else as int64."""
+    limits = np.iinfo(np.int32)
+    is_narrow = ids.size == 0 or (limits.min <= ids.min() and ids.max() <= limits.max)
+    return ids.astype(np.int32 if is_narrow else np.int64)
+
+
+def state_dtype(protocol: Protocol) -> np.dtype[Any]:
+    """What holds a state: a bit for each area range, and one more."""
+    return np.dtype(np.uint8 if len(protocol.areas) < 8 else np.uint64)
+
+
+def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Cells as words of 64 bits. Shapes (H, A, T) to (H, W)."""
+    num_hits, num_cells = cells.shape[0], cells.shape[1] * cells.shape[2]
+    padded = np.zeros((num_hits, -(-num_cells // 64) * 64), bool)
+    padded[:, :num_cells] = cells.reshape(num_hits, num_cells)
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Words as cells. Shapes (H, W) to (H, A, T)."""
+    octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
+
+
 def _check_images_are_different(tallies: tuple[Tally, ...]) -> None:
     images = np.concatenate([np.unique(tally.image) for tally in tallies])
     seen, counts = np.unique(images, return_counts=True)
@@ -124,5 +226,5 @@ def _check_images_are_different(tallies: tuple[Tally, ...]) -> None:
         raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
 
 
-def _concatenate(tallies: tuple[Tally, ...], column: str) -> Any:
+def _concatenate(tallies: list[Tally], column: str) -> Any:
     return np.concatenate([getattr(tally, column) for tally in tallies])

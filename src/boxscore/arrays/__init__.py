@@ -145,6 +145,18 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
+def is_in_host_memory(array: Array) -> bool:
+    """Whether the array can be read by this process without a copy from a device."""
+    name = library(array)
+    if name == "torch":
+        return bool(array.device.type == "cpu")
+    if name == "jax":
+        return all(device.platform == "cpu" for device in array.devices())
+    if name == "tensorflow":
+        return "CPU" in array.device
+    return True
+
+
 def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
     """The array that `step` leaves as it is, reached from `start` by the library's own loop.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from boxscore.arrays import Array, constant, convert, float_dtype, has_float64, library, namespace, to_numpy
 from boxscore.boxes import is_in_areas, measure
-from boxscore.columns import Detections, Truths, classes_of, host_ids
+from boxscore.columns import Detections, Truths, classes_of, host_ids, host_scores
 from boxscore.curves import Curves
 from boxscore.parallel.average import average_every_element, average_under_envelope, envelope, num_needed, rows_at
 from boxscore.parallel.batch import Compared, compare
@@ -31,7 +31,7 @@ PAIRS_PER_BATCH = 2**18
 """How many pairs of a detection and a truth are compared together: enough to be busy, few enough to stay in cache."""
 
 
-def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
+def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:  # noqa: ARG001
     """The verdict of every detection, from flat columns, in mini-batches of images of similar size."""
     classes = classes_of(detections, truths)
     home = truths.box if library(detections.box) == "numpy" else detections.box
@@ -56,11 +56,11 @@ def match(detections: Detections, truths: Truths, protocol: Protocol) -> Tally:
         rank_E[row_P] = to_numpy(compared.rank_ND)[is_row_ND]
         is_kept_E[row_P] = ~to_numpy(compared.discarded_ND)[is_row_ND]
 
-    return Tally(
+    return Tally.from_verdicts(
         protocol=protocol,
         image=image_E[is_kept_E],
         label=host_ids(detections.label)[is_kept_E],
-        score=to_numpy(detections.score)[is_kept_E].astype(np.float64),
+        score=host_scores(detections.score)[is_kept_E],
         rank=rank_E[is_kept_E],
         verdict=verdict_EAT[is_kept_E],
         classes=classes,
@@ -192,15 +192,15 @@ def _count_truths(there: PaddedTruths, truths: Truths, num_classes: int, protoco
     return num_truths
 
 
-def curves(tally: Tally) -> Curves:
+def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
     """Alg. 11 to 13 for every area range, limit and threshold, all classes at once."""
     protocol = tally.protocol
     rows = tally.sorted()
     result = Curves.undefined(tally)
     label_D = np.searchsorted(tally.classes, rows.label)
     verdict_ATD = np.ascontiguousarray(np.moveaxis(rows.verdict, 0, -1))
-    for m, limit in enumerate(protocol.limits):
-        is_within_D = np.ones(len(rows), bool) if limit is None else rows.rank < limit
+    for m in range(len(protocol.limits)):
+        is_within_D = rows.tier <= m
         within = label_D[is_within_D], rows.score[is_within_D]
         for a in range(len(protocol.areas)):
             for t in range(len(protocol.thresholds)):
@@ -248,7 +248,7 @@ def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, p
     elif protocol.ap == "envelope":
         ap_K = average_under_envelope(true, num_truths_K)
     else:
-        ap_K = np.where(num_truths_K > 0, precision_RK.mean(axis=0), np.nan)
+        ap_K = np.where(num_truths_K > 0, np.ascontiguousarray(precision_RK).mean(axis=0), np.nan)
     is_defined_K = num_truths_K > 0
     return _Cell(
         precision=np.where(is_defined_K, precision_RK, -1.0),

@@ -1,0 +1,52 @@
+// Matching: image by image, everything of one image in the nearest cache, all thresholds and area ranges in one word.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "order.h"
+#include "rules.h"
+#include "tasks.h"
+
+namespace boxscore {
+
+template <class Box, class Score>
+struct DetectionColumns {
+    size_t size;
+    const int32_t* image;  // places among the images, and so on
+    const int32_t* label;
+    const Score* score;
+    const Box* box;  // four numbers a row
+    BoxFormat box_format;
+};
+
+struct TruthColumns {
+    size_t size;
+    const int32_t* image;
+    const int32_t* label;
+    const double* box;
+    BoxFormat box_format;
+    const double* area;      // may be null: the boxes' own
+    const uint8_t* ignore;   // may be null: none
+};
+
+// What becomes of a detection, a row each, images in order and each image class by class in order of rank. A state has bit 0
+// for a hit; a detection that is none has bit 1 + a where it counts, as a false positive, in area range a. Hits have their
+// verdicts cell by cell in words, in the order of their rows.
+template <class Score, class State>
+struct TallyRows {
+    int32_t* image;
+    int32_t* label;
+    Score* score;
+    uint8_t* tier;  // the first limit that the detection's rank is within
+    State* state;
+    std::vector<uint64_t> is_true, is_counted;  // num_words a hit
+    std::vector<int64_t> num_truths;            // by class and area range
+    size_t size = 0;
+};
+
+template <class Box, class Score, class State>
+void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& truths, size_t num_images,
+           size_t num_classes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally);
+
+}  // namespace boxscore

@@ -1,0 +1,38 @@
+// A protocol as the compiled engine reads it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace boxscore {
+
+enum class BoxFormat : uint8_t { xyxy, xywh, cxcywh };
+enum class Matching : uint8_t { best, best_regular, next_best };
+enum class ApRule : uint8_t { recall_points, envelope, trapezoid };
+
+inline constexpr uint32_t kNoLimit = UINT32_MAX;
+inline constexpr size_t kBitsPerWord = 64;
+
+struct Rules {
+    std::vector<double> cutoffs;  // IoU thresholds as they are compared with, ascending
+    bool is_strict = false;       // an IoU must exceed its cutoff
+    bool is_inclusive = false;    // the last pixel is inside the box
+    bool is_crowd = false;        // a truth marked `ignore` is a crowd, else it is difficult
+    Matching matching = Matching::next_best;
+    std::vector<double> area_low, area_high;
+    std::vector<uint32_t> limits;  // ascending
+    std::vector<double> recall_points;
+    ApRule ap = ApRule::recall_points;
+    double epsilon = 0;
+
+    size_t num_thresholds() const { return cutoffs.size(); }
+    size_t num_areas() const { return area_low.size(); }
+    size_t num_limits() const { return limits.size(); }
+
+    // A cell is one area range and one threshold; cell a * T + t is one bit of a detection's verdict.
+    size_t num_cells() const { return num_areas() * num_thresholds(); }
+    size_t num_words() const { return (num_cells() + kBitsPerWord - 1) / kBitsPerWord; }
+};
+
+}  // namespace boxscore

@@ -1,0 +1,54 @@
+// Work on several threads, with the same result for any number of them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace boxscore {
+
+// Thrown out of a long computation when the user has interrupted it.
+struct Interrupted : std::exception {};
+
+// How a computation may run: on how many threads, and whether it should stop.
+struct Run {
+    size_t num_threads = 1;
+    const std::atomic<bool>* is_cancelled = nullptr;
+
+    void check() const {
+        if (is_cancelled != nullptr && is_cancelled->load(std::memory_order_relaxed)) throw Interrupted();
+    }
+};
+
+// Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, each thread with a scratch of its own. Tasks must write
+// to places of their own, so that it does not matter which thread does which.
+template <class MakeScratch, class Work>
+void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, Work work) {
+    std::atomic<size_t> next{0};
+    std::exception_ptr failure;
+    std::mutex failure_lock;
+    auto loop = [&] {
+        try {
+            auto scratch = make_scratch();
+            for (size_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < num_tasks;) {
+                run.check();
+                work(task, scratch);
+            }
+        } catch (...) {
+            std::lock_guard<std::mutex> hold(failure_lock);
+            if (!failure) failure = std::current_exception();
+            next.store(num_tasks, std::memory_order_relaxed);
+        }
+    };
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < std::min(run.num_threads, num_tasks); ++i) threads.emplace_back(loop);
+    loop();
+    for (std::thread& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace boxscore
