@@ -66,8 +66,7 @@ def average(measure: Measure, curves: Curves, num_truths: Ints, protocol: Protoc
         value_K = value_TK.mean(axis=0)[is_defined_K]
         return float(np.average(value_K, weights=num_truths_K[is_defined_K])) if value_K.size else float("nan")
     # as in COCO: one mean over thresholds, recall points and classes together
-    values = curves.recall[t] if measure.is_recall else _samples(curves, protocol)[t]
-    values = values[..., a, m]
+    values = (curves.recall if measure.is_recall else _samples(curves, protocol))[..., a, m][t]
     values = values[values > -1]
     return float(np.mean(values)) if values.size else float("nan")
 

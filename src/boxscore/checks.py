@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import boxscore._compiled as _compiled
 from boxscore.arrays import Array, convert, float_dtype, is_array, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.errors import InputError
@@ -45,7 +46,8 @@ def check_columns(
         given[name] = as_flags(name, given[name])
     for name in (name for name in real if name in given):
         _check_real(name, given[name])
-        check_rows(name, _is_finite(given[name]), "must be finite", given[name])
+        if not (_is_plain(given[name]) and _compiled.are_finite(given[name])):
+            check_rows(name, _is_finite(given[name]), "must be finite", given[name])
     _check_boxes(given["box"], columns.box_format)
     for name, column in given.items():
         # Ids stay where they are, for they are grouped in host memory; the numbers live with the boxes. Scores stay as
@@ -56,6 +58,8 @@ def check_columns(
 
 def _check_boxes(box: Array, box_format: BoxFormat) -> None:
     _check_real("box", box)
+    if _is_plain(box) and _compiled.are_boxes_fine(box, getattr(_compiled.BoxFormat, box_format), LARGEST_SIDE):
+        return
     xp = namespace(box)
     check_rows("box", xp.all(_is_finite(box), axis=-1), "must have 4 finite numbers", box)
     width, height = sizes(xp.astype(box, float_dtype(box)), box_format)
@@ -122,6 +126,12 @@ def as_flags(name: str, column: Array) -> Array:
 def _check_real(name: str, column: Array) -> None:
     if not is_kind(column, "real floating") and not is_kind(column, "integral"):
         raise InputError(f"`{name}` must hold real numbers; got {column.dtype}")
+
+
+def _is_plain(column: Array) -> bool:
+    """Whether compiled code can look at it as it is: real numbers in a row, in host memory."""
+    is_numpy = isinstance(column, np.ndarray) and column.dtype in (np.float32, np.float64)
+    return is_numpy and column.dtype.isnative and column.flags.c_contiguous and column.flags.aligned
 
 
 def _is_finite(column: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import boxscore._compiled as _compiled
 from boxscore import text
 from boxscore.average import average, measures
 from boxscore.curves import Curves, Floats, Ints
@@ -160,7 +161,6 @@ def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
 
 def _per_class(tally: Tally, curves: Curves) -> PerClass:
     names = tally.class_names or {}
-    label_D = np.searchsorted(tally.classes, tally.label)
     recall_TK = np.where(tally.num_truths[:, 0] > 0, curves.recall[:, :, 0, -1], np.nan)
     return PerClass(
         label=tally.classes,
@@ -168,7 +168,7 @@ def _per_class(tally: Tally, curves: Curves) -> PerClass:
         ap=curves.average_precision[:, :, 0, -1].mean(axis=0),
         ar=recall_TK.mean(axis=0),
         num_truths=tally.num_truths[:, 0],
-        num_detections=np.bincount(label_D, minlength=tally.classes.size),
+        num_detections=_compiled.count(np.ascontiguousarray(tally.label), tally.classes),
         ap_at=curves.average_precision[:, :, 0, -1].T,
         num_true=curves.num_true[:, :, 0, -1].T,
         num_false=curves.num_false[:, :, 0, -1].T,

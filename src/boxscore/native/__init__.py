@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import boxscore.native._compiled as _compiled
+import boxscore._compiled as _compiled
 from boxscore.arrays import Array, to_numpy
 from boxscore.columns import Detections, Truths, host_scores
 from boxscore.curves import Curves

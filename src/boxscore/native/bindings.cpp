@@ -14,6 +14,7 @@
 #include <string>
 #include <tuple>
 
+#include "checks.h"
 #include "curves.h"
 #include "match.h"
 #include "order.h"
@@ -126,6 +127,27 @@ nb::object distinct_of(const Input& ids) {
         found = with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
     }
     return to_numpy(found, {found.size()});
+}
+
+// How often each id of a table occurs.
+nb::object count_ids(const Input& ids, const Input& table) {
+    std::vector<int64_t> count(table.size());
+    const int64_t* values = typed<int64_t>(table, table.size(), "table");
+    {
+        nb::gil_scoped_release unlock;
+        for (const int32_t place : places_of(ids, values, table.size())) ++count[place];
+    }
+    return to_numpy(count, {count.size()});
+}
+
+bool are_finite_values(const Input& values) {
+    nb::gil_scoped_release unlock;
+    return with_reals(values, [&](const auto* data) { return are_finite(data, values.size()); });
+}
+
+bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
+    nb::gil_scoped_release unlock;
+    return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
 }
 
 struct Columns {
@@ -306,7 +328,10 @@ NB_MODULE(_compiled, module) {
         .def_rw("ap", &Rules::ap)
         .def_rw("epsilon", &Rules::epsilon);
     module.attr("NO_LIMIT") = kNoLimit;
+    module.def("are_finite", &are_finite_values, "values"_a);
+    module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("distinct", &distinct_of, "ids"_a);
+    module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
                "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "images"_a,
                "classes"_a, "rules"_a, "num_threads"_a);

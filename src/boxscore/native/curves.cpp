@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "order.h"
 
@@ -22,29 +24,56 @@ struct Row {
 template <class State>
 struct Rows {
     std::vector<uint32_t> start;  // of each class
-    std::vector<Row<State>> row;
+    std::unique_ptr<Row<State>[]> row;  // not a vector, which would write it all twice
 };
 
+// A counting sort by class, stable, in blocks: where the rows of each block go follows from the counts of all of them.
 template <class Score, class State>
-Rows<State> by_class(const TallyColumns<Score, State>& tally) {
-    Rows<State> rows;
-    rows.start.assign(tally.num_classes + 1, 0);
-    for (size_t i = 0; i < tally.size; ++i) ++rows.start[tally.label[i] + 1];
-    for (size_t k = 0; k < tally.num_classes; ++k) rows.start[k + 1] += rows.start[k];
-    rows.row.resize(tally.size);
-    std::vector<uint32_t> next(rows.start.begin(), rows.start.end() - 1);
-    auto put = [&](size_t i, uint32_t hit) {
-        rows.row[next[tally.label[i]]++] = {falling_key(tally.score[i]), hit, tally.tier[i], tally.state[i]};
-    };
+Rows<State> by_class(const TallyColumns<Score, State>& tally, const Run& run) {
+    const size_t num_blocks = run.num_threads, num_classes = tally.num_classes;
     const Groups by_image = tally.image == nullptr ? Groups{} : group(tally.image, tally.size, tally.num_images);
-    uint32_t num_hits = 0;
-    if (by_image.row.empty()) {
-        for (size_t i = 0; i < tally.size; ++i) put(i, num_hits), num_hits += tally.state[i] & 1;
-        return rows;
+    auto for_each_block = [&](auto work) {
+        for_each_task(num_blocks, run, [] { return 0; }, [&](size_t block, int) {
+            work(block, tally.size * block / num_blocks, tally.size * (block + 1) / num_blocks);
+        });
+    };
+
+    std::vector<uint32_t> next(num_blocks * num_classes), first_hit(num_blocks + 1);
+    for_each_block([&](size_t block, size_t begin, size_t end) {
+        uint32_t num_hits = 0;
+        for (size_t i = begin; i < end; ++i) {
+            ++next[block * num_classes + tally.label[by_image.at(static_cast<uint32_t>(i))]];
+            num_hits += tally.state[i] & 1;
+        }
+        first_hit[block + 1] = num_hits;
+    });
+    Rows<State> rows;
+    uint32_t position = 0;
+    for (size_t k = 0; k < num_classes; ++k) {
+        rows.start.push_back(position);
+        for (size_t block = 0; block < num_blocks; ++block) position += std::exchange(next[block * num_classes + k], position);
     }
-    std::vector<uint32_t> hit(tally.size);
-    for (size_t i = 0; i < tally.size; ++i) hit[i] = num_hits, num_hits += tally.state[i] & 1;
-    for (const uint32_t i : by_image.row) put(i, hit[i]);
+    rows.start.push_back(position);
+    for (size_t block = 0; block < num_blocks; ++block) first_hit[block + 1] += first_hit[block];
+
+    // Hits are numbered in the order of rows; where that is not the order of images, the numbers are needed first.
+    std::vector<uint32_t> hit(by_image.row.size());
+    if (!hit.empty()) {
+        for_each_block([&](size_t block, size_t begin, size_t end) {
+            uint32_t num_hits = first_hit[block];
+            for (size_t i = begin; i < end; ++i) hit[i] = num_hits, num_hits += tally.state[i] & 1;
+        });
+    }
+    rows.row.reset(new Row<State>[tally.size]);
+    for_each_block([&](size_t block, size_t begin, size_t end) {
+        uint32_t num_hits = first_hit[block];
+        for (size_t position = begin; position < end; ++position) {
+            const uint32_t i = by_image.at(static_cast<uint32_t>(position));
+            rows.row[next[block * num_classes + tally.label[i]]++] = {
+                falling_key(tally.score[i]), hit.empty() ? num_hits : hit[i], tally.tier[i], tally.state[i]};
+            num_hits += tally.state[i] & 1;
+        }
+    });
     return rows;
 }
 
@@ -64,20 +93,19 @@ struct Pen {
     uint32_t point = 0;        // recall points reached so far
     uint32_t next_needed = 0;  // true positives at which the next one is
     double best = 0;           // precision since the last recall point
-    double ap = 0;             // for the rules that go through every point
-    double last_precision = 0;
 };
 
 // A thread's own memory for the curves of one class.
 template <class State>
 struct Board {
     std::vector<Row<State>> spare;
-    std::vector<Pen> pens;             // [A, T, M]
-    std::vector<uint32_t> num_plain;   // counted at all thresholds of an area range: [A, M]
-    std::vector<double> first_score;   // within each limit
+    std::vector<Pen> pens;            // [A, T, M]
+    std::vector<uint32_t> num_plain;  // counted at all thresholds of an area range: [A, M]
+    std::vector<double> first_score;  // within each limit
     std::vector<uint8_t> has_first;
-    std::vector<uint32_t> needed;      // true positives for each recall point: [A, R]
-    std::vector<double> precision, scores;          // [T, R, A, M]
+    std::vector<uint32_t> needed;  // true positives for each recall point: [A, R]
+    std::vector<double> precision, scores;             // [T, R, A, M]
+    std::vector<double> trapezoids;                    // sums: [A, T, M]
     std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, M]
 };
 
@@ -98,6 +126,7 @@ public:
         board.needed.resize(num_areas_ * num_points_);
         board.precision.resize(num_thresholds_ * num_points_ * num_areas_ * num_limits_);
         board.scores.resize(board.precision.size());
+        board.trapezoids.resize(board.pens.size());
         if (rules_.ap == ApRule::envelope) board.every_precision.resize(board.pens.size());
         return board;
     }
@@ -132,6 +161,7 @@ private:
         std::fill(board.has_first.begin(), board.has_first.end(), 0);
         std::fill(board.precision.begin(), board.precision.end(), 0.0);
         std::fill(board.scores.begin(), board.scores.end(), 0.0);
+        std::fill(board.trapezoids.begin(), board.trapezoids.end(), 0.0);
         for (auto& every : board.every_precision) every.clear();
         for (size_t a = 0; a < num_areas_; ++a) {
             const int64_t truths = num_truths(label, a);
@@ -156,9 +186,9 @@ private:
     }
 
     void take_plain(const Row<State>& row, Board<State>& board) const {
-        for (size_t a = 0; a < num_areas_; ++a) {
-            const uint32_t is_counted = row.state >> (a + 1) & 1;
-            for (size_t m = row.tier; m < num_limits_; ++m) board.num_plain[a * num_limits_ + m] += is_counted;
+        for (uint64_t counted = row.state >> 1; counted != 0; counted &= counted - 1) {
+            uint32_t* num_plain = board.num_plain.data() + count_trailing_zeros(counted) * num_limits_;
+            for (size_t m = row.tier; m < num_limits_; ++m) ++num_plain[m];
         }
     }
 
@@ -167,29 +197,35 @@ private:
         const uint64_t* is_counted = tally_.is_counted + size_t{row.hit} * num_words_;
         const double score = score_of(row.key);
         for (size_t a = 0; a < num_areas_; ++a) {
-            size_t num_counted = 0, num_true = 0;
-            for (size_t cell = a * num_thresholds_; cell < (a + 1) * num_thresholds_; ++cell) {
-                num_counted += bit(is_counted, cell);
-                num_true += bit(is_true, cell);
-            }
-            if (num_counted == 0) continue;
-            const bool is_plain = num_counted == num_thresholds_;
-            for (size_t m = row.tier; m < num_limits_ && is_plain; ++m) ++board.num_plain[a * num_limits_ + m];
-            for (size_t t = 0; t < num_thresholds_ && !is_plain; ++t) {
-                if (!bit(is_counted, a * num_thresholds_ + t)) continue;
-                for (size_t m = row.tier; m < num_limits_; ++m) ++board.pens[pen_of(a, t, m)].num_counted;
-            }
-            if (num_true == 0) continue;
             const double truths = static_cast<double>(num_truths(label, a));
-            for (size_t t = 0; t < num_thresholds_; ++t) {
-                if (!bit(is_true, a * num_thresholds_ + t)) continue;
-                for (size_t m = row.tier; m < num_limits_; ++m) draw_point(a, t, m, score, truths, board);
+            // Thresholds come in runs of up to a word's bits.
+            for (size_t first = 0; first < num_thresholds_; first += kBitsPerWord) {
+                const size_t num = std::min(num_thresholds_ - first, kBitsPerWord);
+                const uint64_t all = ~uint64_t{0} >> (kBitsPerWord - num);
+                const uint64_t counted = bits(is_counted, a * num_thresholds_ + first) & all;
+                if (counted == 0) continue;
+                if (counted == all && num == num_thresholds_) {
+                    for (size_t m = row.tier; m < num_limits_; ++m) ++board.num_plain[a * num_limits_ + m];
+                } else {
+                    for (uint64_t left = counted; left != 0; left &= left - 1) {
+                        Pen* pens = board.pens.data() + pen_of(a, first + count_trailing_zeros(left), 0);
+                        for (size_t m = row.tier; m < num_limits_; ++m) ++pens[m].num_counted;
+                    }
+                }
+                for (uint64_t left = bits(is_true, a * num_thresholds_ + first) & all; left != 0; left &= left - 1) {
+                    const size_t t = first + count_trailing_zeros(left);
+                    for (size_t m = row.tier; m < num_limits_; ++m) draw_point(a, t, m, score, truths, board);
+                }
             }
         }
     }
 
-    static bool bit(const uint64_t* words, size_t cell) {
-        return words[cell / kBitsPerWord] >> cell % kBitsPerWord & 1;
+    // The bits from `cell` on, which may begin in one word and end in the next.
+    uint64_t bits(const uint64_t* words, size_t cell) const {
+        const size_t word = cell / kBitsPerWord, shift = cell % kBitsPerWord;
+        uint64_t found = words[word] >> shift;
+        if (shift != 0 && word + 1 < num_words_) found |= words[word + 1] << (kBitsPerWord - shift);
+        return found;
     }
 
     // One more true positive on one curve. Precision between two of them only falls, and recall stands still.
@@ -207,7 +243,7 @@ private:
         }
         const double before = num_counted == 1 ? 1.0 : (num_true - 1) / (num_counted - 1 + rules_.epsilon);
         const double gain = num_true / truths - (num_true - 1) / truths;
-        pen.ap += (precision + before) * gain / 2;
+        board.trapezoids[pen_of(a, t, m)] += (precision + before) * gain / 2;
     }
 
     void reach_points(Pen& pen, size_t a, size_t t, size_t m, double score, Board<State>& board) const {
@@ -270,8 +306,10 @@ private:
             board.scores[sample_of(t, r, a, m)] = board.has_first[m] ? board.first_score[m] : 0;
         }
         out_.recall[place] = pen.num_true / static_cast<double>(truths);
-        if (rules_.ap == ApRule::envelope) pen.ap = area_under_envelope(board.every_precision[pen_of(a, t, m)], truths);
-        if (is_drawing_every_point_) out_.average_precision[place] = pen.ap;
+        if (rules_.ap == ApRule::trapezoid) out_.average_precision[place] = board.trapezoids[pen_of(a, t, m)];
+        if (rules_.ap == ApRule::envelope) {
+            out_.average_precision[place] = area_under_envelope(board.every_precision[pen_of(a, t, m)], truths);
+        }
     }
 
     static double area_under_envelope(std::vector<double>& precision, int64_t num_truths) {
@@ -311,7 +349,7 @@ private:
 
 template <class Score, class State>
 void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const Run& run, const CurveArrays& out) {
-    Rows<State> rows = by_class(tally);
+    const Rows<State> rows = by_class(tally, run);
     run.check();
     const Drawer<Score, State> drawer(tally, rules, out);
     // The largest classes first, so that no thread is left with one at the end.
@@ -325,7 +363,7 @@ void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, co
         [&](size_t task, Board<State>& board) {
             const uint32_t label = order[task];
             const size_t first = rows.start[label];
-            drawer.draw_class(label, rows.row.data() + first, rows.start[label + 1] - first, board, run);
+            drawer.draw_class(label, rows.row.get() + first, rows.start[label + 1] - first, board, run);
         });
 }
 

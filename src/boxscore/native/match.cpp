@@ -12,7 +12,7 @@ struct Box4 {
 
 // The order of operations is that of the references, so that every bit is theirs.
 template <class Number>
-Box4 measure(const Number* box, BoxFormat format, bool is_inclusive) {
+inline Box4 measure(const Number* box, BoxFormat format, bool is_inclusive) {
     const double a = box[0], b = box[1], c = box[2], d = box[3];
     if (!is_inclusive) {  // as in COCO: xywh decides, so a far corner is left + width even where it was given
         const double width = format == BoxFormat::xyxy ? c - a : c, height = format == BoxFormat::xyxy ? d - b : d;
@@ -78,7 +78,7 @@ struct Candidate {
 template <class Score>
 struct Entry {
     Score score;
-    uint32_t row;
+    uint32_t place;  // in its image
 };
 
 // A thread's own memory; sized once, cleaned up after each image.
@@ -86,15 +86,17 @@ template <class Score>
 struct Scratch {
     std::vector<uint32_t> count, cursor;           // by class
     std::vector<uint32_t> first_truth, end_truth;  // by class
-    std::vector<int32_t> touched;                  // classes with detections in this image
-    std::vector<Entry<Score>> entries;
+    std::vector<uint64_t> is_touched;              // classes with detections in this image, in bits
+    std::vector<int32_t> touched;                  // the same, ascending
+    std::vector<Box4> boxes;                       // of this image
+    std::vector<Entry<Score>> entries;             // of this image, class by class
     std::vector<uint64_t> is_free;  // by truth of this image and cell
     std::vector<Candidate> candidates;
     std::vector<uint64_t> is_true, is_counted;  // of one detection
 
     explicit Scratch(size_t num_classes, size_t num_words)
         : count(num_classes), cursor(num_classes), first_truth(num_classes), end_truth(num_classes),
-          is_true(num_words), is_counted(num_words) {}
+          is_touched(num_classes / kBitsPerWord + 1), is_true(num_words), is_counted(num_words) {}
 };
 
 // A run of images that one thread does in one go; its rows start where those of the images before would end.
@@ -152,7 +154,7 @@ public:
                 tally_.label[out] = label;
                 tally_.score[out] = entries[rank].score;
                 tally_.tier[out] = static_cast<uint8_t>(tier);
-                tally_.state[out] = static_cast<State>(judge(entries[rank].row, label, first_truth, scratch, chunk));
+                tally_.state[out] = static_cast<State>(judge(scratch.boxes[entries[rank].place], label, first_truth, scratch, chunk));
             }
             scratch.count[label] = 0;
         }
@@ -162,20 +164,29 @@ public:
 
 private:
     void group_by_class(uint32_t begin, uint32_t end, Scratch<Score>& scratch) const {
+        // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
+        scratch.boxes.resize(end - begin);
         for (uint32_t i = begin; i < end; ++i) {
-            const int32_t label = detections_.label[by_image_.at(i)];
-            if (scratch.count[label]++ == 0) scratch.touched.push_back(label);
+            const uint32_t row = by_image_.at(i);
+            const int32_t label = detections_.label[row];
+            ++scratch.count[label];
+            scratch.is_touched[label / kBitsPerWord] |= uint64_t{1} << label % kBitsPerWord;
+            scratch.boxes[i - begin] =
+                measure(detections_.box + size_t{row} * 4, detections_.box_format, rules_.is_inclusive);
         }
-        std::sort(scratch.touched.begin(), scratch.touched.end());
         uint32_t position = 0;
-        for (const int32_t label : scratch.touched) {
-            scratch.cursor[label] = position;
-            position += scratch.count[label];
+        for (size_t word = 0; word < scratch.is_touched.size(); ++word) {
+            for (uint64_t& bits = scratch.is_touched[word]; bits != 0; bits &= bits - 1) {
+                const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
+                scratch.touched.push_back(label);
+                scratch.cursor[label] = position;
+                position += scratch.count[label];
+            }
         }
         scratch.entries.resize(end - begin);
         for (uint32_t i = begin; i < end; ++i) {
             const uint32_t row = by_image_.at(i);
-            scratch.entries[scratch.cursor[detections_.label[row]]++] = {detections_.score[row], row};
+            scratch.entries[scratch.cursor[detections_.label[row]]++] = {detections_.score[row], i - begin};
         }
     }
 
@@ -195,8 +206,7 @@ private:
     }
 
     // The state of one detection; for a hit its words go to the chunk.
-    uint64_t judge(uint32_t row, int32_t label, uint32_t first_truth, Scratch<Score>& scratch, Chunk& chunk) const {
-        const Box4 box = measure(detections_.box + size_t{row} * 4, detections_.box_format, rules_.is_inclusive);
+    uint64_t judge(const Box4& box, int32_t label, uint32_t first_truth, Scratch<Score>& scratch, Chunk& chunk) const {
         uint64_t state = 0;
         for (size_t a = 0; a < num_areas_; ++a) {
             const bool is_inside = rules_.area_low[a] <= box.area && box.area <= rules_.area_high[a];

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
 namespace boxscore {
 
 enum class BoxFormat : uint8_t { xyxy, xywh, cxcywh };
@@ -13,6 +17,17 @@ enum class ApRule : uint8_t { recall_points, envelope, trapezoid };
 
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 inline constexpr size_t kBitsPerWord = 64;
+
+// The place of the lowest bit that is set; not for 0.
+inline unsigned count_trailing_zeros(uint64_t bits) {
+#if defined(_MSC_VER)
+    unsigned long place;
+    _BitScanForward64(&place, bits);
+    return place;
+#else
+    return static_cast<unsigned>(__builtin_ctzll(bits));
+#endif
+}
 
 struct Rules {
     std::vector<double> cutoffs;  // IoU thresholds as they are compared with, ascending
