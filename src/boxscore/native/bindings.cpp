@@ -263,6 +263,10 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     for (size_t i = 0; i < size; ++i) {
         if (tiers[i] >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
     }
+    const int64_t* table = static_cast<const int64_t*>(classes.data());
+    for (const int64_t id : with_integers(label, [&](const auto* values) { return distinct(values, size); })) {
+        if (!std::binary_search(table, table + num_classes, id)) throw std::invalid_argument("label: not among the classes");
+    }
 
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits();

@@ -69,6 +69,12 @@ struct Truths {
     }
 };
 
+// Truths of an image with which one detection takes long enough to ask whether to go on.
+constexpr uint32_t kMany = 1000;
+
+// How many rows ahead memory is asked for.
+constexpr size_t kAhead = 24;
+
 struct Candidate {
     double iou;
     uint32_t truth;
@@ -127,7 +133,7 @@ public:
         surely_below_ = rules.cutoffs[0] * (1 - 1e-9);
     }
 
-    void match_image(size_t image, Scratch<Score>& scratch, Chunk& chunk) const {
+    void match_image(size_t image, Scratch<Score>& scratch, Chunk& chunk, const Run& run) const {
         const uint32_t begin = by_image_.start[image], end = by_image_.start[image + 1];
         if (begin == end) return;
         group_by_class(begin, end, scratch);
@@ -149,6 +155,7 @@ public:
             for (size_t rank = 0; rank < num; ++rank) {
                 while (tier < rules_.limits.size() && rank >= rules_.limits[tier]) ++tier;
                 if (tier == rules_.limits.size()) break;
+                if (end_truth - first_truth > kMany) run.check();
                 const size_t out = chunk.first_row + chunk.num_rows++;
                 tally_.image[out] = static_cast<int32_t>(image);
                 tally_.label[out] = label;
@@ -167,6 +174,7 @@ private:
         // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
         scratch.boxes.resize(end - begin);
         for (uint32_t i = begin; i < end; ++i) {
+            if (!by_image_.row.empty() && i + kAhead < detections_.size) fetch(by_image_.row[i + kAhead]);
             const uint32_t row = by_image_.at(i);
             const int32_t label = detections_.label[row];
             ++scratch.count[label];
@@ -188,6 +196,13 @@ private:
             const uint32_t row = by_image_.at(i);
             scratch.entries[scratch.cursor[detections_.label[row]]++] = {detections_.score[row], i - begin};
         }
+    }
+
+    // Rows of one image may be far apart: ask for those to come while the ones before are worked on.
+    void fetch(uint32_t row) const {
+        prefetch(detections_.label + row);
+        prefetch(detections_.score + row);
+        prefetch(detections_.box + size_t{row} * 4);
     }
 
     // By falling score; of equal ones the first row stays first.
@@ -235,23 +250,16 @@ private:
             const double iou = shared > 0 ? shared / whole : 0;
             uint32_t num_reached = 0;
             while (num_reached < num_thresholds_ && reaches(iou, rules_.cutoffs[num_reached])) ++num_reached;
-            if (num_reached > 0) insert(candidates, {iou, g, num_reached});
+            if (num_reached > 0) candidates.push_back({iou, g, num_reached});
         }
+        // Best first; of equal ones the last in COCO, else the first.
+        if (candidates.size() < 2) return;
+        if (rules_.matching == Matching::next_best) std::reverse(candidates.begin(), candidates.end());
+        std::stable_sort(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.iou > b.iou; });
     }
 
     bool reaches(double iou, double cutoff) const { return rules_.is_strict ? iou > cutoff : iou >= cutoff; }
-
-    // Best first; of equal ones the last in COCO, else the first.
-    void insert(std::vector<Candidate>& candidates, Candidate candidate) const {
-        candidates.push_back(candidate);
-        size_t place = candidates.size() - 1;
-        for (; place > 0; --place) {
-            const double other = candidates[place - 1].iou;
-            if (rules_.matching == Matching::next_best ? candidate.iou < other : candidate.iou <= other) break;
-            candidates[place] = candidates[place - 1];
-        }
-        candidates[place] = candidate;
-    }
 
     // The verdict of one detection in all cells, and what it takes.
     void settle(uint64_t state, uint32_t first_truth, Scratch<Score>& scratch) const {
@@ -371,7 +379,7 @@ void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& t
         [&](size_t task, Scratch<Score>& scratch) {
             Chunk& chunk = chunks[task];
             for (size_t image = chunk.first_image; image < chunk.end_image; ++image) {
-                matcher.match_image(image, scratch, chunk);
+                matcher.match_image(image, scratch, chunk, run);
             }
         });
     close_gaps(chunks, tally);

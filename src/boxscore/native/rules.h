@@ -29,6 +29,15 @@ inline unsigned count_trailing_zeros(uint64_t bits) {
 #endif
 }
 
+// A hint that memory will be read soon.
+inline void prefetch(const void* address) {
+#if defined(_MSC_VER)
+    (void)address;
+#else
+    __builtin_prefetch(address);
+#endif
+}
+
 struct Rules {
     std::vector<double> cutoffs;  // IoU thresholds as they are compared with, ascending
     bool is_strict = false;       // an IoU must exceed its cutoff

@@ -1,0 +1,1 @@
+"""boxscore and its peers, measured in one run: `make bench`."""

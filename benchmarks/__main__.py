@@ -1,0 +1,183 @@
+"""Run all of it: tools take turns, several rounds, each run in a process of its own; a Markdown table and JSON.
+
+python -m benchmarks [--rounds 3] [--only coco-val-like,voc2007,…]
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contestants
+from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
+
+FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
+SLOW = ("faster-coco-eval", "pycocotools")
+GROWTH = (50_000, 200_000, 1_000_000, 5_000_000, 20_000_000)
+
+
+def worker(module: str, *arguments: str) -> dict[str, Any]:
+    """What a process reports; fails with what it said."""
+    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} {' '.join(arguments)}:\n{done.stderr[-2000:]}")
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return report
+
+
+def measure(table: str, workload: str, names: Sequence[str], *, threads: int, rounds: int) -> list[dict[str, Any]]:
+    """Rows of one workload: the tools take turns, so that a slow moment of the machine hits all of them."""
+    folder = prepare(workload, is_with_results=False)
+    reports: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            if name in SLOW and reports[name]:
+                continue  # once is enough for what takes minutes
+            say(f"{workload}, {threads} threads: {name}")
+            reports[name].append(worker("benchmarks.worker", table, name, str(folder), str(threads)))
+    ours = reports["boxscore"][0]
+    rows = []
+    for name, runs in reports.items():
+        rows.append(
+            {
+                "workload": workload if table == "CONTESTANTS" else f"{workload}, stream of 16 images a batch",
+                "threads": threads,
+                "tool": name,
+                "seconds": statistics.median(second for run in runs for second in run["seconds"]),
+                "peak_mb": round(statistics.median(run["peak_kb"] for run in runs) / 1024),
+                "agrees": agreement(getattr(contestants, table)[name], runs[0], ours),
+            }
+        )
+    for row in rows:
+        row["ratio"] = row["seconds"] / rows[0]["seconds"]
+    return rows
+
+
+def agreement(contestant: contestants.Contestant, run: dict[str, Any], ours: dict[str, Any]) -> str:
+    """How a tool's numbers compare with ours. What claims pycocotools' bits must have them."""
+    if run["precision"] is not None and run["precision"] == ours["precision"] and run["stats"] == ours["stats"]:
+        return "every bit"
+    if run["precision"] is None and run["stats"] == ours["stats"]:
+        return "all 12 numbers"
+    distance = max(abs(a - b) for a, b in zip(run["stats"], ours["stats"], strict=True))
+    if contestant.is_exact:
+        raise RuntimeError(f"{contestant.package} claims pycocotools' bits, and is {distance:g} off ours")
+    return f"within {distance:.1g}"
+
+
+def voc2007(rounds: int) -> list[dict[str, Any]]:
+    """The engines of this repository on real VOC 2007 data."""
+    names = ("native", "parallel", "as published", "sequential")
+    runs: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            say(f"voc2007: {name}")
+            runs[name].append(worker("benchmarks.voc", name)["seconds"])
+    medians = {name: statistics.median(seconds) for name, seconds in runs.items()}
+    return [
+        {"workload": "voc2007", "engine": name, "seconds": medians[name], "ratio": medians[name] / medians["native"]}
+        for name in names
+    ]
+
+
+def growth() -> list[dict[str, Any]]:
+    """Time and memory a detection, as data grows."""
+    rows = []
+    for num in GROWTH:
+        say(f"growth: {num:,} detections")
+        time_report, memory_report = (worker("benchmarks.growth", kind, str(num)) for kind in ("time", "memory"))
+        row = {"detections": num, "nanoseconds": time_report["seconds"] / num * 1e9}
+        rows.append(row | {"tally_bytes": time_report["tally_bytes"] / num, "peak_bytes": memory_report["bytes"]})
+    return rows
+
+
+def say(text: str) -> None:
+    """Progress, on stderr."""
+    print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report as a document."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made by `make bench`: all tools in one run, taking turns, each in a process of its own, medians of "
+        f"{report['rounds']} rounds. Ratios compare; seconds are this machine's: {report['machine']}.",
+        "",
+        "Versions: " + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + ".",
+        "",
+        "## From loaded data to all of COCO's arrays and numbers",
+        "",
+        "boxscore from NumPy arrays, checks included; the others from their own loaded form.",
+        "",
+        "| workload | threads | tool | seconds | boxscore is faster | peak memory | numbers as ours |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in report["coco"]:
+        faster = "" if row["tool"] == "boxscore" else f"{row['ratio']:.1f}x"
+        cells = [row["workload"], row["threads"], row["tool"], f"{row['seconds']:.3f}", faster]
+        lines.append("| " + " | ".join(map(str, [*cells, f"{row['peak_mb']:,} MB", row["agrees"]])) + " |")
+    if report["voc"]:
+        lines += [
+            "",
+            "## VOC 2007, 87,765 real detections",
+            "",
+            "| engine | seconds | native is faster |",
+            "|---|---|---|",
+        ]
+        lines += [f"| {r['engine']} | {r['seconds']:.4f} | {r['ratio']:.0f}x |" for r in report["voc"]]
+    if report["growth"]:
+        header = "| detections | ns a detection | bytes a detection in a Tally | peak bytes beyond the inputs |"
+        lines += ["", "## As data grows, 2 threads", "", header, "|---|---|---|---|"]
+        lines += [
+            f"| {r['detections']:,} | {r['nanoseconds']:.0f} | {r['tally_bytes']:.1f} | {r['peak_bytes']:.0f} |"
+            for r in report["growth"]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, print, write `build/bench/report.json` and `docs/benchmarks.md`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="coco-val-like,val2017,aerial,lvis-like,stream,voc2007,growth,slow")
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    cores = len(os.sched_getaffinity(0))
+    coco: list[dict[str, Any]] = []
+    for workload in ("coco-val-like", "val2017", "aerial", "lvis-like"):
+        if workload not in chosen or not is_present(workload):
+            continue
+        is_main = workload == "coco-val-like"
+        names = (*FAST, *SLOW) if is_main and "slow" in chosen else FAST
+        coco += measure("CONTESTANTS", workload, names, threads=cores, rounds=options.rounds)
+        if is_main:
+            coco += measure("CONTESTANTS", workload, FAST, threads=1, rounds=options.rounds)
+    if "stream" in chosen:
+        coco += measure("STREAMS", "coco-val-like", tuple(contestants.STREAMS), threads=cores, rounds=1)
+    has_voc = "voc2007" in chosen and (SHARED / "voc2007").exists()
+    packages = ["boxscore", "numpy", *sorted({c.package for c in contestants.CONTESTANTS.values()} - {"boxscore"})]
+    report = {
+        "rounds": options.rounds,
+        "machine": f"{cores} cores, {platform.machine()}, Python {platform.python_version()}",
+        "versions": {name: version(name) for name in [*packages, "torchmetrics"]},
+        "coco": coco,
+        "voc": voc2007(options.rounds) if has_voc else [],
+        "growth": growth() if "growth" in chosen else [],
+    }
+    (FOLDER / "report.json").write_text(json.dumps(report, indent=1))
+    document = markdown(report)
+    (Path(__file__).parents[1] / "docs" / "benchmarks.md").write_text(document)
+    print(document)
+
+
+if __name__ == "__main__":
+    main()

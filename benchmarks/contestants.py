@@ -1,0 +1,153 @@
+"""Who takes part: how each tool loads a workload, and what is measured of it.
+
+A contestant has `load`, which is not measured: detections and truths in the tool's own form. `run` is: all of COCO's
+arrays and its twelve numbers. It gives the numbers and, if the tool has it, the precision array.
+"""
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.workloads import load
+
+STATS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
+STATS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
+
+
+class Contestant(NamedTuple):
+    """One tool."""
+
+    package: str
+    load: Callable[[Path], Any]
+    run: Callable[[Any, int], tuple[Any, Any]]
+    is_exact: bool = True
+    """Whether it claims pycocotools' bits."""
+
+
+def _load_boxscore(folder: Path) -> Any:
+    return load(folder)
+
+
+def _run_boxscore(loaded: Any, threads: int) -> tuple[Any, Any]:
+    import boxscore
+
+    found, there = loaded
+    detections = boxscore.Detections(**found, box_format="xywh")
+    truths = boxscore.Truths(**there, box_format="xywh")
+    result = boxscore.evaluate(detections, truths, threads=threads)
+    return [result[name] for name in STATS], result.curves.precision
+
+
+def _matrix(folder: Path) -> np.ndarray:
+    """Detections as pycocotools' `loadRes` takes an array."""
+    found, _ = load(folder)
+    return np.column_stack([found["image"], found["box"], found["score"], found["label"]])
+
+
+def _drop_in(import_name: str, evaluator: str) -> tuple[Callable[[Path], Any], Callable[[Any, int], tuple[Any, Any]]]:
+    def load_it(folder: Path) -> Any:
+        module = __import__(import_name, fromlist=["COCO"])
+        with contextlib.redirect_stdout(io.StringIO()):
+            truths = module.COCO(str(folder / "truths.json"))
+            return truths, truths.loadRes(_matrix(folder))
+
+    def run_it(loaded: Any, threads: int) -> tuple[Any, Any]:
+        del threads  # set in the environment, before the tool is imported
+        name, _, attribute = evaluator.rpartition(".")
+        module = __import__(name, fromlist=[attribute])
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluation = getattr(module, attribute)(*loaded, "bbox")
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+        return list(evaluation.stats[:12]), np.asarray(evaluation.eval["precision"])
+
+    return load_it, run_it
+
+
+def _load_vernier(folder: Path) -> Any:
+    from vernier import instance
+
+    return instance.CocoDataset.from_json((folder / "truths.json").read_bytes()), _matrix(folder)
+
+
+def _run_vernier(loaded: Any, threads: int) -> tuple[Any, Any]:
+    from vernier import instance
+
+    summary = instance.evaluate_bbox_summary(
+        *loaded, parity_mode="strict", max_dets=[1, 10, 100], use_cats=True, num_threads=threads
+    )
+    return list(summary.stats), None
+
+
+def _load_torchmetrics(folder: Path) -> Any:
+    """Lists of dicts of tensors, 16 images a batch."""
+    import torch
+
+    found, there = load(folder)
+
+    def images(columns: dict[str, Any], keys: dict[str, str]) -> list[dict[str, Any]]:
+        order = np.argsort(columns["image"], kind="stable")
+        cuts = np.searchsorted(columns["image"][order], np.arange(2, found["image"].max() + 1))
+        parts = {key: np.split(columns[name][order], cuts) for key, name in keys.items()}
+        dtypes = {"boxes": torch.float64, "scores": torch.float64}
+        return [
+            {key: torch.as_tensor(parts[key][i], dtype=dtypes.get(key, torch.int64)) for key in keys}
+            for i in range(len(cuts) + 1)
+        ]
+
+    return (
+        images(found, {"boxes": "box", "scores": "score", "labels": "label"}),
+        images(there, {"boxes": "box", "labels": "label", "iscrowd": "ignore", "area": "area"}),
+    )
+
+
+def _run_torchmetrics(loaded: Any, threads: int) -> tuple[Any, Any]:
+    import torch
+    from torchmetrics.detection import MeanAveragePrecision
+
+    torch.set_num_threads(threads)
+    metric = MeanAveragePrecision(box_format="xywh", backend="faster_coco_eval")
+    with contextlib.redirect_stdout(io.StringIO()):
+        for first in range(0, len(loaded[0]), 16):
+            metric.update(*(images[first : first + 16] for images in loaded))
+        numbers = metric.compute()
+    return [float(numbers[name]) for name in STATS], None
+
+
+def _run_boxscore_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
+    import boxscore
+
+    protocol = boxscore.Protocol.named("coco")
+    tallies = []
+    for first in range(0, len(loaded[0]), 16):
+        found, there = (images[first : first + 16] for images in loaded)
+        ids = range(first, first + len(found))
+        detections = boxscore.Detections.from_images(found, image_ids=ids, box_format="xywh")
+        truths = boxscore.Truths.from_images(there, image_ids=ids, box_format="xywh")
+        tallies.append(boxscore.match(detections, truths, protocol, threads=threads))
+    result = boxscore.finish(boxscore.Tally.empty(protocol).merge(*tallies), threads=threads)
+    return [result[name] for name in STATS], result.curves.precision
+
+
+CONTESTANTS: Mapping[str, Contestant] = {
+    "boxscore": Contestant("boxscore", _load_boxscore, _run_boxscore),
+    "hotcoco": Contestant("hotcoco", *_drop_in("hotcoco", "hotcoco.COCOeval")),
+    "ultrafast-pycocotools": Contestant(
+        "ultrafast-pycocotools", *_drop_in("ultrafast_pycocotools", "ultrafast_pycocotools.COCOeval")
+    ),
+    "vernier": Contestant("vernier", _load_vernier, _run_vernier),
+    "faster-coco-eval": Contestant(
+        "faster-coco-eval", *_drop_in("faster_coco_eval", "faster_coco_eval.COCOeval_faster"), is_exact=False
+    ),
+    "pycocotools": Contestant("pycocotools", *_drop_in("pycocotools.coco", "pycocotools.cocoeval.COCOeval")),
+}
+
+STREAMS: Mapping[str, Contestant] = {
+    "boxscore": Contestant("boxscore", _load_torchmetrics, _run_boxscore_stream),
+    "torchmetrics, faster-coco-eval": Contestant("torchmetrics", _load_torchmetrics, _run_torchmetrics, is_exact=False),
+}

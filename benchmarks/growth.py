@@ -1,0 +1,50 @@
+"""Time and memory as data grows: one size in one process, as JSON on stdout."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import boxscore
+from benchmarks.workloads import coco_val_like
+
+
+def main(num_detections: int) -> None:
+    """Evaluate so many detections; seconds and bytes a detection beyond the inputs."""
+    workload = coco_val_like(num_detections // 100)
+    detections = boxscore.Detections(**workload.detection, box_format="xywh")
+    truths = boxscore.Truths(**workload.truth, box_format="xywh")
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        tally = boxscore.match(detections, truths)
+        boxscore.finish(tally)
+        seconds.append(time.perf_counter() - start)
+    tally_bytes = tally.nbytes
+    del tally
+    print(json.dumps({"num": num_detections, "seconds": sorted(seconds)[1], "tally_bytes": tally_bytes}))
+
+
+def memory(num_detections: int) -> None:
+    """Peak memory of an evaluation beyond its inputs, in bytes a detection."""
+    workload = coco_val_like(num_detections // 100)
+    detections = boxscore.Detections(**workload.detection, box_format="xywh")
+    truths = boxscore.Truths(**workload.truth, box_format="xywh")
+    del workload
+    _reset_peak()
+    before = _peak()
+    boxscore.evaluate(detections, truths)
+    print(json.dumps({"num": num_detections, "bytes": (_peak() - before) / num_detections}))
+
+
+def _reset_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+if __name__ == "__main__":
+    {"time": main, "memory": memory}[sys.argv[1]](int(sys.argv[2]))

@@ -1,0 +1,240 @@
+"""The compiled engine: any array in host memory, any number of threads and cells, and Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import Detections, InputError, Protocol, Tally, Truths
+from tests.scenes import Scene, random_scene
+from tests.test_laws import TALLY, assert_same
+
+
+def assert_same_tally(first: Tally, second: Tally) -> None:
+    """Every column, bit for bit."""
+    for column in TALLY:
+        assert np.array_equal(getattr(first, column), getattr(second, column)), column
+
+
+def large_scene() -> Scene:
+    """Enough rows for several chunks of work, with limits that drop some."""
+    return random_scene(8, num_images=150, num_classes=5, most_detections=600, most_truths=30)
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012", "paper"])
+def test_any_number_of_threads_gives_the_same_bits(protocol: str) -> None:
+    """One to more than there are cores."""
+    scene = large_scene()
+    changed = Protocol.named(protocol, limits=(1, 20))
+    assert len(scene.detections) > 2**15
+    first = boxscore.match(scene.detections, scene.truths, changed, "native", threads=1)
+    expected = boxscore.finish(first, "native", threads=1)
+    for threads in (2, 3, 8):
+        tally = boxscore.match(scene.detections, scene.truths, changed, "native", threads=threads)
+        assert_same_tally(tally, first)
+        assert_same(boxscore.finish(tally, "native", threads=threads), expected)
+
+
+def test_the_number_of_threads_comes_from_the_call_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it is that of the cores this process may use."""
+    from boxscore.threads import num_threads
+
+    monkeypatch.delenv("BOXSCORE_THREADS", raising=False)
+    assert num_threads(None) == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("BOXSCORE_THREADS", "5")
+    assert num_threads(None) == 5
+    assert num_threads(2) == 2
+    monkeypatch.setenv("BOXSCORE_THREADS", "many")
+    with pytest.raises(InputError, match=r"^BOXSCORE_THREADS must be a positive integer; got many$"):
+        num_threads(None)
+    with pytest.raises(InputError, match=r"^`threads` must be a positive integer; got 0$"):
+        num_threads(0)
+
+
+@pytest.mark.parametrize("num_thresholds", [1, 16, 17, 64, 65, 130])
+@pytest.mark.parametrize("name", ["coco", "voc2012", "paper"])
+def test_any_number_of_cells(name: str, num_thresholds: int) -> None:
+    """One word of verdicts for up to 64 thresholds x areas, several beyond; areas may straddle words."""
+    scene = random_scene(6, num_images=6)
+    areas = {"all": (0, 1e10), "small": (0, 900), "medium": (900, 4000), "large": (4000, None)}
+    protocol = Protocol.named(name, thresholds=np.linspace(0.1, 0.9, num_thresholds), areas=areas)
+    native = boxscore.match(scene.detections, scene.truths, protocol, "native")
+    assert native.is_true.shape[1] == -(-4 * num_thresholds // 64)
+    assert_same_tally(native, boxscore.match(scene.detections, scene.truths, protocol, "parallel"))
+    assert_same(boxscore.finish(native, "native"), boxscore.finish(native, "parallel"))
+
+
+def test_more_than_seven_area_ranges() -> None:
+    """States take eight bytes then."""
+    scene = random_scene(6, num_images=6)
+    areas = {f"area {a}": (a * 300, (a + 2) * 300) for a in range(12)}
+    protocol = Protocol.named("coco", areas=areas)
+    native = boxscore.match(scene.detections, scene.truths, protocol, "native")
+    assert native.state.dtype == np.uint64
+    assert_same_tally(native, boxscore.match(scene.detections, scene.truths, protocol, "sequential"))
+    assert_same(boxscore.finish(native, "native"), boxscore.finish(native, "parallel"))
+
+
+def strided(array: np.ndarray) -> np.ndarray:
+    """The same values, with gaps in between."""
+    wide = np.zeros((array.shape[0] * 3, *array.shape[1:]), array.dtype)
+    wide[::3] = array
+    return wide[::3]
+
+
+def misaligned(array: np.ndarray) -> np.ndarray:
+    """The same values, one byte off."""
+    memory = np.zeros(array.nbytes + 1, np.uint8)
+    shifted = memory[1:].view(array.dtype).reshape(array.shape)
+    shifted[...] = array
+    return shifted
+
+
+LAYOUTS: dict[str, Any] = {
+    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
+    "strided": strided,
+    "reversed": lambda array: array[::-1].copy()[::-1],
+    "fortran": np.asfortranarray,
+    "misaligned": misaligned,
+    "torch": lambda array: __import__("torch").from_numpy(array.copy()),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout_of_memory(layout: str) -> None:
+    """Numbers are numbers wherever their bytes are; inputs are left alone."""
+    scene = random_scene(5)
+    change = LAYOUTS[layout]
+    found, there = ({n: change(c) for n, c in columns.items()} for columns in (scene.detection, scene.truth))
+    tally = boxscore.match(
+        Detections(**found, box_format="xywh"),
+        Truths(**there, box_format="xywh", class_names=scene.truths.class_names),
+        "coco",
+        "native",
+    )
+    assert_same_tally(tally, boxscore.match(scene.detections, scene.truths, "coco", "sequential"))
+    assert np.array_equal(np.asarray(found["box"]), scene.detection["box"])
+
+
+@pytest.mark.parametrize("ids", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("reals", ["float16", "float32", "float64"])
+def test_any_width_of_number(ids: str, reals: str) -> None:
+    """Small floats are widened, which loses nothing; the sequential engine sees the same numbers."""
+    scene = random_scene(5)
+    found = scene.detection | {
+        "image": scene.detection["image"].astype(ids),
+        "label": scene.detection["label"].astype(ids),
+        "score": scene.detection["score"].astype(reals),
+        "box": scene.detection["box"].astype(reals),
+    }
+    detections = Detections(**found, box_format="xywh")
+    native = boxscore.match(detections, scene.truths, "coco", "native")
+    assert_same_tally(native, boxscore.match(detections, scene.truths, "coco", "sequential"))
+
+
+@pytest.mark.parametrize("spread", [1, 10**4, 10**12])
+def test_ids_need_not_be_dense_or_small(spread: int) -> None:
+    """By a table where that is cheap, by search where not."""
+    scene = random_scene(5)
+    found, there = (
+        columns | {name: (columns[name] - 2) * spread for name in ("image", "label")}
+        for columns in (scene.detection, scene.truth)
+    )
+    truths = Truths(**there, box_format="xywh")
+    native = boxscore.match(Detections(**found, box_format="xywh"), truths, "coco", "native")
+    assert native.image.dtype == (np.int64 if spread == 10**12 else np.int32)
+    plain = boxscore.match(scene.detections, Truths(**scene.truth, box_format="xywh"), "coco", "native")
+    assert np.array_equal(native.state, plain.state)
+    assert np.array_equal(native.classes, (plain.classes - 2) * spread)
+
+
+def test_a_detection_takes_at_most_24_bytes() -> None:
+    """And so does a million of them: 18 for every one, and 16 more for the few that meet a truth."""
+    random = np.random.default_rng(0)
+    num = 10_000
+    corner = random.uniform(0, 600, (num, 2))
+    detections = Detections(
+        image=np.repeat(np.arange(100), 100),
+        label=random.integers(0, 20, num),
+        score=random.random(num),
+        box=np.concatenate([corner, corner + random.uniform(5, 200, (num, 2))], axis=1),
+    )
+    row = random.choice(num, 700, replace=False)
+    truths = Truths(image=detections.image[row], label=detections.label[row], box=detections.box[row])
+    tally = boxscore.match(detections, truths)
+    assert tally.nbytes <= 24 * len(tally)
+
+
+def test_columns_of_a_tally_that_do_not_fit_together_are_refused() -> None:
+    """Compiled code trusts nothing that could make it read where it should not."""
+    from dataclasses import replace
+
+    scene = random_scene(5)
+    tally = boxscore.match(scene.detections, scene.truths)
+    broken: dict[str, dict[str, Any]] = {
+        "tier: beyond the limits": {"tier": np.full_like(tally.tier, 3)},
+        "is_true: not a row a hit": {"is_true": tally.is_true[1:], "is_counted": tally.is_counted[1:]},
+        "is_counted: unexpected size": {"is_counted": tally.is_counted[1:]},
+        "score: unexpected size": {"score": tally.score[1:]},
+        "state: unexpected dtype or size": {"state": tally.state.astype(np.uint64)},
+        "label: not among the classes": {"label": tally.label + 1000},
+    }
+    for message, change in broken.items():
+        with pytest.raises(ValueError, match=message):
+            boxscore.finish(replace(tally, **change), "native")
+
+
+def test_other_threads_run_meanwhile() -> None:
+    """The interpreter lock is released."""
+    scene = large_scene()
+    is_done = threading.Event()
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        while not is_done.is_set():
+            ticks += 1
+            time.sleep(0)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    for _ in range(5):
+        before = ticks
+        boxscore.match(scene.detections, scene.truths, threads=1)
+        assert ticks > before
+    is_done.set()
+    ticker.join()
+
+
+def test_ctrl_c_stops_a_long_evaluation_within_a_second() -> None:
+    """In a single image of one class, where matching would take minutes."""
+    code = """
+import numpy as np, boxscore
+num = 100_000
+box = np.random.default_rng(0).uniform(0, 1, (num, 4)) + [0, 0, 100, 100]
+columns = dict(image=np.zeros(num, int), label=np.zeros(num, int), box=box)
+found = boxscore.Detections(**columns, score=np.linspace(0, 1, num))
+print("ready", flush=True)
+boxscore.evaluate(found, boxscore.Truths(**columns), boxscore.Protocol.named("coco", limits=(None,)))
+"""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    run = subprocess.Popen([sys.executable, "-c", code], **pipes)  # type: ignore[call-overload]
+    try:
+        assert run.stdout.readline() == "ready\n"
+        time.sleep(1.5)
+        assert run.poll() is None, "it was not long"
+        start = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=20)
+        assert time.monotonic() - start < 1
+        assert err.rstrip().endswith("KeyboardInterrupt")
+    finally:
+        run.kill()
+        run.communicate()
