@@ -8,13 +8,34 @@ BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
-.PHONY: demo test bench lint types clean
+.PHONY: demo test sanitize fuzz bench lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
 
 test: lint types
 	$(BIN)/pytest --numprocesses 2
+
+SECONDS ?= 60
+SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 .venv-sanitize/bin/python
+
+# The native tests under the address and undefined-behaviour sanitizers, in an environment of their own.
+sanitize: .venv-sanitize/.installed
+	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q \
+	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_coco_parity.py \
+	  -k "not torch and not ctrl_c and not real_data and not parallel and not sequential"
+
+# Random cases through the compiled engine, under the same sanitizers.
+fuzz: .venv-sanitize/.installed
+	$(SANITIZED) -m tests.fuzz_native $(SECONDS)
+
+.venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
+	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize
+	.venv-sanitize/bin/pip install --quiet $(BUILD_TOOLS) pytest hypothesis pycocotools==2.0.11
+	.venv-sanitize/bin/pip install --quiet --no-build-isolation --config-settings=cmake.define.BOXSCORE_SANITIZE=ON \
+	  --config-settings=build-dir=build/sanitize --config-settings=install.strip=false .
+	@touch $@
 
 # boxscore and its peers in an environment of their own; takes about a quarter of an hour.
 bench: .venv-bench/.installed
@@ -49,4 +70,4 @@ types: .venv/.installed-for-tests
 	@touch $@ .venv/.installed
 
 clean:
-	rm -rf .venv .venv-bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-sanitize build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

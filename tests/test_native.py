@@ -184,6 +184,9 @@ def test_columns_of_a_tally_that_do_not_fit_together_are_refused() -> None:
         "is_counted: unexpected size": {"is_counted": tally.is_counted[1:]},
         "score: unexpected size": {"score": tally.score[1:]},
         "state: unexpected dtype or size": {"state": tally.state.astype(np.uint64)},
+        "state: beyond the area ranges": {"state": tally.state | np.uint8(128)},
+        "classes: not ascending": {"classes": tally.classes[::-1]},
+        "num_truths: out of range": {"num_truths": tally.num_truths - 10**6},
         "label: not among the classes": {"label": tally.label + 1000},
     }
     for message, change in broken.items():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore import text
-from boxscore.arrays import Array, convert, library, namespace, to_numpy
+from boxscore.arrays import Array, compact, convert, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat
 from boxscore.checks import RowError, as_array, as_flags, as_ids, check_columns, check_rows, is_kind, shape_of
 from boxscore.errors import InputError
@@ -205,7 +205,7 @@ def pooled(columns: Columns) -> Columns:
 
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
     """Raise `InputError` if a label has no name."""
-    seen = _compiled.distinct(np.ascontiguousarray(host_ids(label)))
+    seen = _compiled.distinct(compact(host_ids(label)))
     unnamed = seen[~np.isin(seen, list(class_names))]
     if unnamed.size:
         known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")

@@ -192,8 +192,8 @@ def _areas(areas: Any) -> tuple[Area, ...]:
         )
     except (TypeError, ValueError):
         raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
-    if not ranges:
-        raise InputError("`areas` must have at least one range; got none")
+    if not 1 <= len(ranges) <= 63:
+        raise InputError(f"`areas` must have 1 to 63 ranges; got {len(ranges)}")
     for area in ranges:
         if not 0 <= area.low <= area.high:
             raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
@@ -209,8 +209,8 @@ def _limits(limits: Iterable[int | None]) -> tuple[int | None, ...]:
         bounds = tuple(limits)
     except TypeError:
         raise InputError(f"`limits` must be a sequence of integers or None; got {limits!r}") from None
-    if not bounds:
-        raise InputError("`limits` must have at least one limit; got none")
+    if not 1 <= len(bounds) <= 255:
+        raise InputError(f"`limits` must have 1 to 255 limits; got {len(bounds)}")
     for bound in bounds:
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 1):
             raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")

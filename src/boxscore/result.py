@@ -9,6 +9,7 @@ import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore import text
+from boxscore.arrays import compact
 from boxscore.average import average, measures
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.protocol import Protocol
@@ -168,7 +169,7 @@ def _per_class(tally: Tally, curves: Curves) -> PerClass:
         ap=curves.average_precision[:, :, 0, -1].mean(axis=0),
         ar=recall_TK.mean(axis=0),
         num_truths=tally.num_truths[:, 0],
-        num_detections=_compiled.count(np.ascontiguousarray(tally.label), tally.classes),
+        num_detections=_compiled.count(compact(tally.label), compact(tally.classes)),
         ap_at=curves.average_precision[:, :, 0, -1].T,
         num_true=curves.num_true[:, :, 0, -1].T,
         num_false=curves.num_false[:, :, 0, -1].T,

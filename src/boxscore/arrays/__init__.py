@@ -145,6 +145,12 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
+def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, Any]:
+    """The array as compiled code reads it: contiguous, aligned, in native byte order; a copy only if it isn't."""
+    dtype = np.dtype(array.dtype if dtype is None else dtype)
+    return np.require(array, dtype.newbyteorder("="), ["C", "A"])
+
+
 def is_in_host_memory(array: Array) -> bool:
     """Whether the array can be read by this process without a copy from a device."""
     name = library(array)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.arrays import Array, to_numpy
+from boxscore.arrays import Array, compact, to_numpy
 from boxscore.columns import Detections, Truths, host_scores
 from boxscore.curves import Curves
 from boxscore.protocol import Protocol
@@ -27,15 +27,15 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     image, label, score, tier, state, is_true, is_counted, num_truths = _compiled.match(
         image=found_image,
         label=found_label,
-        score=_native(host_scores(detections.score)),
-        box=_native(host_scores(detections.box)),
+        score=compact(host_scores(detections.score)),
+        box=compact(host_scores(detections.box)),
         box_format=getattr(_compiled.BoxFormat, detections.box_format),
         truth_image=truth_image,
         truth_label=truth_label,
-        truth_box=np.ascontiguousarray(to_numpy(truths.box), np.float64),
+        truth_box=compact(to_numpy(truths.box), np.float64),
         truth_box_format=getattr(_compiled.BoxFormat, truths.box_format),
-        area=None if truths.area is None else np.ascontiguousarray(to_numpy(truths.area), np.float64),
-        ignore=None if truths.ignore is None else np.ascontiguousarray(to_numpy(truths.ignore), np.uint8),
+        area=None if truths.area is None else compact(to_numpy(truths.area), np.float64),
+        ignore=None if truths.ignore is None else compact(to_numpy(truths.ignore), np.uint8),
         images=images,
         classes=classes,
         rules=_rules(protocol),
@@ -60,7 +60,7 @@ def curves(tally: Tally, threads: int) -> Curves:
     """The curves of every class, area range, limit and threshold."""
     columns = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes", "num_truths")
     precision, scores, recall, average_precision, num_true, num_false = _compiled.draw_curves(
-        **{name: np.ascontiguousarray(getattr(tally, name)) for name in columns},
+        **{name: compact(getattr(tally, name)) for name in columns},
         rules=_rules(tally.protocol),
         num_threads=threads,
     )
@@ -93,12 +93,7 @@ def _rules(protocol: Protocol) -> Any:
 
 
 def _ids(column: Array) -> NDArray[Any]:
-    return _native(to_numpy(column))
-
-
-def _native(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory where it is contiguous, aligned and in this machine's byte order."""
-    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    return compact(to_numpy(column))
 
 
 def _union(*columns: NDArray[Any]) -> NDArray[np.int64]:

@@ -50,24 +50,31 @@ nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> 
     return buffer.release(shape);
 }
 
+// The elements of an array, which must stand where their type may stand.
+template <class T>
+const T* elements(const Input& array) {
+    if (reinterpret_cast<uintptr_t>(array.data()) % alignof(T) != 0) throw std::invalid_argument("misaligned array");
+    return static_cast<const T*>(array.data());
+}
+
 // Calls `use` with the array's elements as what they are.
 template <class Use>
 auto with_integers(const Input& array, Use use) {
-    if (array.dtype() == nb::dtype<int64_t>()) return use(static_cast<const int64_t*>(array.data()));
-    if (array.dtype() == nb::dtype<int32_t>()) return use(static_cast<const int32_t*>(array.data()));
-    if (array.dtype() == nb::dtype<int16_t>()) return use(static_cast<const int16_t*>(array.data()));
-    if (array.dtype() == nb::dtype<int8_t>()) return use(static_cast<const int8_t*>(array.data()));
-    if (array.dtype() == nb::dtype<uint64_t>()) return use(static_cast<const uint64_t*>(array.data()));
-    if (array.dtype() == nb::dtype<uint32_t>()) return use(static_cast<const uint32_t*>(array.data()));
-    if (array.dtype() == nb::dtype<uint16_t>()) return use(static_cast<const uint16_t*>(array.data()));
-    if (array.dtype() == nb::dtype<uint8_t>()) return use(static_cast<const uint8_t*>(array.data()));
+    if (array.dtype() == nb::dtype<int64_t>()) return use(elements<int64_t>(array));
+    if (array.dtype() == nb::dtype<int32_t>()) return use(elements<int32_t>(array));
+    if (array.dtype() == nb::dtype<int16_t>()) return use(elements<int16_t>(array));
+    if (array.dtype() == nb::dtype<int8_t>()) return use(elements<int8_t>(array));
+    if (array.dtype() == nb::dtype<uint64_t>()) return use(elements<uint64_t>(array));
+    if (array.dtype() == nb::dtype<uint32_t>()) return use(elements<uint32_t>(array));
+    if (array.dtype() == nb::dtype<uint16_t>()) return use(elements<uint16_t>(array));
+    if (array.dtype() == nb::dtype<uint8_t>()) return use(elements<uint8_t>(array));
     throw std::invalid_argument("expected an array of integers");
 }
 
 template <class Use>
 auto with_reals(const Input& array, Use use) {
-    if (array.dtype() == nb::dtype<double>()) return use(static_cast<const double*>(array.data()));
-    if (array.dtype() == nb::dtype<float>()) return use(static_cast<const float*>(array.data()));
+    if (array.dtype() == nb::dtype<double>()) return use(elements<double>(array));
+    if (array.dtype() == nb::dtype<float>()) return use(elements<float>(array));
     throw std::invalid_argument("expected an array of float32 or float64");
 }
 
@@ -76,7 +83,7 @@ const T* typed(const Input& array, size_t size, const char* name) {
     if (array.dtype() != nb::dtype<T>() || array.size() != size) {
         throw std::invalid_argument(std::string(name) + ": unexpected dtype or size");
     }
-    return static_cast<const T*>(array.data());
+    return elements<T>(array);
 }
 
 void check_size(const Input& array, size_t size, const char* name) {
@@ -263,7 +270,13 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     for (size_t i = 0; i < size; ++i) {
         if (tiers[i] >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
     }
-    const int64_t* table = static_cast<const int64_t*>(classes.data());
+    for (size_t i = 0; i < num_truths.size(); ++i) {
+        if (truths[i] < 0 || truths[i] >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
+    }
+    const int64_t* table = elements<int64_t>(classes);
+    for (size_t k = 1; k < num_classes; ++k) {
+        if (table[k - 1] >= table[k]) throw std::invalid_argument("classes: not ascending");
+    }
     for (const int64_t id : with_integers(label, [&](const auto* values) { return distinct(values, size); })) {
         if (!std::binary_search(table, table + num_classes, id)) throw std::invalid_argument("label: not among the classes");
     }
@@ -280,7 +293,10 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
         using Score = std::decay_t<decltype(*values)>;
         auto draw = [&](const auto* states) {
             size_t num_hits = 0;
-            for (size_t i = 0; i < size; ++i) num_hits += states[i] & 1;
+            for (size_t i = 0; i < size; ++i) {
+                num_hits += states[i] & 1;
+                if (uint64_t{states[i]} >> num_areas > 1) throw std::invalid_argument("state: beyond the area ranges");
+            }
             if (num_hits * rules.num_words() != is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
             using State = std::decay_t<decltype(*states)>;
             draw_typed<Score, State>(image, label, values, tiers, states, trues, counted, classes, truths, rules,

@@ -151,17 +151,22 @@ public:
             Entry<Score>* entries = scratch.entries.data() + position;
             position += num;
             sort_by_score(entries, num);
+            const size_t num_kept = std::min<size_t>(num, rules_.limits.back());
+            const size_t first_out = chunk.first_row + chunk.num_rows;
+            chunk.num_rows += num_kept;
+            std::fill_n(tally_.image + first_out, num_kept, static_cast<int32_t>(image));
+            std::fill_n(tally_.label + first_out, num_kept, label);
+            for (size_t rank = 0; rank < num_kept; ++rank) tally_.score[first_out + rank] = entries[rank].score;
+            uint8_t* const tiers = tally_.tier + first_out;
             size_t tier = 0;
-            for (size_t rank = 0; rank < num; ++rank) {
-                while (tier < rules_.limits.size() && rank >= rules_.limits[tier]) ++tier;
-                if (tier == rules_.limits.size()) break;
+            for (size_t rank = 0; rank < num_kept; ++rank) {
+                while (rank >= rules_.limits[tier]) ++tier;
+                tiers[rank] = static_cast<uint8_t>(tier);
+            }
+            State* const states = tally_.state + first_out;
+            for (size_t rank = 0; rank < num_kept; ++rank) {
                 if (end_truth - first_truth > kMany) run.check();
-                const size_t out = chunk.first_row + chunk.num_rows++;
-                tally_.image[out] = static_cast<int32_t>(image);
-                tally_.label[out] = label;
-                tally_.score[out] = entries[rank].score;
-                tally_.tier[out] = static_cast<uint8_t>(tier);
-                tally_.state[out] = static_cast<State>(judge(scratch.boxes[entries[rank].place], label, first_truth, scratch, chunk));
+                states[rank] = static_cast<State>(judge(scratch.boxes[entries[rank].place], label, first_truth, scratch, chunk));
             }
             scratch.count[label] = 0;
         }

@@ -8,6 +8,7 @@ detections within the limit, C that count, U true positives.
 """
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -248,7 +249,8 @@ def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, p
     elif protocol.ap == "envelope":
         ap_K = average_under_envelope(true, num_truths_K)
     else:
-        ap_K = np.where(num_truths_K > 0, np.ascontiguousarray(precision_RK).mean(axis=0), np.nan)
+        # one point after the other, so that every engine has the same bits; NumPy's mean goes by the layout of memory
+        ap_K = np.where(num_truths_K > 0, reduce(np.add, precision_RK) / len(precision_RK), np.nan)
     is_defined_K = num_truths_K > 0
     return _Cell(
         precision=np.where(is_defined_K, precision_RK, -1.0),

@@ -1,0 +1,112 @@
+"""Random data and random protocols through the compiled engine, for as long as you like.
+
+    python -m tests.fuzz_native SECONDS [SEED]
+
+Every case must equal the parallel engine bit for bit; columns that were tampered with must be refused or survived. Run
+under the sanitizers (`make fuzz`) they will have their say, too. A case is named by its seed, to be tried again.
+"""
+
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import boxscore
+from boxscore import Detections, Protocol, Tally, Truths, native
+from tests.scenes import random_scene
+from tests.test_laws import TALLY, assert_same
+
+
+def random_protocol(random: np.random.Generator) -> Protocol:
+    """Any field, anything that is allowed."""
+    num_areas = int(random.choice([1, 1, 2, 4, 7, 8, 12]))
+    bounds = np.sort(random.choice([0, 1, 100, 900, 1024, 5000, 9216, 1e10], (num_areas, 2)), axis=1)
+    limits = sorted({int(limit) for limit in random.choice([1, 2, 3, 10, 100], random.integers(1, 4))})
+    return Protocol.named(
+        str(random.choice(["coco", "voc2007", "voc2012", "paper"])),
+        thresholds=np.unique(random.choice([0, 0.1, 0.3, 0.5, 0.7, 0.9, 1], 3).tolist())
+        if random.random() < 0.7
+        else np.linspace(0.05, 0.95, int(random.integers(1, 90))),
+        recall_points=np.unique(np.round(random.random(random.integers(1, 30)), 2)),
+        areas={f"area {a}": (low, high) for a, (low, high) in enumerate(bounds.tolist())},
+        limits=[*limits, None] if random.random() < 0.3 else limits,
+        geometry=str(random.choice(["continuous", "inclusive"])),
+        comparison=str(random.choice([">=", ">"])),
+        matching=str(random.choice(["best", "best_regular", "next_best"])),
+        ignored=str(random.choice(["crowd", "difficult"])),
+        ap=str(random.choice(["recall_points", "envelope", "trapezoid"])),
+        class_agnostic=bool(random.random() < 0.2),
+        average=str(random.choice(["macro", "weighted", "micro"])),
+        precision_epsilon=float(random.choice([0.0, np.spacing(1)])),
+    )
+
+
+def check_case(seed: int) -> None:
+    """One scene under one protocol: both engines, whole and in shards."""
+    random = np.random.default_rng(seed)
+    sizes = {"num_images": int(random.integers(1, 12)), "num_classes": int(random.integers(2, 70))}
+    most = {"most_detections": int(random.choice([0, 3, 40, 200])), "most_truths": int(random.choice([0, 2, 10, 40]))}
+    scene = random_scene(seed, **sizes, **most, is_whole=bool(random.random() < 0.5))
+    protocol = random_protocol(random)
+    real = str(random.choice(["float32", "float64"]))
+    spread = int(random.choice([1, 1000, 10**10]))
+    found = scene.detection | {"box": scene.detection["box"].astype(real), "image": scene.detection["image"] * spread}
+    there = scene.truth | {"image": scene.truth["image"] * spread}
+
+    def columns(is_found: Any, is_there: Any) -> tuple[Detections, Truths]:
+        detections = Detections(**{n: c[is_found] for n, c in found.items()}, box_format="xywh")
+        return detections, Truths(**{n: c[is_there] for n, c in there.items()}, box_format="xywh")
+
+    everything = columns(slice(None), slice(None))
+    tally = boxscore.match(*everything, protocol, "native", threads=int(random.integers(1, 4)))
+    expected = boxscore.match(*everything, protocol, "parallel")
+    for column in TALLY:
+        assert np.array_equal(getattr(tally, column), getattr(expected, column)), column
+    result = boxscore.finish(tally, "native", threads=int(random.integers(1, 4)))
+    assert_same(result, boxscore.finish(expected, "parallel"))
+
+    halves = [
+        boxscore.match(*columns(found["image"] // spread % 2 == odd, there["image"] // spread % 2 == odd), protocol)
+        for odd in (1, 0)
+    ]
+    assert_same(boxscore.finish(halves[0].merge(halves[1])), result)
+    tamper(tally, random)
+
+
+def tamper(tally: Tally, random: np.random.Generator) -> None:
+    """Columns that do not fit together any more: an error, or numbers, but nothing worse."""
+    name = str(random.choice(TALLY))
+    column = getattr(tally, name).copy()
+    if column.size == 0:
+        return
+    kind = random.integers(3)
+    if kind == 0:
+        column = column[: random.integers(column.shape[0])]
+    elif kind == 1:
+        noise = random.integers(0, 256, column.nbytes, np.uint8).view(column.dtype).reshape(column.shape)
+        column = np.where(random.random(column.shape) < 0.3, noise, column)
+    else:
+        column = column.astype(str(random.choice(["int8", "uint64", "float32"])))
+    try:
+        native.curves(replace(tally, **{name: column}), threads=2)
+    except (ValueError, TypeError):
+        return
+
+
+def main(seconds: float, seed: int) -> None:
+    """Cases from a seed on, until time is up."""
+    end = time.monotonic() + seconds
+    first = seed
+    with np.errstate(all="ignore"):
+        while time.monotonic() < end:
+            # Said beforehand: a crash says nothing.
+            print(f"seed {seed}", end="\r", file=sys.stderr, flush=True)
+            check_case(seed)
+            seed += 1
+    print(f"{seed - first} cases, nothing found")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time()))
