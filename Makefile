@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/boxscore/native/*.cpp src/boxscore/native/*.h)
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
-PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics
+PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
 .PHONY: demo test sanitize fuzz bench lint types clean
@@ -17,6 +17,7 @@ test: lint types
 	$(BIN)/pytest --numprocesses 2
 
 SECONDS ?= 60
+SEED ?= 0
 SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 .venv-sanitize/bin/python
 
@@ -28,7 +29,7 @@ sanitize: .venv-sanitize/.installed
 
 # Random cases through the compiled engine, under the same sanitizers.
 fuzz: .venv-sanitize/.installed
-	$(SANITIZED) -m tests.fuzz_native $(SECONDS)
+	$(SANITIZED) -m tests.fuzz_native $(SECONDS) $(SEED)
 
 .venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
 	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize
@@ -39,7 +40,7 @@ fuzz: .venv-sanitize/.installed
 
 # boxscore and its peers in an environment of their own; takes about a quarter of an hour.
 bench: .venv-bench/.installed
-	.venv-bench/bin/python -m benchmarks
+	.venv-bench/bin/python -m benchmarks $(ARGS)
 
 .venv-bench/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench

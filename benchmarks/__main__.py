@@ -168,7 +168,7 @@ def main() -> None:
     report = {
         "rounds": options.rounds,
         "machine": f"{cores} cores, {platform.machine()}, Python {platform.python_version()}",
-        "versions": {name: version(name) for name in [*packages, "torchmetrics"]},
+        "versions": {name: version(name) for name in packages},
         "coco": coco,
         "voc": voc2007(options.rounds) if has_voc else [],
         "growth": growth() if "growth" in chosen else [],
