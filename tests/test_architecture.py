@@ -21,7 +21,7 @@ from tests.test_backends import padded
 SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
-    ["errors", "text"],
+    ["_compiled", "errors", "text"],
     ["arrays", "protocol", "threads"],
     ["boxes"],
     ["checks"],
