@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import boxscore._compiled as _compiled
 from boxscore import text
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.protocol import Protocol
@@ -65,10 +66,9 @@ def average(measure: Measure, curves: Curves, num_truths: Ints, protocol: Protoc
         is_defined_K = num_truths_K > 0
         value_K = value_TK.mean(axis=0)[is_defined_K]
         return float(np.average(value_K, weights=num_truths_K[is_defined_K])) if value_K.size else float("nan")
-    # as in COCO: one mean over thresholds, recall points and classes together
-    values = (curves.recall if measure.is_recall else _samples(curves, protocol))[..., a, m][t]
-    values = values[values > -1]
-    return float(np.mean(values)) if values.size else float("nan")
+    # as in COCO: one mean over thresholds, recall points and classes together, of what is defined
+    samples = curves.recall if measure.is_recall else _samples(curves, protocol)
+    return float(_compiled.mean_samples(samples, measure.thresholds, a, m))
 
 
 def _samples(curves: Curves, protocol: Protocol) -> Floats:

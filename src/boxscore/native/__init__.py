@@ -7,44 +7,37 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.arrays import Array, compact, to_numpy
+from boxscore.arrays import compact, to_numpy
 from boxscore.columns import Detections, Truths, host_scores
 from boxscore.curves import Curves
 from boxscore.protocol import Protocol
-from boxscore.tally import Tally, narrowest
+from boxscore.tally import Tally
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
     """The verdict of every detection."""
-    found_image, found_label = _ids(detections.image), _ids(detections.label)
-    truth_image, truth_label = _ids(truths.image), _ids(truths.label)
-    named = np.array(list(truths.names_by_label or ()), np.int64)
-    images = _union(found_image, truth_image)
-    classes = _union(found_label, truth_label, named)
-    image, label, score, tier, state, is_true, is_counted, num_truths = _compiled.match(
-        image=found_image,
-        label=found_label,
+    image, label, score, tier, state, is_true, is_counted, classes, num_truths = _compiled.match(
+        image=compact(to_numpy(detections.image)),
+        label=compact(to_numpy(detections.label)),
         score=compact(host_scores(detections.score)),
         box=compact(host_scores(detections.box)),
         box_format=getattr(_compiled.BoxFormat, detections.box_format),
-        truth_image=truth_image,
-        truth_label=truth_label,
+        truth_image=compact(to_numpy(truths.image)),
+        truth_label=compact(to_numpy(truths.label)),
         truth_box=compact(to_numpy(truths.box), np.float64),
         truth_box_format=getattr(_compiled.BoxFormat, truths.box_format),
         area=None if truths.area is None else compact(to_numpy(truths.area), np.float64),
         ignore=None if truths.ignore is None else compact(to_numpy(truths.ignore), np.uint8),
-        images=images,
-        classes=classes,
+        named=np.array(list(truths.names_by_label or ()), np.int64),
         rules=_rules(protocol),
         num_threads=threads,
     )
     return Tally(
         protocol=protocol,
-        image=narrowest(images)[image],
-        label=narrowest(classes)[label],
+        image=image,
+        label=label,
         score=score,
         tier=tier,
         state=state,
@@ -90,12 +83,3 @@ def _rules(protocol: Protocol) -> Any:
     rules.ap = getattr(_compiled.ApRule, protocol.ap)
     rules.epsilon = protocol.precision_epsilon
     return rules
-
-
-def _ids(column: Array) -> NDArray[Any]:
-    return compact(to_numpy(column))
-
-
-def _union(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Every id there is, ascending."""
-    return np.unique(np.concatenate([_compiled.distinct(column) for column in columns]))

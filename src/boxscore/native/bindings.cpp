@@ -8,15 +8,15 @@
 #include <array>
 #include <chrono>
 #include <future>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 
+#include "average.h"
 #include "checks.h"
 #include "curves.h"
 #include "match.h"
+#include "memory.h"
 #include "order.h"
 
 namespace nb = nanobind;
@@ -27,27 +27,18 @@ namespace {
 
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
-// Memory that is handed to Python as an array when it is done with.
 template <class T>
-class Buffer {
-public:
-    explicit Buffer(size_t size) : data_(new T[std::max<size_t>(size, 1)]) {}
-    T* data() { return data_.get(); }
-    nb::object release(std::initializer_list<size_t> shape) {
-        T* data = data_.release();
-        nb::capsule owner(data, [](void* pointer) noexcept { delete[] static_cast<T*>(pointer); });
-        return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
-    }
-
-private:
-    std::unique_ptr<T[]> data_;
-};
+nb::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
+    T* data = buffer.release();
+    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
+    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
+}
 
 template <class T>
 nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> shape) {
     Buffer<T> buffer(values.size());
     std::copy(values.begin(), values.end(), buffer.data());
-    return buffer.release(shape);
+    return to_numpy(std::move(buffer), shape);
 }
 
 // The elements of an array, which must stand where their type may stand.
@@ -116,33 +107,35 @@ void run_without_lock(size_t num_rows, size_t num_threads, Compute compute) {
     }
 }
 
-template <class Id>
-std::vector<int32_t> places_of(const Id* values, size_t size, const int64_t* table, size_t table_size) {
-    std::vector<int32_t> place(size);
-    places(values, size, table, table_size, place.data());
-    return place;
+std::vector<int64_t> distinct_of(const Input& ids) {
+    return with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
 }
 
-std::vector<int32_t> places_of(const Input& ids, const int64_t* table, size_t table_size) {
-    return with_integers(ids, [&](const auto* values) { return places_of(values, ids.size(), table, table_size); });
-}
-
-nb::object distinct_of(const Input& ids) {
+nb::object distinct_ids(const Input& ids) {
     std::vector<int64_t> found;
     {
         nb::gil_scoped_release unlock;
-        found = with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
+        found = distinct_of(ids);
     }
     return to_numpy(found, {found.size()});
 }
 
+Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name, const char* table_name) {
+    Buffer<int32_t> place(ids.size());
+    const bool is_all_there = with_integers(
+        ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
+    if (!is_all_there) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
+    return place;
+}
+
 // How often each id of a table occurs.
 nb::object count_ids(const Input& ids, const Input& table) {
-    std::vector<int64_t> count(table.size());
     const int64_t* values = typed<int64_t>(table, table.size(), "table");
+    std::vector<int64_t> count(table.size());
     {
         nb::gil_scoped_release unlock;
-        for (const int32_t place : places_of(ids, values, table.size())) ++count[place];
+        const Buffer<int32_t> place = places_of(ids, {values, values + table.size()}, "ids", "the table");
+        for (size_t i = 0; i < place.size(); ++i) ++count[place[i]];
     }
     return to_numpy(count, {count.size()});
 }
@@ -162,56 +155,87 @@ struct Columns {
     BoxFormat box_format;
 };
 
+// Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes the narrow ones as it goes;
+// wide ones are looked up afterwards.
+struct IdColumn {
+    bool is_narrow;
+    std::vector<int32_t> written;
+    Buffer<int32_t> narrow;
+    Buffer<int64_t> wide;
+
+    IdColumn() = default;
+    IdColumn(const std::vector<int64_t>& table, size_t size)
+        : is_narrow(table.empty() || (table.front() >= INT32_MIN && table.back() <= INT32_MAX)), written(table.size()),
+          narrow(size) {
+        for (size_t k = 0; k < table.size(); ++k) written[k] = static_cast<int32_t>(is_narrow ? table[k] : int64_t(k));
+    }
+
+    void widen(const std::vector<int64_t>& table, size_t size) {
+        if (is_narrow) return;
+        wide = Buffer<int64_t>(size);
+        for (size_t i = 0; i < size; ++i) wide[i] = table[narrow[i]];
+    }
+
+    nb::object release(size_t size) {
+        return is_narrow ? to_numpy(std::move(narrow), {size}) : to_numpy(std::move(wide), {size});
+    }
+};
+
 template <class Box, class Score, class State>
 nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, const Columns& there,
-                      const std::optional<Input>& area, const std::optional<Input>& ignore, const Input& images,
-                      const Input& classes, const Rules& rules, size_t num_threads) {
+                      const std::optional<Input>& area, const std::optional<Input>& ignore,
+                      const std::vector<int64_t>& named, const Rules& rules, size_t num_threads) {
     const size_t size = found.image.size(), num_truths = there.image.size();
-    const int64_t* image_table = typed<int64_t>(images, images.size(), "images");
-    const int64_t* class_table = typed<int64_t>(classes, classes.size(), "classes");
-    Buffer<int32_t> image(size), label(size);
     Buffer<Score> out_score(size);
     Buffer<uint8_t> tier(size);
     Buffer<State> state(size);
-    TallyRows<Score, State> tally{image.data(), label.data(), out_score.data(), tier.data(), state.data(), {}, {}, {}, 0};
-    const TruthColumns truths{num_truths,
-                              nullptr,
-                              nullptr,
-                              typed<double>(there.box, num_truths * 4, "truth_box"),
-                              there.box_format,
-                              area ? typed<double>(*area, num_truths, "area") : nullptr,
-                              ignore ? typed<uint8_t>(*ignore, num_truths, "ignore") : nullptr};
+    TruthColumns truths{num_truths,
+                        nullptr,
+                        nullptr,
+                        typed<double>(there.box, num_truths * 4, "truth_box"),
+                        there.box_format,
+                        area ? typed<double>(*area, num_truths, "area") : nullptr,
+                        ignore ? typed<uint8_t>(*ignore, num_truths, "ignore") : nullptr};
+    std::vector<int64_t> images, classes;
+    IdColumn image, label;
+    TallyRows<Score, State> tally{};
     run_without_lock(size, num_threads, [&](const Run& run) {
-        std::vector<int32_t> found_image, found_label, there_image, there_label;
-        const std::array<std::tuple<const Input*, const int64_t*, size_t, std::vector<int32_t>*>, 4> columns{{
-            {&found.image, image_table, images.size(), &found_image},
-            {&found.label, class_table, classes.size(), &found_label},
-            {&there.image, image_table, images.size(), &there_image},
-            {&there.label, class_table, classes.size(), &there_label},
-        }};
-        for_each_task(columns.size(), run, [] { return 0; }, [&](size_t i, int) {
-            const auto& [ids, table, table_size, place] = columns[i];
-            *place = places_of(*ids, table, table_size);
+        // The two columns of the detections are the long ones; so they come first, a thread each.
+        const std::array<const Input*, 4> ids{&found.image, &found.label, &there.image, &there.label};
+        std::array<std::vector<int64_t>, 4> seen;
+        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) { seen[i] = distinct_of(*ids[i]); });
+        images = united(seen[0], seen[2]);
+        classes = united(united(seen[1], seen[3]), named);
+        std::array<Buffer<int32_t>, 4> place;
+        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
+            place[i] = places_of(*ids[i], i % 2 == 0 ? images : classes, "ids", "the table");
         });
-        TruthColumns placed = truths;
-        placed.image = there_image.data();
-        placed.label = there_label.data();
-        const DetectionColumns<Box, Score> detections{size,  found_image.data(), found_label.data(),
-                                                      score, box,                found.box_format};
-        match(detections, placed, images.size(), classes.size(), rules, run, tally);
+        image = IdColumn(images, size);
+        label = IdColumn(classes, size);
+        tally.image_id = image.written.data(), tally.label_id = label.written.data();
+        tally.image = image.narrow.data(), tally.label = label.narrow.data();
+        tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
+        truths.image = place[2].data(), truths.label = place[3].data();
+        const DetectionColumns<Box, Score> detections{size,  place[0].data(), place[1].data(),
+                                                      score, box,             found.box_format};
+        match(detections, truths, images.size(), classes.size(), rules, run, tally);
+        image.widen(images, tally.size);
+        label.widen(classes, tally.size);
     });
     const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
-    return nb::make_tuple(image.release({tally.size}), label.release({tally.size}), out_score.release({tally.size}),
-                          tier.release({tally.size}), state.release({tally.size}),
-                          to_numpy(tally.is_true, {num_hits, num_words}),
-                          to_numpy(tally.is_counted, {num_hits, num_words}),
+    return nb::make_tuple(image.release(tally.size), label.release(tally.size),
+                          to_numpy(std::move(out_score), {tally.size}), to_numpy(std::move(tier), {tally.size}),
+                          to_numpy(std::move(state), {tally.size}), to_numpy(tally.is_true, {num_hits, num_words}),
+                          to_numpy(tally.is_counted, {num_hits, num_words}), to_numpy(classes, {classes.size()}),
                           to_numpy(tally.num_truths, {classes.size(), rules.num_areas()}));
 }
 
 nb::tuple match_columns(const Input& image, const Input& label, const Input& score, const Input& box,
                         BoxFormat box_format, const Input& truth_image, const Input& truth_label, const Input& truth_box,
                         BoxFormat truth_box_format, const std::optional<Input>& area, const std::optional<Input>& ignore,
-                        const Input& images, const Input& classes, const Rules& rules, size_t num_threads) {
+                        const Input& named, const Rules& rules, size_t num_threads) {
+    const int64_t* names = typed<int64_t>(named, named.size(), "named");
+    const std::vector<int64_t> named_ids = distinct(names, named.size());
     check_size(label, image.size(), "label");
     check_size(score, image.size(), "score");
     check_size(truth_label, truth_image.size(), "truth_label");
@@ -222,10 +246,10 @@ nb::tuple match_columns(const Input& image, const Input& label, const Input& sco
             using Box = std::decay_t<decltype(*boxes)>;
             using Score = std::decay_t<decltype(*scores)>;
             if (rules.num_areas() < 8) {
-                return match_typed<Box, Score, uint8_t>(found, boxes, scores, there, area, ignore, images, classes, rules,
+                return match_typed<Box, Score, uint8_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
                                                         num_threads);
             }
-            return match_typed<Box, Score, uint64_t>(found, boxes, scores, there, area, ignore, images, classes, rules,
+            return match_typed<Box, Score, uint64_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
                                                      num_threads);
         });
     });
@@ -233,24 +257,24 @@ nb::tuple match_columns(const Input& image, const Input& label, const Input& sco
 
 template <class Score, class State>
 void draw_typed(const Input& image, const Input& label, const Score* score, const uint8_t* tier, const State* state,
-                const uint64_t* is_true, const uint64_t* is_counted, const Input& classes, const int64_t* num_truths,
-                const Rules& rules, size_t num_threads, const CurveArrays& out) {
+                const uint64_t* is_true, const uint64_t* is_counted, const std::vector<int64_t>& classes,
+                const int64_t* num_truths, const Rules& rules, size_t num_threads, const CurveArrays& out) {
     const size_t size = label.size();
     run_without_lock(size, num_threads, [&](const Run& run) {
-        const int64_t* table = static_cast<const int64_t*>(classes.data());
-        const std::vector<int32_t> label_place = places_of(label, table, classes.size());
-        std::vector<int32_t> image_place;
-        size_t num_images = 0;
-        with_integers(image, [&](const auto* values) {
-            if (std::is_sorted(values, values + size)) return;
-            const std::vector<int64_t> images = distinct(values, size);
-            num_images = images.size();
-            image_place = places_of(values, size, images.data(), images.size());
-        });
+        const Buffer<int32_t> label_place = places_of(label, classes, "label", "the classes");
+        std::vector<int64_t> images;
+        Buffer<int32_t> image_place;
+        const bool is_in_order =
+            with_integers(image, [&](const auto* values) { return std::is_sorted(values, values + size); });
+        if (!is_in_order) {
+            images = distinct_of(image);
+            image_place = places_of(image, images, "image", "the images");
+        }
         const TallyColumns<Score, State> tally{
-            size,  label_place.data(), image_place.empty() ? nullptr : image_place.data(),
-            score, tier,               state,
-            is_true, is_counted,       num_images, classes.size(), num_truths};
+            size,    label_place.data(), is_in_order ? nullptr : image_place.data(),
+            score,   tier,               state,
+            is_true, is_counted,         images.size(),
+            classes.size(), num_truths};
         draw_curves(tally, rules, run, out);
     });
 }
@@ -267,18 +291,15 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     const uint64_t* trues = typed<uint64_t>(is_true, is_true.size(), "is_true");
     const uint64_t* counted = typed<uint64_t>(is_counted, is_true.size(), "is_counted");
     const int64_t* truths = typed<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
-    for (size_t i = 0; i < size; ++i) {
-        if (tiers[i] >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
-    }
+    uint8_t last_tier = 0;
+    for (size_t i = 0; i < size; ++i) last_tier = std::max(last_tier, tiers[i]);
+    if (last_tier >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
     for (size_t i = 0; i < num_truths.size(); ++i) {
         if (truths[i] < 0 || truths[i] >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
     }
-    const int64_t* table = elements<int64_t>(classes);
+    const std::vector<int64_t> table(elements<int64_t>(classes), elements<int64_t>(classes) + num_classes);
     for (size_t k = 1; k < num_classes; ++k) {
         if (table[k - 1] >= table[k]) throw std::invalid_argument("classes: not ascending");
-    }
-    for (const int64_t id : with_integers(label, [&](const auto* values) { return distinct(values, size); })) {
-        if (!std::binary_search(table, table + num_classes, id)) throw std::invalid_argument("label: not among the classes");
     }
 
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
@@ -293,13 +314,12 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
         using Score = std::decay_t<decltype(*values)>;
         auto draw = [&](const auto* states) {
             size_t num_hits = 0;
-            for (size_t i = 0; i < size; ++i) {
-                num_hits += states[i] & 1;
-                if (uint64_t{states[i]} >> num_areas > 1) throw std::invalid_argument("state: beyond the area ranges");
-            }
+            uint64_t all_bits = 0;
+            for (size_t i = 0; i < size; ++i) num_hits += states[i] & 1, all_bits |= states[i];
+            if (all_bits >> num_areas > 1) throw std::invalid_argument("state: beyond the area ranges");
             if (num_hits * rules.num_words() != is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
             using State = std::decay_t<decltype(*states)>;
-            draw_typed<Score, State>(image, label, values, tiers, states, trues, counted, classes, truths, rules,
+            draw_typed<Score, State>(image, label, values, tiers, states, trues, counted, table, truths, rules,
                                      num_threads, out);
         };
         if (num_areas < 8) {
@@ -308,12 +328,28 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
             draw(typed<uint64_t>(state, size, "state"));
         }
     });
-    return nb::make_tuple(precision.release({num_thresholds, num_points, num_classes, num_areas, num_limits}),
-                          scores.release({num_thresholds, num_points, num_classes, num_areas, num_limits}),
-                          recall.release({num_thresholds, num_classes, num_areas, num_limits}),
-                          average_precision.release({num_thresholds, num_classes, num_areas, num_limits}),
-                          num_true.release({num_thresholds, num_classes, num_areas, num_limits}),
-                          num_false.release({num_thresholds, num_classes, num_areas, num_limits}));
+    return nb::make_tuple(
+        to_numpy(std::move(precision), {num_thresholds, num_points, num_classes, num_areas, num_limits}),
+        to_numpy(std::move(scores), {num_thresholds, num_points, num_classes, num_areas, num_limits}),
+        to_numpy(std::move(recall), {num_thresholds, num_classes, num_areas, num_limits}),
+        to_numpy(std::move(average_precision), {num_thresholds, num_classes, num_areas, num_limits}),
+        to_numpy(std::move(num_true), {num_thresholds, num_classes, num_areas, num_limits}),
+        to_numpy(std::move(num_false), {num_thresholds, num_classes, num_areas, num_limits}));
+}
+
+// The mean over some thresholds and all that is between them and the last axes, in one area range and limit.
+double mean_samples(const Input& values, const std::vector<size_t>& thresholds, size_t area, size_t limit) {
+    const size_t num_axes = values.ndim();
+    if (num_axes < 4) throw std::invalid_argument("values: expected thresholds first, areas and limits last");
+    const size_t num_thresholds = values.shape(0), num_areas = values.shape(num_axes - 2), num_limits = values.shape(num_axes - 1);
+    if (area >= num_areas || limit >= num_limits) throw std::invalid_argument("area, limit: not there");
+    for (const size_t t : thresholds) {
+        if (t >= num_thresholds) throw std::invalid_argument("thresholds: not there");
+    }
+    const double* data = typed<double>(values, values.size(), "values");
+    nb::gil_scoped_release unlock;
+    return mean_defined(data, thresholds, values.size() / std::max<size_t>(num_thresholds, 1), num_areas * num_limits,
+                        area * num_limits + limit);
 }
 
 }  // namespace
@@ -350,11 +386,12 @@ NB_MODULE(_compiled, module) {
     module.attr("NO_LIMIT") = kNoLimit;
     module.def("are_finite", &are_finite_values, "values"_a);
     module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
-    module.def("distinct", &distinct_of, "ids"_a);
+    module.def("distinct", &distinct_ids, "ids"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
-               "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "images"_a,
-               "classes"_a, "rules"_a, "num_threads"_a);
+               "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "named"_a,
+               "rules"_a, "num_threads"_a);
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
+    module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
 }

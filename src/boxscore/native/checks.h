@@ -19,10 +19,12 @@ bool are_finite(const Number* values, size_t size) {
 // All coordinates finite, no negative size, no side beyond `largest`.
 template <class Number>
 bool are_boxes_fine(const Number* box, size_t num_boxes, BoxFormat format, double largest) {
-    bool is_fine = are_finite(box, num_boxes * 4);
-    for (size_t i = 0; i < num_boxes * 4; i += 4) {
-        const double width = format == BoxFormat::xyxy ? double{box[i + 2]} - box[i] : box[i + 2];
-        const double height = format == BoxFormat::xyxy ? double{box[i + 3]} - box[i + 1] : box[i + 3];
+    constexpr Number kMost = std::numeric_limits<Number>::max();
+    bool is_fine = true;
+    for (const Number* end = box + num_boxes * 4; box < end; box += 4) {
+        const double width = format == BoxFormat::xyxy ? double{box[2]} - box[0] : box[2];
+        const double height = format == BoxFormat::xyxy ? double{box[3]} - box[1] : box[3];
+        is_fine &= (std::abs(box[0]) <= kMost) & (std::abs(box[1]) <= kMost);
         is_fine &= (width >= 0) & (height >= 0) & (width <= largest) & (height <= largest);
     }
     return is_fine;

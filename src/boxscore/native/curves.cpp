@@ -1,11 +1,13 @@
 #include "curves.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <memory>
+#include <numeric>
 #include <utility>
 
+#include "memory.h"
 #include "order.h"
 
 namespace boxscore {
@@ -24,7 +26,7 @@ struct Row {
 template <class State>
 struct Rows {
     std::vector<uint32_t> start;  // of each class
-    std::unique_ptr<Row<State>[]> row;  // not a vector, which would write it all twice
+    Buffer<Row<State>> row;
 };
 
 // A counting sort by class, stable, in blocks: where the rows of each block go follows from the counts of all of them.
@@ -64,7 +66,7 @@ Rows<State> by_class(const TallyColumns<Score, State>& tally, const Run& run) {
             for (size_t i = begin; i < end; ++i) hit[i] = num_hits, num_hits += tally.state[i] & 1;
         });
     }
-    rows.row.reset(new Row<State>[tally.size]);
+    rows.row = Buffer<Row<State>>(tally.size);
     for_each_block([&](size_t block, size_t begin, size_t end) {
         uint32_t num_hits = first_hit[block];
         for (size_t position = begin; position < end; ++position) {
@@ -86,10 +88,20 @@ uint32_t num_needed(double point, int64_t num_truths) {
     return static_cast<uint32_t>(guess);
 }
 
+// A true positive that waits to be drawn: how many detections counted up to it, and where it stands.
+struct Mark {
+    uint32_t num_counted;
+    uint32_t row;
+};
+
+// True positives of one curve are drawn so many at a time.
+constexpr uint32_t kMarks = 16;
+
 // One curve while it is drawn: one cell within one limit.
 struct Pen {
-    uint32_t num_true = 0;
+    uint32_t num_marks = 0;
     uint32_t num_counted = 0;  // among hits that count at some thresholds of their area range only
+    uint32_t num_true = 0;     // drawn so far
     uint32_t point = 0;        // recall points reached so far
     uint32_t next_needed = 0;  // true positives at which the next one is
     double best = 0;           // precision since the last recall point
@@ -98,13 +110,16 @@ struct Pen {
 // A thread's own memory for the curves of one class.
 template <class State>
 struct Board {
-    std::vector<Row<State>> spare;
+    Buffer<Row<State>> sorted;
     std::vector<Pen> pens;            // [A, T, M]
+    std::vector<Mark> marks;          // kMarks a pen
+    std::vector<uint64_t> lanes;      // counted since the last hit, by tier; a byte an area range
+    uint32_t num_in_lanes = 0;
     std::vector<uint32_t> num_plain;  // counted at all thresholds of an area range: [A, M]
-    std::vector<double> first_score;  // within each limit
-    std::vector<uint8_t> has_first;
-    std::vector<uint32_t> needed;  // true positives for each recall point: [A, R]
+    std::vector<double> first_score;  // within each limit; 0 without detections
+    std::vector<uint32_t> needed;     // true positives for each recall point: [A, R]
     std::vector<double> precision, scores;             // [T, R, A, M]
+    std::vector<double> sums;                          // over recall points: [A, M]
     std::vector<double> trapezoids;                    // sums: [A, T, M]
     std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, M]
 };
@@ -115,38 +130,53 @@ public:
     Drawer(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveArrays& out)
         : tally_(tally), rules_(rules), out_(out), num_thresholds_(rules.num_thresholds()),
           num_areas_(rules.num_areas()), num_limits_(rules.num_limits()), num_points_(rules.recall_points.size()),
-          num_words_(rules.num_words()), is_drawing_every_point_(rules.ap != ApRule::recall_points) {}
+          num_words_(rules.num_words()), width_(num_areas_ * num_limits_) {
+        for (size_t areas = 0; areas < spread_.size(); ++areas) {
+            for (size_t a = 0; a < kLanes; ++a) spread_[areas] |= uint64_t{areas >> a & 1} << a * kLaneBits;
+        }
+    }
 
-    Board<State> make_board() const {
+    Board<State> make_board(size_t num_rows) const {
         Board<State> board;
-        board.pens.resize(num_areas_ * num_thresholds_ * num_limits_);
-        board.num_plain.resize(num_areas_ * num_limits_);
+        board.sorted = Buffer<Row<State>>(num_rows);
+        board.pens.resize(width_ * num_thresholds_);
+        board.marks.resize(board.pens.size() * kMarks);
+        board.lanes.resize(num_limits_);
+        board.num_plain.resize(width_);
         board.first_score.resize(num_limits_);
-        board.has_first.resize(num_limits_);
         board.needed.resize(num_areas_ * num_points_);
-        board.precision.resize(num_thresholds_ * num_points_ * num_areas_ * num_limits_);
+        board.precision.resize(num_thresholds_ * num_points_ * width_);
         board.scores.resize(board.precision.size());
+        board.sums.resize(width_);
         board.trapezoids.resize(board.pens.size());
         if (rules_.ap == ApRule::envelope) board.every_precision.resize(board.pens.size());
         return board;
     }
 
-    void draw_class(size_t label, Row<State>* row, size_t num_rows, Board<State>& board, const Run& run) const {
-        sort_by_key(row, num_rows, board.spare);
-        start(label, board);
+    void draw_class(size_t label, Row<State>* unsorted, size_t num_rows, Board<State>& board, const Run& run) const {
+        sort_by_key(unsorted, board.sorted.data(), num_rows);
+        const Row<State>* row = board.sorted.data();
+        start(label, row, num_rows, board);
+        constexpr size_t kAhead = 24;  // rows whose verdicts are asked for, as hits stand in the order of images
         for (size_t i = 0; i < num_rows; ++i) {
             if (i % (size_t{1} << 20) == 0) run.check();
-            if (board.has_first[num_limits_ - 1] == 0 || row[i].tier == 0) note_first(row[i], board);
+            if (i + kAhead < num_rows && row[i + kAhead].state & 1) {
+                prefetch(tally_.is_true + size_t{row[i + kAhead].hit} * num_words_);
+                prefetch(tally_.is_counted + size_t{row[i + kAhead].hit} * num_words_);
+            }
             if (row[i].state & 1) {
-                take_hit(label, row[i], board);
-            } else if (row[i].state != 0) {
+                take_hit(label, row, i, board);
+            } else {
                 take_plain(row[i], board);
             }
         }
-        finish(label, board);
+        empty_lanes(board);
+        finish(label, row, board);
     }
 
 private:
+    static constexpr size_t kLanes = 7, kLaneBits = 8;  // the areas of a state of one byte
+
     int64_t num_truths(size_t label, size_t area) const { return tally_.num_truths[label * num_areas_ + area]; }
     size_t pen_of(size_t area, size_t threshold, size_t limit) const {
         return (area * num_thresholds_ + threshold) * num_limits_ + limit;
@@ -155,14 +185,18 @@ private:
         return ((threshold * num_points_ + point) * num_areas_ + area) * num_limits_ + limit;
     }
 
-    void start(size_t label, Board<State>& board) const {
+    void start(size_t label, const Row<State>* row, size_t num_rows, Board<State>& board) const {
         std::fill(board.pens.begin(), board.pens.end(), Pen{});
         std::fill(board.num_plain.begin(), board.num_plain.end(), 0);
-        std::fill(board.has_first.begin(), board.has_first.end(), 0);
         std::fill(board.precision.begin(), board.precision.end(), 0.0);
         std::fill(board.scores.begin(), board.scores.end(), 0.0);
         std::fill(board.trapezoids.begin(), board.trapezoids.end(), 0.0);
         for (auto& every : board.every_precision) every.clear();
+        // as in COCO: recall 0 is reached by the first detection, whatever its verdict
+        std::fill(board.first_score.begin(), board.first_score.end(), 0.0);
+        for (size_t i = 0, end = num_limits_; i < num_rows && end > 0; ++i) {
+            while (end > row[i].tier) board.first_score[--end] = score_of(row[i].key);
+        }
         for (size_t a = 0; a < num_areas_; ++a) {
             const int64_t truths = num_truths(label, a);
             if (truths == 0) continue;
@@ -177,27 +211,38 @@ private:
         }
     }
 
-    // as in COCO: recall 0 is reached by the first detection, whatever its verdict
-    void note_first(const Row<State>& row, Board<State>& board) const {
-        for (size_t m = row.tier; m < num_limits_ && board.has_first[m] == 0; ++m) {
-            board.has_first[m] = 1;
-            board.first_score[m] = score_of(row.key);
-        }
-    }
-
+    // Most detections are no hits: they are counted in all of their area ranges with one addition.
     void take_plain(const Row<State>& row, Board<State>& board) const {
-        for (uint64_t counted = row.state >> 1; counted != 0; counted &= counted - 1) {
-            uint32_t* num_plain = board.num_plain.data() + count_trailing_zeros(counted) * num_limits_;
-            for (size_t m = row.tier; m < num_limits_; ++m) ++num_plain[m];
+        if constexpr (sizeof(State) == 1) {
+            board.lanes[row.tier] += spread_[row.state >> 1];
+            if (++board.num_in_lanes == UINT8_MAX) empty_lanes(board);
+        } else {
+            for (uint64_t counted = row.state >> 1; counted != 0; counted &= counted - 1) {
+                uint32_t* num_plain = board.num_plain.data() + count_trailing_zeros(counted) * num_limits_;
+                for (size_t m = row.tier; m < num_limits_; ++m) ++num_plain[m];
+            }
         }
     }
 
-    void take_hit(size_t label, const Row<State>& row, Board<State>& board) const {
+    void empty_lanes(Board<State>& board) const {
+        if (board.num_in_lanes == 0) return;
+        uint64_t counted = 0;  // up to this tier
+        for (size_t m = 0; m < num_limits_; ++m) {
+            counted += std::exchange(board.lanes[m], 0);
+            for (size_t a = 0; a < num_areas_; ++a) {
+                board.num_plain[a * num_limits_ + m] += counted >> a * kLaneBits & UINT8_MAX;
+            }
+        }
+        board.num_in_lanes = 0;
+    }
+
+    void take_hit(size_t label, const Row<State>* rows, size_t place, Board<State>& board) const {
+        empty_lanes(board);
+        const Row<State>& row = rows[place];
         const uint64_t* is_true = tally_.is_true + size_t{row.hit} * num_words_;
         const uint64_t* is_counted = tally_.is_counted + size_t{row.hit} * num_words_;
-        const double score = score_of(row.key);
         for (size_t a = 0; a < num_areas_; ++a) {
-            const double truths = static_cast<double>(num_truths(label, a));
+            uint32_t* const num_plain = board.num_plain.data() + a * num_limits_;
             // Thresholds come in runs of up to a word's bits.
             for (size_t first = 0; first < num_thresholds_; first += kBitsPerWord) {
                 const size_t num = std::min(num_thresholds_ - first, kBitsPerWord);
@@ -205,7 +250,7 @@ private:
                 const uint64_t counted = bits(is_counted, a * num_thresholds_ + first) & all;
                 if (counted == 0) continue;
                 if (counted == all && num == num_thresholds_) {
-                    for (size_t m = row.tier; m < num_limits_; ++m) ++board.num_plain[a * num_limits_ + m];
+                    for (size_t m = row.tier; m < num_limits_; ++m) ++num_plain[m];
                 } else {
                     for (uint64_t left = counted; left != 0; left &= left - 1) {
                         Pen* pens = board.pens.data() + pen_of(a, first + count_trailing_zeros(left), 0);
@@ -214,7 +259,12 @@ private:
                 }
                 for (uint64_t left = bits(is_true, a * num_thresholds_ + first) & all; left != 0; left &= left - 1) {
                     const size_t t = first + count_trailing_zeros(left);
-                    for (size_t m = row.tier; m < num_limits_; ++m) draw_point(a, t, m, score, truths, board);
+                    for (size_t m = row.tier; m < num_limits_; ++m) {
+                        Pen& pen = board.pens[pen_of(a, t, m)];
+                        board.marks[pen_of(a, t, m) * kMarks + pen.num_marks] = {num_plain[m] + pen.num_counted,
+                                                                                 static_cast<uint32_t>(place)};
+                        if (++pen.num_marks == kMarks) draw_marks(label, rows, a, t, m, board);
+                    }
                 }
             }
         }
@@ -228,67 +278,87 @@ private:
         return found;
     }
 
-    // One more true positive on one curve. Precision between two of them only falls, and recall stands still.
-    void draw_point(size_t a, size_t t, size_t m, double score, double truths, Board<State>& board) const {
-        Pen& pen = board.pens[pen_of(a, t, m)];
-        const uint32_t num_true = ++pen.num_true;
-        const uint32_t num_counted = board.num_plain[a * num_limits_ + m] + pen.num_counted;
-        const double precision = num_true / (num_counted + rules_.epsilon);
-        if (num_true >= pen.next_needed) reach_points(pen, a, t, m, score, board);
-        pen.best = std::max(pen.best, precision);
-        if (!is_drawing_every_point_) return;
+    // Precision between two true positives only falls, and recall stands still; so these are all that a curve needs.
+    void draw_marks(size_t label, const Row<State>* rows, size_t a, size_t t, size_t m, Board<State>& board) const {
+        const size_t place = pen_of(a, t, m);
+        Pen& pen = board.pens[place];
+        const Mark* marks = board.marks.data() + place * kMarks;
+        const uint32_t num = std::exchange(pen.num_marks, 0), before = pen.num_true;
+        if (num == 0) return;
+        std::array<double, kMarks> precision;
+        for (uint32_t i = 0; i < num; ++i) {  // signed, which processors turn into floats at once
+            precision[i] = static_cast<int32_t>(before + i + 1) / (static_cast<int32_t>(marks[i].num_counted) + rules_.epsilon);
+        }
+        pen.num_true = before + num;
         if (rules_.ap == ApRule::envelope) {
-            board.every_precision[pen_of(a, t, m)].push_back(precision);
-            return;
+            board.every_precision[place].insert(board.every_precision[place].end(), precision.begin(), precision.begin() + num);
         }
-        const double before = num_counted == 1 ? 1.0 : (num_true - 1) / (num_counted - 1 + rules_.epsilon);
-        const double gain = num_true / truths - (num_true - 1) / truths;
-        board.trapezoids[pen_of(a, t, m)] += (precision + before) * gain / 2;
-    }
-
-    void reach_points(Pen& pen, size_t a, size_t t, size_t m, double score, Board<State>& board) const {
-        if (pen.point > 0) close_point(pen, a, t, m, board);
-        pen.best = 0;  // what came before the first recall point is on no curve
-        const uint32_t* needed = board.needed.data() + a * num_points_;
-        while (pen.point < num_points_ && needed[pen.point] <= pen.num_true) {
-            board.scores[sample_of(t, pen.point++, a, m)] = score;
+        if (rules_.ap == ApRule::trapezoid) {
+            add_trapezoids(marks, num, before, static_cast<double>(num_truths(label, a)), board.trapezoids[place]);
         }
-        pen.next_needed = pen.point < num_points_ ? needed[pen.point] : std::numeric_limits<uint32_t>::max();
-    }
-
-    void close_point(Pen& pen, size_t a, size_t t, size_t m, Board<State>& board) const {
-        board.precision[sample_of(t, pen.point - 1, a, m)] = pen.best;
-    }
-
-    void finish(size_t label, Board<State>& board) const {
-        for (size_t a = 0; a < num_areas_; ++a) {
-            const int64_t truths = num_truths(label, a);
-            for (size_t t = 0; t < num_thresholds_; ++t) {
-                for (size_t m = 0; m < num_limits_; ++m) finish_curve(label, a, t, m, truths, board);
+        uint32_t i = 0;
+        while (pen.next_needed <= pen.num_true) {
+            const uint32_t reaching = std::max(pen.next_needed, before + 1) - before - 1;
+            for (; i < reaching; ++i) pen.best = std::max(pen.best, precision[i]);
+            if (pen.point > 0) board.precision[sample_of(t, pen.point - 1, a, m)] = pen.best;
+            pen.best = 0;  // what came before the first recall point is on no curve
+            const double score = score_of(rows[marks[reaching].row].key);
+            const uint32_t* needed = board.needed.data() + a * num_points_;
+            for (; pen.point < num_points_ && needed[pen.point] <= before + reaching + 1; ++pen.point) {
+                board.scores[sample_of(t, pen.point, a, m)] = score;
             }
+            pen.next_needed = pen.point < num_points_ ? needed[pen.point] : std::numeric_limits<uint32_t>::max();
         }
-        const size_t width = num_areas_ * num_limits_;
-        for (size_t t = 0; t < num_thresholds_; ++t) {
-            double* rows = board.precision.data() + t * num_points_ * width;
-            for (size_t r = num_points_ - 1; r-- > 0;) {  // the envelope: the best at this recall or beyond
-                for (size_t i = 0; i < width; ++i) {
-                    if (rows[r * width + i] < rows[(r + 1) * width + i]) rows[r * width + i] = rows[(r + 1) * width + i];
+        for (; i < num; ++i) pen.best = std::max(pen.best, precision[i]);
+    }
+
+    // The paper's Alg. 12 needs each step of the raw curve, from (0, 1) on.
+    void add_trapezoids(const Mark* marks, uint32_t num, uint32_t before, double truths, double& sum) const {
+        for (uint32_t i = 0; i < num; ++i) {
+            const uint32_t num_true = before + i + 1, num_counted = marks[i].num_counted;
+            const double precision = num_true / (num_counted + rules_.epsilon);
+            const double last = num_counted == 1 ? 1.0 : (num_true - 1) / (num_counted - 1 + rules_.epsilon);
+            const double gain = num_true / truths - (num_true - 1) / truths;
+            sum += (precision + last) * gain / 2;
+        }
+    }
+
+    void finish(size_t label, const Row<State>* rows, Board<State>& board) const {
+        for (size_t a = 0; a < num_areas_; ++a) {
+            for (size_t t = 0; t < num_thresholds_; ++t) {
+                for (size_t m = 0; m < num_limits_; ++m) {
+                    draw_marks(label, rows, a, t, m, board);
+                    finish_curve(label, a, t, m, board);
                 }
             }
         }
         for (size_t t = 0; t < num_thresholds_; ++t) {
+            double* precision = board.precision.data() + t * num_points_ * width_;
+            for (size_t r = num_points_ - 1; r-- > 0;) {  // the envelope: the best at this recall or beyond
+                double *here = precision + r * width_, *beyond = here + width_;
+                for (size_t i = 0; i < width_; ++i) here[i] = std::max(here[i], beyond[i]);
+            }
+            std::fill(board.sums.begin(), board.sums.end(), 0.0);
             for (size_t r = 0; r < num_points_; ++r) {
-                const size_t from = (t * num_points_ + r) * width;
-                const size_t to = ((t * num_points_ + r) * tally_.num_classes + label) * width;
-                std::copy_n(board.precision.data() + from, width, out_.precision + to);
-                std::copy_n(board.scores.data() + from, width, out_.scores + to);
+                const size_t from = (t * num_points_ + r) * width_;
+                const size_t to = ((t * num_points_ + r) * tally_.num_classes + label) * width_;
+                for (size_t i = 0; i < width_; ++i) {
+                    board.sums[i] += board.precision[from + i];
+                    out_.precision[to + i] = board.precision[from + i];
+                    out_.scores[to + i] = board.scores[from + i];
+                }
+            }
+            if (rules_.ap != ApRule::recall_points) continue;
+            double* average_precision = out_.average_precision + (t * tally_.num_classes + label) * width_;
+            for (size_t i = 0; i < width_; ++i) {
+                if (num_truths(label, i / num_limits_) > 0) average_precision[i] = board.sums[i] / static_cast<double>(num_points_);
             }
         }
-        if (!is_drawing_every_point_) average_points(label, board);
     }
 
-    void finish_curve(size_t label, size_t a, size_t t, size_t m, int64_t truths, Board<State>& board) const {
+    void finish_curve(size_t label, size_t a, size_t t, size_t m, Board<State>& board) const {
         Pen& pen = board.pens[pen_of(a, t, m)];
+        const int64_t truths = num_truths(label, a);
         const size_t place = ((t * tally_.num_classes + label) * num_areas_ + a) * num_limits_ + m;
         const uint32_t num_counted = board.num_plain[a * num_limits_ + m] + pen.num_counted;
         out_.num_true[place] = pen.num_true;
@@ -301,9 +371,9 @@ private:
             }
             return;
         }
-        if (pen.point > 0) close_point(pen, a, t, m, board);
+        if (pen.point > 0) board.precision[sample_of(t, pen.point - 1, a, m)] = pen.best;
         for (size_t r = 0; r < num_points_ && board.needed[a * num_points_ + r] == 0; ++r) {
-            board.scores[sample_of(t, r, a, m)] = board.has_first[m] ? board.first_score[m] : 0;
+            board.scores[sample_of(t, r, a, m)] = board.first_score[m];
         }
         out_.recall[place] = pen.num_true / static_cast<double>(truths);
         if (rules_.ap == ApRule::trapezoid) out_.average_precision[place] = board.trapezoids[pen_of(a, t, m)];
@@ -324,46 +394,32 @@ private:
         return area;
     }
 
-    void average_points(size_t label, const Board<State>& board) const {
-        for (size_t t = 0; t < num_thresholds_; ++t) {
-            for (size_t a = 0; a < num_areas_; ++a) {
-                if (num_truths(label, a) == 0) continue;
-                for (size_t m = 0; m < num_limits_; ++m) {
-                    double sum = 0;
-                    for (size_t r = 0; r < num_points_; ++r) sum += board.precision[sample_of(t, r, a, m)];
-                    const size_t place = ((t * tally_.num_classes + label) * num_areas_ + a) * num_limits_ + m;
-                    out_.average_precision[place] = sum / static_cast<double>(num_points_);
-                }
-            }
-        }
-    }
-
     const TallyColumns<Score, State>& tally_;
     const Rules& rules_;
     const CurveArrays& out_;
     const size_t num_thresholds_, num_areas_, num_limits_, num_points_, num_words_;
-    const bool is_drawing_every_point_;
+    const size_t width_;  // area ranges and limits, the innermost axes
+    std::array<uint64_t, size_t{1} << kLanes> spread_{};  // bits of area ranges to lanes
 };
 
 }  // namespace
 
 template <class Score, class State>
 void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const Run& run, const CurveArrays& out) {
-    const Rows<State> rows = by_class(tally, run);
+    Rows<State> rows = by_class(tally, run);
     run.check();
     const Drawer<Score, State> drawer(tally, rules, out);
     // The largest classes first, so that no thread is left with one at the end.
+    auto size_of = [&](size_t k) { return rows.start[k + 1] - rows.start[k]; };
     std::vector<uint32_t> order(tally.num_classes);
-    for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<uint32_t>(k);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-        return rows.start[a + 1] - rows.start[a] > rows.start[b + 1] - rows.start[b];
-    });
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return size_of(a) > size_of(b); });
+    const size_t largest = order.empty() ? 0 : size_of(order[0]);
     for_each_task(
-        order.size(), run, [&] { return drawer.make_board(); },
+        order.size(), run, [&] { return drawer.make_board(largest); },
         [&](size_t task, Board<State>& board) {
             const uint32_t label = order[task];
-            const size_t first = rows.start[label];
-            drawer.draw_class(label, rows.row.get() + first, rows.start[label + 1] - first, board, run);
+            drawer.draw_class(label, rows.row.data() + rows.start[label], size_of(label), board, run);
         });
 }
 

@@ -35,6 +35,7 @@ struct TruthColumns {
 // verdicts cell by cell in words, in the order of their rows.
 template <class Score, class State>
 struct TallyRows {
+    const int32_t *image_id, *label_id;  // what is written for each place
     int32_t* image;
     int32_t* label;
     Score* score;

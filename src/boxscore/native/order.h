@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "rules.h"
 #include "tasks.h"
 
 namespace boxscore {
@@ -16,8 +18,9 @@ namespace boxscore {
 // The smallest and largest of `values`, as 64-bit integers. Not for empty input.
 template <class Id>
 std::pair<int64_t, int64_t> bounds(const Id* values, size_t size) {
-    auto [low, high] = std::minmax_element(values, values + size);
-    return {static_cast<int64_t>(*low), static_cast<int64_t>(*high)};
+    Id low = values[0], high = values[0];
+    for (size_t i = 1; i < size; ++i) low = std::min(low, values[i]), high = std::max(high, values[i]);
+    return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
 }
 
 // Whether a table over all of [low, high] is a fair price for `size` look-ups.
@@ -49,25 +52,43 @@ std::vector<int64_t> distinct(const Id* values, size_t size) {
     return found;
 }
 
-// The place of each value in `table`, which ascends and holds them all.
+// The values of all, ascending; each of them ascends.
+inline std::vector<int64_t> united(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    std::vector<int64_t> both;
+    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+    return both;
+}
+
+// The place of each value in `table`, which ascends. False if one is not there.
 template <class Id>
-void places(const Id* values, size_t size, const int64_t* table, size_t table_size, int32_t* place) {
-    if (size == 0) return;
-    const int64_t low = table[0], high = table[table_size - 1];
+bool find_places(const Id* values, size_t size, const std::vector<int64_t>& table, int32_t* place) {
+    if (size == 0) return true;
+    if (table.empty()) return false;
+    const int64_t low = table.front(), high = table.back();
     if (is_table_cheap(low, high, size)) {
-        std::vector<int32_t> by_value(static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1);
-        for (size_t k = 0; k < table_size; ++k) by_value[table[k] - low] = static_cast<int32_t>(k);
-        for (size_t i = 0; i < size; ++i) place[i] = by_value[static_cast<int64_t>(values[i]) - low];
-        return;
+        // One entry more, for all that is out of bounds.
+        const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
+        std::vector<int32_t> by_value(span + 1, -1);
+        for (size_t k = 0; k < table.size(); ++k) by_value[table[k] - low] = static_cast<int32_t>(k);
+        int32_t lowest = 0;
+        for (size_t i = 0; i < size; ++i) {
+            const uint64_t offset = static_cast<uint64_t>(static_cast<int64_t>(values[i])) - static_cast<uint64_t>(low);
+            place[i] = by_value[std::min(offset, span)];
+            lowest = std::min(lowest, place[i]);
+        }
+        return lowest == 0;
     }
     for (size_t i = 0; i < size; ++i) {
         if (i > 0 && values[i] == values[i - 1]) {
             place[i] = place[i - 1];
-        } else {
-            place[i] = static_cast<int32_t>(
-                std::lower_bound(table, table + table_size, static_cast<int64_t>(values[i])) - table);
+            continue;
         }
+        const int64_t value = static_cast<int64_t>(values[i]);
+        const auto found = std::lower_bound(table.begin(), table.end(), value);
+        if (found == table.end() || *found != value) return false;
+        place[i] = static_cast<int32_t>(found - table.begin());
     }
+    return true;
 }
 
 // Rows grouped by place: `row[start[k]] .. row[start[k + 1] - 1]` are those of place k, in their order. `row` is empty where
@@ -112,55 +133,48 @@ inline double score_of(uint64_t key) {
     return score;
 }
 
-template <class Record>
-void insertion_sort(Record* begin, Record* end) {
+// Sorts the few, stably: `is_before` puts one record before another.
+template <class Record, class IsBefore>
+void insertion_sort(Record* begin, Record* end, IsBefore is_before) {
     for (Record* current = begin + 1; current < end; ++current) {
-        Record moving = *current;
+        const Record moving = *current;
         Record* place = current;
-        for (; place > begin && moving.key < place[-1].key; --place) *place = place[-1];
+        for (; place > begin && is_before(moving, place[-1]); --place) *place = place[-1];
         *place = moving;
     }
 }
 
 inline constexpr size_t kFew = 32;
 
-// Sorts records by `key`, stably. Radix passes over the upper half of the keys, which tells nearly all scores apart; the few
-// that it does not are sorted by the whole key afterwards.
+// Puts records into `to` by rising `key`, stably; `from` is scratch afterwards. Keys go to buckets by their place between the
+// smallest and the largest, a few to a bucket if they are spread evenly; where they are not, a bucket is sorted the same way.
 template <class Record>
-void sort_by_key(Record* records, size_t size, std::vector<Record>& spare) {
-    constexpr int kDigits = 3, kDigitBits = 11, kLowest = 64 - kDigits * kDigitBits;
-    constexpr size_t kBuckets = size_t{1} << kDigitBits;
-    if (std::is_sorted(records, records + size, [](const Record& a, const Record& b) { return a.key < b.key; })) return;
-    if (size <= kFew) return insertion_sort(records, records + size);
-    if (size <= kBuckets / 4) {
-        std::stable_sort(records, records + size, [](const Record& a, const Record& b) { return a.key < b.key; });
-        return;
+void sort_by_key(Record* from, Record* to, size_t size) {
+    constexpr unsigned kBucketBits = 11;
+    auto is_before = [](const Record& a, const Record& b) { return a.key < b.key; };
+    if (size <= kFew) {
+        std::copy(from, from + size, to);
+        return insertion_sort(to, to + size, is_before);
     }
-    spare.resize(std::max(spare.size(), size));
-    std::array<std::array<uint32_t, kBuckets>, kDigits> count{};
-    auto digit = [](uint64_t key, int place) { return (key >> (kLowest + place * kDigitBits)) & (kBuckets - 1); };
-    for (size_t i = 0; i < size; ++i) {
-        for (int place = 0; place < kDigits; ++place) ++count[place][digit(records[i].key, place)];
-    }
-    Record *from = records, *to = spare.data();
-    for (int place = 0; place < kDigits; ++place) {
-        if (count[place][digit(from[0].key, place)] == size) continue;  // all alike in this digit
-        uint32_t start = 0;
-        for (uint32_t& bucket : count[place]) start += std::exchange(bucket, start);
-        for (size_t i = 0; i < size; ++i) to[count[place][digit(from[i].key, place)]++] = from[i];
-        std::swap(from, to);
-    }
-    if (from != records) std::copy(from, from + size, records);
-    for (size_t first = 0; first < size;) {
-        size_t last = first + 1;
-        while (last < size && records[last].key >> kLowest == records[first].key >> kLowest) ++last;
-        if (last - first <= kFew) {
-            insertion_sort(records + first, records + last);
-        } else {
-            std::stable_sort(records + first, records + last,
-                             [](const Record& a, const Record& b) { return a.key < b.key; });
+    uint64_t low = from[0].key, high = low;
+    for (size_t i = 1; i < size; ++i) low = std::min(low, from[i].key), high = std::max(high, from[i].key);
+    const unsigned num_bits = std::min(kBucketBits, bit_width(size));
+    const unsigned shift = std::max(bit_width(high - low), num_bits) - num_bits;
+    std::array<uint32_t, (size_t{1} << kBucketBits) + 1> end;  // of each bucket, once all is placed
+    const size_t num_buckets = size_t{1} << num_bits;
+    std::fill_n(end.begin(), num_buckets + 1, 0);
+    for (size_t i = 0; i < size; ++i) ++end[((from[i].key - low) >> shift) + 1];
+    for (size_t bucket = 0; bucket < num_buckets; ++bucket) end[bucket + 1] += end[bucket];
+    for (size_t i = 0; i < size; ++i) to[end[(from[i].key - low) >> shift]++] = from[i];
+    if (shift == 0) return;  // a bucket is a key
+    for (size_t bucket = 0, start = 0; bucket < num_buckets; start = end[bucket++]) {
+        const size_t num = end[bucket] - start;
+        if (num > kFew) {
+            std::copy(to + start, to + start + num, from + start);
+            sort_by_key(from + start, to + start, num);
+        } else if (num > 1) {
+            insertion_sort(to + start, to + start + num, is_before);
         }
-        first = last;
     }
 }
 

@@ -29,6 +29,13 @@ inline unsigned count_trailing_zeros(uint64_t bits) {
 #endif
 }
 
+// How many bits a number takes; 0 for 0.
+inline unsigned bit_width(uint64_t number) {
+    unsigned width = 0;
+    for (; number != 0; number >>= 1) ++width;
+    return width;
+}
+
 // A hint that memory will be read soon.
 inline void prefetch(const void* address) {
 #if defined(_MSC_VER)
