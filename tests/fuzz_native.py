@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import boxscore
-from boxscore import Detections, Protocol, Tally, Truths, native
+from boxscore import Detections, Protocol, Tally, Truths
+from boxscore.native import engine as native
 from tests.scenes import random_scene
 from tests.test_laws import TALLY, assert_same
 

@@ -1,11 +1,13 @@
 """The compiled engine: any array in host memory, any number of threads and cells, and Ctrl-C."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -252,3 +254,90 @@ def test_the_mean_over_recall_points_has_the_same_bits_for_a_single_class() -> N
         protocol = Protocol.named("coco", class_agnostic=True, recall_points=np.linspace(0.02, 0.94, 29))
         native = boxscore.evaluate(scene.detections, scene.truths, protocol, "native")
         assert_same(native, boxscore.evaluate(scene.detections, scene.truths, protocol, "parallel"))
+
+
+def crowded_scene(seed: int, *, far: float, size: float) -> Scene:
+    """Many truths of one class in an image, `far` from the origin, some of them crowds, some thin as a line."""
+    random = np.random.default_rng(seed)
+    num_truths, num_found = 120, 240
+    extent = size * np.exp(random.normal(0, 1, (num_truths, 2)))
+    extent[random.random(num_truths) < 0.1, 0] *= 1e-7
+    corner = far + random.uniform(0, 8 * size, (num_truths, 2))
+    truth = np.concatenate([corner, extent], axis=1)
+    near = truth[random.integers(0, num_truths, num_found)]
+    near[:, :2] += random.normal(0, 0.15, (num_found, 2)) * near[:, 2:]
+    near[:, 2:] *= random.choice([0.5, 0.75, 1.0, 1.5, 2.0], (num_found, 2))
+    return Scene(
+        detection={
+            "image": np.zeros(num_found, int),
+            "label": random.integers(0, 2, num_found),
+            "score": np.round(random.random(num_found), 2),
+            "box": near,
+        },
+        truth={
+            "image": np.zeros(num_truths, int),
+            "label": random.integers(0, 2, num_truths),
+            "box": truth,
+            "ignore": random.random(num_truths) < 0.1,
+            "area": truth[:, 2] * truth[:, 3],
+        },
+        num_classes=2,
+        num_images=1,
+    )
+
+
+@pytest.mark.parametrize("far", [0.0, 300.0, -1e7, 1e15])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+def test_truths_that_are_passed_over_could_not_have_matched(protocol: str, size: float, far: float) -> None:
+    """Where a class has many truths, a detection meets those near it only; none is missed, however boxes round."""
+    for seed in range(6):
+        scene = crowded_scene(seed, far=far, size=size)
+        for lowest in (0.02, 0.5, 0.9):
+            changed = Protocol.named(protocol, thresholds=(lowest, 0.95), limits=(None,))
+            expected = boxscore.match(scene.detections, scene.truths, changed, "sequential")
+            assert_same_tally(boxscore.match(scene.detections, scene.truths, changed, "native"), expected)
+
+
+def test_means_have_the_bits_of_numpy() -> None:
+    """In every branch of its order of additions; what is -1 does not count."""
+    import boxscore._compiled as compiled
+
+    random = np.random.default_rng(0)
+    for size in [1, 2, 7, 8, 9, 15, 127, 128, 129, 136, 255, 256, 257, 1000, 4097, 100_003]:
+        values = random.random((2, size, 3, 2))
+        values[random.random(values.shape) < 0.2] = -1
+        chosen = values[[1, 0], :, 2, 1]
+        defined = chosen[chosen > -1]
+        mean = compiled.mean_samples(values, [1, 0], 2, 1)
+        assert np.isnan(mean) if defined.size == 0 else mean == np.mean(defined), size
+
+
+def test_more_rows_than_32_bits_can_number_are_refused() -> None:
+    """With what to do instead. The memory is never touched."""
+    import boxscore._compiled as compiled
+
+    many, none = np.zeros(2**31, np.int8), np.zeros(0)
+    arrays = {"score": none, "box": none, "truth_image": many[:0], "truth_label": many[:0], "truth_box": none}
+    formats = {"box_format": compiled.BoxFormat.xyxy, "truth_box_format": compiled.BoxFormat.xyxy}
+    more = {"area": None, "ignore": None, "named": np.zeros(0, np.int64), "rules": compiled.Rules(), "num_threads": 1}
+    with pytest.raises(ValueError, match="more than 2\\*\\*31 - 1 rows; match in batches and merge the tallies"):
+        compiled.match(image=many, label=many, **arrays, **formats, **more)
+
+
+def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> None:
+    """There is no slow path to fall back to in silence."""
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("cmake is not on the PATH; the build brings its own")
+    source = Path(__file__).parents[1]
+    done = subprocess.run(
+        [cmake, "-S", source, "-B", tmp_path],
+        env=os.environ | {"CXX": "no-such-compiler"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    message = " ".join(done.stderr.split())
+    assert "boxscore needs a C++17 compiler to build its engine, and found none." in message
+    assert "'apt install g++' (Debian, Ubuntu)" in message

@@ -103,3 +103,12 @@ def test_weighted_and_micro_averages_of_nothing_are_undefined() -> None:
     nothing = Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[])
     for average in ("macro", "weighted", "micro"):
         assert math.isnan(boxscore.evaluate(*nothing, Protocol.named("coco", average=average))["map"])
+
+
+def test_the_numbers_of_a_protocol_are_those_of_numpy() -> None:
+    """They are made without it, to the same bits."""
+    coco, voc2007 = boxscore.Protocol.named("coco"), boxscore.Protocol.named("voc2007")
+    assert coco.thresholds == tuple(np.linspace(0.5, 0.95, 10))
+    assert coco.recall_points == tuple(np.linspace(0.0, 1.0, 101))
+    assert coco.precision_epsilon == np.spacing(1)
+    assert voc2007.recall_points == tuple(np.arange(0.0, 1.1, 0.1))

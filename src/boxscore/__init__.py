@@ -1,13 +1,17 @@
 """Mean average precision for object detection: exact, in parallel, on any array library."""
 
-from boxscore import parallel, sequential
-from boxscore.columns import Detections, Truths
-from boxscore.curves import Curves
-from boxscore.errors import InputError
-from boxscore.evaluate import evaluate, finish, match
-from boxscore.protocol import Area, Protocol
-from boxscore.result import PerClass, Result
-from boxscore.tally import Tally
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boxscore import parallel, sequential
+    from boxscore.columns import Detections, Truths
+    from boxscore.curves import Curves
+    from boxscore.errors import InputError
+    from boxscore.pipeline import evaluate, finish, match
+    from boxscore.protocol import Area, Protocol
+    from boxscore.result import PerClass, Result
+    from boxscore.tally import Tally
 
 __version__ = "0.1.0"
 
@@ -27,3 +31,34 @@ __all__ = [
     "parallel",
     "sequential",
 ]
+
+_HOMES = {
+    "Area": "protocol",
+    "Curves": "curves",
+    "Detections": "columns",
+    "InputError": "errors",
+    "PerClass": "result",
+    "Protocol": "protocol",
+    "Result": "result",
+    "Tally": "tally",
+    "Truths": "columns",
+    "evaluate": "pipeline",
+    "finish": "pipeline",
+    "match": "pipeline",
+}
+"""Where each name is. Modules are loaded when a name is first used: the command needs few of them, and not NumPy."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"boxscore.{_HOMES[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"boxscore.{name}")
+    else:
+        raise AttributeError(f"module 'boxscore' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

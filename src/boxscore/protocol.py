@@ -1,12 +1,12 @@
 """All that decides a number, and the named protocols: `voc2007`, `voc2012`, `coco`, `paper`."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
-
-import numpy as np
 
 from boxscore.errors import InputError
 
@@ -204,7 +204,7 @@ def _areas(areas: Any) -> tuple[Area, ...]:
     return ranges
 
 
-def _limits(limits: Iterable[int | None]) -> tuple[int | None, ...]:
+def _limits(limits: Iterable[Any]) -> tuple[int | None, ...]:
     try:
         bounds = tuple(limits)
     except TypeError:
@@ -212,7 +212,7 @@ def _limits(limits: Iterable[int | None]) -> tuple[int | None, ...]:
     if not 1 <= len(bounds) <= 255:
         raise InputError(f"`limits` must have 1 to 255 limits; got {len(bounds)}")
     for bound in bounds:
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | np.integer) or bound < 1):
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral) or bound < 1):
             raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")
     sizes = [math.inf if bound is None else bound for bound in bounds]
     if any(first >= second for first, second in pairwise(sizes)):
@@ -220,10 +220,16 @@ def _limits(limits: Iterable[int | None]) -> tuple[int | None, ...]:
     return tuple(None if bound is None else int(bound) for bound in bounds)
 
 
+def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
+    """Numbers from first to last at equal distances, with the bits of `np.linspace`."""
+    step = (last - first) / (num - 1)
+    return (*(first + i * step for i in range(num - 1)), last)
+
+
 _VOC2007 = Protocol(
     name="voc2007",
     thresholds=(0.5,),
-    recall_points=tuple(np.arange(0.0, 1.1, 0.1)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
+    recall_points=tuple(i * 0.1 for i in range(11)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
     ap="recall_points",
     geometry="inclusive",
     comparison=">=",
@@ -231,14 +237,14 @@ _VOC2007 = Protocol(
     ignored="difficult",
 )
 
-_VOC2012 = _VOC2007.replace(name="voc2012", recall_points=tuple(np.linspace(0.0, 1.0, 101)), ap="envelope")
+_VOC2012 = _VOC2007.replace(name="voc2012", recall_points=_evenly(0.0, 1.0, 101), ap="envelope")
 
 _PAPER = _VOC2012.replace(name="paper", ap="trapezoid", comparison=">", matching="best_regular")
 
 _COCO = Protocol(
     name="coco",
-    thresholds=tuple(np.linspace(0.5, 0.95, 10)),
-    recall_points=tuple(np.linspace(0.0, 1.0, 101)),
+    thresholds=_evenly(0.5, 0.95, 10),
+    recall_points=_evenly(0.0, 1.0, 101),
     ap="recall_points",
     geometry="continuous",
     comparison=">=",
@@ -251,7 +257,7 @@ _COCO = Protocol(
         Area("large", 96.0**2, 1e10),
     ),
     limits=(1, 10, 100),
-    precision_epsilon=float(np.spacing(1)),
+    precision_epsilon=sys.float_info.epsilon,
 )
 
 

@@ -1,6 +1,5 @@
 """Result: the numbers under the names that people know, per class, and the curves they come from."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +9,11 @@ import numpy as np
 import boxscore._compiled as _compiled
 from boxscore import text
 from boxscore.arrays import compact
-from boxscore.average import average, measures
+from boxscore.average import average
 from boxscore.curves import Curves, Floats, Ints
+from boxscore.measures import measures
 from boxscore.protocol import Protocol
+from boxscore.summary import ClassRow, Summary, class_table
 from boxscore.tally import Tally
 
 
@@ -46,40 +47,26 @@ class PerClass:
     def __len__(self) -> int:
         return len(self.name)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """A dict a class of plain values; undefined numbers are None."""
+    def rows(self) -> Iterator[ClassRow]:
+        """A row of plain values a class."""
         for k, name in enumerate(self.name):
-            yield {
-                "label": int(self.label[k]),
-                "name": name,
-                "ap": _plain(self.ap[k]),
-                "ar": _plain(self.ar[k]),
-                "num_truths": int(self.num_truths[k]),
-                "num_detections": int(self.num_detections[k]),
-                "ap_at": [_plain(value) for value in self.ap_at[k]],
-                "num_true": self.num_true[k].tolist(),
-                "num_false": self.num_false[k].tolist(),
-            }
+            yield ClassRow(
+                label=int(self.label[k]),
+                name=name,
+                ap=float(self.ap[k]),
+                ar=float(self.ar[k]),
+                num_truths=int(self.num_truths[k]),
+                num_detections=int(self.num_detections[k]),
+                ap_at=self.ap_at[k].tolist(),
+                num_true=self.num_true[k].tolist(),
+                num_false=self.num_false[k].tolist(),
+            )
 
     def __repr__(self) -> str:
         return f"PerClass({text.count(len(self), 'class', 'classes')})"
 
     def __str__(self) -> str:
-        first = f"{self.thresholds[0]:.2f}"
-        header = ["class", "AP", "AR", "truths", "detections", f"TP@{first}", f"FP@{first}"]
-        rows = [
-            [
-                self.name[k],
-                text.fraction(self.ap[k]),
-                text.fraction(self.ar[k]),
-                f"{self.num_truths[k]:,}",
-                f"{self.num_detections[k]:,}",
-                f"{self.num_true[k, 0]:,}",
-                f"{self.num_false[k, 0]:,}",
-            ]
-            for k in range(len(self))
-        ]
-        return text.table(rows, align="<>>>>>>", header=header)
+        return class_table(list(self.rows()), self.thresholds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -112,31 +99,26 @@ class Result(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def summary(self) -> Summary:
+        """The same in plain values."""
+        return Summary(
+            protocol=self.protocol,
+            numbers=self.numbers,
+            per_class=list(self.per_class.rows()),
+            iou_dtype=self.iou_dtype,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
-        return {
-            "protocol": self.protocol.name,
-            **{name: _plain(value) for name, value in self.numbers.items()},
-            "per_class": list(self.per_class.rows()),
-            "settings": self.protocol.to_dict(),
-            "iou_dtype": self.iou_dtype,
-        }
+        return self.summary.to_dict()
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")
         return f"Result({self.protocol.title}, map={self['map']:.4f}, {classes})"
 
     def __str__(self) -> str:
-        counts = [
-            text.count(len(self.per_class), "class", "classes"),
-            text.count(self.per_class.num_truths.sum(), "truth"),
-            text.count(self.per_class.num_detections.sum(), "detection"),
-        ]
-        rows = [
-            [measure.name, text.fraction(self[measure.name]), *measure.meaning(self.protocol)]
-            for measure in measures(self.protocol)
-        ]
-        return f"{self.protocol.title}: {', '.join(counts)}\n\n{text.table(rows, align='<><<<<')}"
+        return str(self.summary)
 
 
 def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
@@ -166,8 +148,8 @@ def _per_class(tally: Tally, curves: Curves) -> PerClass:
     return PerClass(
         label=tally.classes,
         name=tuple(names.get(int(label), str(label)) for label in tally.classes),
-        ap=curves.average_precision[:, :, 0, -1].mean(axis=0),
-        ar=recall_TK.mean(axis=0),
+        ap=_mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
+        ar=_mean_over_thresholds(recall_TK),
         num_truths=tally.num_truths[:, 0],
         num_detections=_compiled.count(compact(tally.label), compact(tally.classes)),
         ap_at=curves.average_precision[:, :, 0, -1].T,
@@ -177,5 +159,6 @@ def _per_class(tally: Tally, curves: Curves) -> PerClass:
     )
 
 
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+def _mean_over_thresholds(values_TK: Floats) -> Floats:
+    # One after the other, whatever the number of classes; NumPy's own mean has another order where there is only one.
+    return np.asarray(sum(values_TK) / values_TK.shape[0])

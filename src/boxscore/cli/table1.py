@@ -10,8 +10,8 @@ from typing import Any
 
 from boxscore import text
 from boxscore.columns import Detections, Truths
-from boxscore.evaluate import evaluate
 from boxscore.formats import read_detections, read_truths
+from boxscore.pipeline import evaluate
 from boxscore.protocol import Protocol
 from boxscore.result import Result
 

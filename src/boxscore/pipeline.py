@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from boxscore import native, sequential
+from boxscore import sequential
 from boxscore.arrays import is_in_host_memory, library
 from boxscore.columns import Detections, Truths, check_labels_are_named, pooled
 from boxscore.curves import Curves
 from boxscore.errors import InputError
+from boxscore.native import engine as native
 from boxscore.parallel import engine as parallel
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.result import Result, summarize

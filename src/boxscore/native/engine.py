@@ -1,0 +1,63 @@
+"""The native engine: columns to a tally, a tally to curves, in compiled code."""
+
+import numpy as np
+
+import boxscore._compiled as _compiled
+from boxscore.arrays import compact, to_numpy
+from boxscore.columns import Detections, Truths, host_scores
+from boxscore.curves import Curves
+from boxscore.native.rules import rules_of
+from boxscore.protocol import Protocol
+from boxscore.tally import Tally
+
+
+def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
+    """The verdict of every detection."""
+    image, label, score, tier, state, is_true, is_counted, classes, num_truths = _compiled.match(
+        image=compact(to_numpy(detections.image)),
+        label=compact(to_numpy(detections.label)),
+        score=compact(host_scores(detections.score)),
+        box=compact(host_scores(detections.box)),
+        box_format=getattr(_compiled.BoxFormat, detections.box_format),
+        truth_image=compact(to_numpy(truths.image)),
+        truth_label=compact(to_numpy(truths.label)),
+        truth_box=compact(to_numpy(truths.box), np.float64),
+        truth_box_format=getattr(_compiled.BoxFormat, truths.box_format),
+        area=None if truths.area is None else compact(to_numpy(truths.area), np.float64),
+        ignore=None if truths.ignore is None else compact(to_numpy(truths.ignore), np.uint8),
+        named=np.array(list(truths.names_by_label or ()), np.int64),
+        rules=rules_of(protocol),
+        num_threads=threads,
+    )
+    return Tally(
+        protocol=protocol,
+        image=image,
+        label=label,
+        score=score,
+        tier=tier,
+        state=state,
+        is_true=is_true,
+        is_counted=is_counted,
+        classes=classes,
+        num_truths=num_truths,
+        class_names=truths.names_by_label,
+    )
+
+
+def curves(tally: Tally, threads: int) -> Curves:
+    """The curves of every class, area range, limit and threshold."""
+    columns = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes", "num_truths")
+    precision, scores, recall, average_precision, num_true, num_false = _compiled.draw_curves(
+        **{name: compact(getattr(tally, name)) for name in columns},
+        rules=rules_of(tally.protocol),
+        num_threads=threads,
+    )
+    return Curves(
+        classes=tally.classes,
+        precision=precision,
+        scores=scores,
+        recall=recall,
+        average_precision=average_precision,
+        num_true=num_true,
+        num_false=num_false,
+    )
