@@ -60,7 +60,7 @@ nb::dict dict_of(CocoFile&& file) {
     columns["id"] = array_or_none(std::move(file.boxes.id));
     if (file.has_images) {
         nb::dict images;
-        images["id_names"] = names_of(file.images.id);
+        images["names"] = names_of(file.images.id);
         images["id"] = array_of(std::move(file.images.id.value));
         images["file_name"] = list_of(file.images.file_name);
         images["width"] = array_of(std::move(file.images.width));

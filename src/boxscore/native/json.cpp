@@ -257,16 +257,18 @@ double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* en
 std::string excerpt(const char* begin, const char* end) {
     constexpr size_t kLongest = 60;
     std::string text;
-    for (const char* p = begin; p < end; ++p) {
+    for (const char* p = begin; p < end && text.size() <= kLongest; ++p) {
         const uint8_t c = static_cast<uint8_t>(*p);
-        if ((c & 0xc0) != 0x80 && text.size() + 4 > kLongest - 3) return text + "...";
         if (is_space(*p)) {
             if (text.empty() || text.back() != ' ') text.push_back(' ');
         } else {
             text.push_back(c < 0x20 || c == 0x7f ? '?' : *p);
         }
     }
-    return text;
+    if (text.size() <= kLongest) return text;
+    size_t size = kLongest - 3;
+    while ((static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;  // not within a character
+    return text.substr(0, size) + "...";
 }
 
 std::string name_of_byte(char c) {
