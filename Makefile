@@ -24,12 +24,13 @@ SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-
 # The native tests under the address and undefined-behaviour sanitizers, in an environment of their own.
 sanitize: .venv-sanitize/.installed
 	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q \
-	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_coco_parity.py \
+	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_coco_parity.py tests/test_json.py \
 	  -k "not torch and not ctrl_c and not real_data and not parallel and not sequential"
 
-# Random cases through the compiled engine, under the same sanitizers.
+# Random cases through the compiled engine, and random files through its reader, under the same sanitizers.
 fuzz: .venv-sanitize/.installed
 	$(SANITIZED) -m tests.fuzz_native $(SECONDS) $(SEED)
+	$(SANITIZED) -m tests.fuzz_json $(SECONDS) $(SEED)
 
 .venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
 	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize

@@ -116,12 +116,12 @@ CATEGORIES = [{"id": 1, "name": "cat"}]
     ("truths", "message"),
     [
         ("{", "truths.json: not JSON: "),
-        ("[]", "truths.json: expected an object with `annotations` and `categories`; got list"),
-        ('{"categories": []}', "truths.json: `annotations` must be a list; got NoneType"),
-        ('{"annotations": [{}], "categories": []}', "truths.json: annotation 0 must have `area`"),
+        ("[]", "truths.json: expected an object with `annotations` and `categories`; got a list"),
+        ('{"categories": []}', "truths.json: `annotations` must be a list; got nothing"),
+        ('{"annotations": [{}], "categories": []}', "truths.json: annotation 0 must have `image_id`"),
         (
             json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3, 4], "area": "x", "id": 7}], "categories": []}),
-            "truths.json: annotation 0 (id 7): `area` must be a number; got 'x'",
+            'truths.json: annotation 0 (id 7): `area` must be a number; got "x"',
         ),
         (
             json.dumps({"annotations": [ANNOTATION | {"bbox": [1, 2, 3]}], "categories": CATEGORIES}),

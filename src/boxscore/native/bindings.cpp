@@ -6,8 +6,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
-#include <chrono>
-#include <future>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,11 +16,15 @@
 #include "match.h"
 #include "memory.h"
 #include "order.h"
+#include "unlocked.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace boxscore {
+
+void bind_files(nb::module_& module);
+
 namespace {
 
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
@@ -80,31 +82,6 @@ const T* typed(const Input& array, size_t size, const char* name) {
 void check_size(const Input& array, size_t size, const char* name) {
     if (array.size() != size) throw std::invalid_argument(std::string(name) + ": unexpected size");
     if (size > UINT32_MAX / 2) throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
-}
-
-// Runs a computation without the interpreter lock. A long one goes to a thread of its own, while this one looks for Ctrl-C.
-template <class Compute>
-void run_without_lock(size_t num_rows, size_t num_threads, Compute compute) {
-    constexpr size_t kLong = size_t{1} << 16;
-    nb::gil_scoped_release unlock;
-    if (num_rows < kLong) return compute(Run{num_threads, nullptr});
-    std::atomic<bool> is_cancelled{false};
-    std::future<void> done = std::async(std::launch::async, [&] { compute(Run{num_threads, &is_cancelled}); });
-    while (done.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-        nb::gil_scoped_acquire lock;
-        if (PyErr_CheckSignals() != 0) {
-            is_cancelled = true;
-            nb::gil_scoped_release wait;
-            done.wait();
-            break;
-        }
-    }
-    try {
-        done.get();
-    } catch (const Interrupted&) {
-        nb::gil_scoped_acquire lock;
-        throw nb::python_error();
-    }
 }
 
 std::vector<int64_t> distinct_of(const Input& ids) {
@@ -394,4 +371,5 @@ NB_MODULE(_compiled, module) {
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
+    bind_files(module);
 }

@@ -1,0 +1,217 @@
+// JSON, strictly, over text that ends in zero bytes: every scan stops there by itself, so none of them counts what is left.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "rules.h"
+
+namespace boxscore::json {
+
+// As many zero bytes must follow the text, for it is read in words.
+inline constexpr size_t kPadding = 64;
+inline constexpr size_t kDeepest = 512;
+
+// Thrown where the text is not JSON. At the zero bytes behind a part of a text it only says that the part is too short.
+struct Malformed {
+    const char* at;
+    const char* expected;
+};
+
+inline uint64_t load_word(const char* p) {
+    uint64_t word;
+    std::memcpy(&word, p, sizeof word);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+inline constexpr uint64_t every_byte(uint8_t byte) { return 0x0101010101010101u * byte; }
+
+inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+inline const char* skip_space(const char* p) {
+    while (is_space(*p)) ++p;
+    return p;
+}
+
+// How many of the next 8 bytes are digits, up to the first that is none. `word` is the text xor every_byte('0').
+inline unsigned count_digits(uint64_t word) {
+    const uint64_t is_other = (((word & every_byte(0x7f)) + every_byte(0x76)) | word) & every_byte(0x80);
+    return is_other == 0 ? 8 : count_trailing_zeros(is_other) / 8;
+}
+
+// The number that the first `count` digits spell, 1 to 8 of them.
+inline uint64_t join_digits(uint64_t word, unsigned count) {
+    word <<= 8 * (8 - count);  // zeros in front
+    word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffu;
+    word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffu;
+    return (word * 10000 + (word >> 32)) & 0xffffffffu;
+}
+
+// Behind the string whose opening quote stands before `p`.
+const char* skip_string_slowly(const char* p, bool& has_escape);
+
+inline const char* skip_string(const char* p, bool& has_escape) {
+    for (;; p += 8) {
+        const uint64_t word = load_word(p), quote = word ^ every_byte('"'), escape = word ^ every_byte('\\');
+        const uint64_t is_special = (((quote - every_byte(1)) & ~quote) | ((escape - every_byte(1)) & ~escape) |
+                                     ((word - every_byte(0x20)) & ~word) | word) & every_byte(0x80);
+        if (is_special == 0) continue;
+        p += count_trailing_zeros(is_special) / 8;
+        return *p == '"' ? p + 1 : skip_string_slowly(p, has_escape);
+    }
+}
+
+// What a string says: the text between its quotes, with its escapes undone in `spare` if it has any.
+struct String {
+    std::string_view text;
+    const char* end;
+};
+String read_string(const char* p, std::string& spare);
+
+// Behind the number at `p`, which must begin with a digit or a minus sign.
+inline const char* skip_number(const char* p) {
+    p += *p == '-';
+    if (*p == '0') {
+        ++p;
+    } else {
+        if (!is_digit(*p)) throw Malformed{p, "a digit"};
+        while (is_digit(*p)) ++p;
+    }
+    if (*p == '.') {
+        if (!is_digit(*++p)) throw Malformed{p, "a digit"};
+        while (is_digit(*p)) ++p;
+    }
+    if (*p == 'e' || *p == 'E') {
+        ++p;
+        p += *p == '+' || *p == '-';
+        if (!is_digit(*p)) throw Malformed{p, "a digit"};
+        while (is_digit(*p)) ++p;
+    }
+    return p;
+}
+
+// Behind the value at `p`. NaN and Infinity are no JSON, but what else they are part of may be looked at.
+const char* skip_value(const char* p, bool has_constants = false);
+
+// The double nearest to the number in [begin, end), infinite if it is too large.
+double read_double_slowly(const char* begin, const char* end);
+
+// m / 10**k, rounded once: for any m, and k up to 19.
+double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* end);
+
+inline constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+inline constexpr uint64_t kWholePowers[] = {1u,
+                                            10u,
+                                            100u,
+                                            1000u,
+                                            10000u,
+                                            100000u,
+                                            1000000u,
+                                            10000000u,
+                                            100000000u,
+                                            1000000000u,
+                                            10000000000u,
+                                            100000000000u,
+                                            1000000000000u,
+                                            10000000000000u,
+                                            100000000000000u,
+                                            1000000000000000u,
+                                            10000000000000000u,
+                                            100000000000000000u,
+                                            1000000000000000000u,
+                                            10000000000000000000u};
+
+// The number at `p` as the nearest double, and the place behind it; nullptr if no number begins here.
+inline const char* read_double(const char* p, double& value) {
+    constexpr unsigned kMostDigits = 19;  // any such number fits in 64 bits
+    constexpr uint64_t kExact = uint64_t{1} << 53;
+    const char* const begin = p;
+    const bool is_negative = *p == '-';
+    p += is_negative;
+    uint64_t word = load_word(p) ^ every_byte('0');
+    unsigned count = count_digits(word), num_digits = count, num_decimals = 0;
+    if (count == 0) return nullptr;
+    if ((word & 0xff) == 0) count = num_digits = 1;  // nothing may follow a leading 0
+    uint64_t m = join_digits(word, count);
+    p += count;
+    if (count == 8) {
+        for (; is_digit(*p); ++p, ++num_digits) m = m * 10 + static_cast<uint64_t>(*p - '0');
+    }
+    if (*p == '.') {
+        const char* const point = ++p;
+        do {
+            word = load_word(p) ^ every_byte('0');
+            count = count_digits(word);
+            if (count == 0) break;
+            m = m * kWholePowers[count] + join_digits(word, count);
+            p += count;
+        } while (count == 8);
+        if (p == point) throw Malformed{p, "a digit"};
+        num_decimals = static_cast<unsigned>(p - point);
+        num_digits += num_decimals;
+    }
+    int64_t power = -static_cast<int64_t>(num_decimals);
+    if (*p == 'e' || *p == 'E') {
+        ++p;
+        const bool is_minus = *p == '-';
+        p += is_minus || *p == '+';
+        if (!is_digit(*p)) throw Malformed{p, "a digit"};
+        int64_t exponent = 0;
+        for (; is_digit(*p); ++p) exponent = exponent < 100000 ? exponent * 10 + (*p - '0') : exponent;
+        power += is_minus ? -exponent : exponent;
+    }
+    if (num_digits <= kMostDigits && power <= 22 && power >= -22 && m <= kExact) {
+        // Both are exact, so that one operation rounds once.
+        value = power < 0 ? static_cast<double>(m) / kPowers[-power] : static_cast<double>(m) * kPowers[power];
+    } else if (num_digits <= kMostDigits && power <= 0 && power >= -19) {
+        value = divide_by_power(m, static_cast<unsigned>(-power), is_negative ? begin + 1 : begin, p);
+    } else {
+        value = read_double_slowly(is_negative ? begin + 1 : begin, p);
+    }
+    if (is_negative) value = -value;
+    return p;
+}
+
+enum class Integer : uint8_t { fine, other, too_large };
+
+// The integer at `p`, and the place behind it. Numbers with a point or an exponent are something else.
+inline const char* read_integer(const char* p, int64_t& value, Integer& kind) {
+    const bool is_negative = *p == '-';
+    p += is_negative;
+    const uint64_t word = load_word(p) ^ every_byte('0');
+    unsigned count = count_digits(word);
+    kind = Integer::other;
+    if (count == 0) return p;
+    if ((word & 0xff) == 0) count = 1;
+    uint64_t m = join_digits(word, count);
+    p += count;
+    bool is_too_large = false;
+    if (count == 8) {
+        for (; is_digit(*p); ++p) {
+            const uint64_t digit = static_cast<uint64_t>(*p - '0');
+            is_too_large |= m > (UINT64_MAX - digit) / 10;
+            m = m * 10 + digit;
+        }
+        is_too_large |= m > static_cast<uint64_t>(INT64_MAX) + is_negative;
+    }
+    if (*p == '.' || *p == 'e' || *p == 'E') return p;
+    kind = is_too_large ? Integer::too_large : Integer::fine;
+    value = static_cast<int64_t>(is_negative ? 0 - m : m);
+    return p;
+}
+
+// A piece of text as one line that a person can read, cut where it gets long.
+std::string excerpt(const char* begin, const char* end);
+
+// What stands where something else was expected.
+std::string name_of_byte(char c);
+
+}  // namespace boxscore::json

@@ -1,0 +1,43 @@
+// Work without the interpreter lock.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+
+#include "tasks.h"
+
+namespace boxscore {
+
+// Runs a computation without the interpreter lock. A long one goes to a thread of its own, while this one looks for Ctrl-C.
+template <class Compute>
+void run_without_lock(size_t num_rows, size_t num_threads, Compute compute) {
+    constexpr size_t kLong = size_t{1} << 16;
+    nanobind::gil_scoped_release unlock;
+    if (num_rows < kLong) return compute(Run{num_threads, nullptr});
+    std::atomic<bool> is_cancelled{false};
+    std::future<void> done = std::async(std::launch::async, [&] { compute(Run{num_threads, &is_cancelled}); });
+    while (done.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+        nanobind::gil_scoped_acquire lock;
+        if (PyErr_CheckSignals() != 0) {
+            is_cancelled = true;
+            nanobind::gil_scoped_release wait;
+            done.wait();
+            break;
+        }
+    }
+    try {
+        done.get();
+    } catch (...) {
+        if (!is_cancelled) throw;
+    }
+    if (is_cancelled) {
+        // Finished or not, what the signal's handler raised is what happened.
+        nanobind::gil_scoped_acquire lock;
+        throw nanobind::python_error();
+    }
+}
+
+}  // namespace boxscore

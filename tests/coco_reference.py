@@ -1,0 +1,328 @@
+"""COCO's files read with Python's json, and random ones to read: the oracle of the compiled reader."""
+
+import json
+import math
+import random
+from typing import Any
+
+import numpy as np
+
+from boxscore import InputError, _compiled
+
+KEYS = {
+    "annotations": {"image_id", "category_id", "bbox", "score", "area", "iscrowd", "id"},
+    "images": {"id", "file_name", "width", "height"},
+    "categories": {"id", "name"},
+}
+
+
+class Number(str):
+    """A number as the file spells it."""
+
+
+class Whole(Number):
+    """An integer as the file spells it."""
+
+
+class Record(dict[str, Any]):
+    """An object, and which of its keys came twice."""
+
+    twice: set[str]
+
+
+def _record(pairs: list[tuple[str, Any]]) -> Record:
+    record = Record(pairs)
+    names = [name for name, _ in pairs]
+    record.twice = {name for name in record if names.count(name) > 1}
+    return record
+
+
+def _refuse(name: str) -> Any:
+    raise InputError(f"{name} is not JSON")
+
+
+def _need(is_fine: bool) -> None:
+    if not is_fine:
+        raise InputError("refused")
+
+
+def reference(content: bytes) -> dict[str, Any]:
+    """What `_compiled.read_coco_bytes` must find, or InputError."""
+    try:
+        text = content.decode("utf-8-sig")
+        found = json.loads(text, object_pairs_hook=_record, parse_constant=_refuse, parse_float=Number, parse_int=Whole)
+    except (ValueError, RecursionError):
+        raise InputError("not JSON") from None
+    _need(isinstance(found, dict | list))
+    if isinstance(found, list):
+        return {"is_dataset": False, "has_annotations": False, "images": None, "categories": None} | _boxes(found)
+    _need(not found.twice & set(KEYS))
+    annotations = found.get("annotations", [])
+    columns: dict[str, Any] = {"is_dataset": True, "has_annotations": "annotations" in found, **_boxes(annotations)}
+    columns["images"] = _images(found["images"]) if "images" in found else None
+    columns["categories"] = _categories(found["categories"]) if "categories" in found else None
+    return columns
+
+
+def _rows(rows: Any, kind: str) -> Any:
+    _need(isinstance(rows, list))
+    for row in rows:
+        _need(isinstance(row, Record))
+        _need(not row.twice & KEYS[kind])
+    return rows
+
+
+def _number(value: Any) -> float:
+    _need(isinstance(value, Number))
+    number = float(value)
+    _need(math.isfinite(number))
+    return number
+
+
+def _whole(value: Any) -> int:
+    _need(isinstance(value, Whole))
+    _need(len(value) < 30)
+    _need(-(2**63) <= int(value) < 2**63)
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    _need(isinstance(value, str) and not isinstance(value, Number))
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError("half a surrogate pair") from None
+    return str(value)
+
+
+def _ids(values: list[Any]) -> tuple[Any, Any]:
+    """Integers, or places and names."""
+    if not values or isinstance(values[0], Number) or not isinstance(values[0], str):
+        return np.array([_whole(value) for value in values], np.int64), None
+    names = [_text(value) for value in values]
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return np.array([places[name] for name in names], np.int64), list(places)
+
+
+def _optional(rows: Any, key: str, read: Any, missing: Any, dtype: str) -> Any:
+    if not any(key in row for row in rows):
+        return None
+    return np.array([read(row[key]) if key in row else missing for row in rows], dtype)
+
+
+def _flag(value: Any) -> int:
+    _need(isinstance(value, bool) or (isinstance(value, Whole) and value in ("0", "1", "-0")))
+    return int(value)
+
+
+def _boxes(rows: Any) -> dict[str, Any]:
+    rows = _rows(rows, "annotations")
+    for row in rows:
+        _need({"image_id", "category_id", "bbox"} <= set(row))
+        _need(isinstance(row["bbox"], list) and len(row["bbox"]) == 4)
+    num_scored = sum("score" in row for row in rows)
+    _need(num_scored in (0, len(rows)))
+    image, names = _ids([row["image_id"] for row in rows])
+    has_ids = all(
+        isinstance(row.get("id"), Whole) and len(row["id"]) < 30 and -(2**63) <= int(row["id"]) < 2**63 for row in rows
+    )
+    return {
+        "image": image,
+        "image_names": names,
+        "category": np.array([_whole(row["category_id"]) for row in rows], np.int64),
+        "box": np.array([[_number(x) for x in row["bbox"]] for row in rows], np.float64).reshape(-1, 4),
+        "score": _optional(rows, "score", _number, math.nan, "float64"),
+        "area": _optional(rows, "area", _number, math.nan, "float64"),
+        "is_crowd": _optional(rows, "iscrowd", _flag, 0, "uint8"),
+        "id": np.array([int(row["id"]) for row in rows], np.int64) if has_ids and rows else None,
+    }
+
+
+def _images(rows: Any) -> dict[str, Any]:
+    rows = _rows(rows, "images")
+    for row in rows:
+        _need("id" in row)
+    ids, names = _ids([row["id"] for row in rows])
+
+    def size(value: Any) -> float:
+        return math.nan if value is None else _number(value)
+
+    return {
+        "id": ids,
+        "names": names,
+        "file_name": ["" if row.get("file_name") is None else _text(row["file_name"]) for row in rows],
+        "width": np.array([size(row.get("width")) for row in rows], np.float64),
+        "height": np.array([size(row.get("height")) for row in rows], np.float64),
+    }
+
+
+def _categories(rows: Any) -> dict[str, Any]:
+    rows = _rows(rows, "categories")
+    for row in rows:
+        _need({"id", "name"} <= set(row))
+    ids = [_whole(row["id"]) for row in rows]
+    _need(len(set(ids)) == len(ids))
+    return {"id": np.array(ids, np.int64), "name": [_text(row["name"]) for row in rows]}
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether two readings are the same, every bit of every number."""
+    if isinstance(expected, dict):
+        return set(found) == set(expected) and all(same(found[key], value) for key, value in expected.items())
+    if isinstance(expected, np.ndarray):
+        return (
+            isinstance(found, np.ndarray)
+            and found.dtype == expected.dtype
+            and found.shape == expected.shape
+            and np.array_equal(np.isnan(found), np.isnan(expected))
+            and np.array_equal(found[~np.isnan(found)].view(np.uint8), expected[~np.isnan(expected)].view(np.uint8))
+        )
+    return type(found) is type(expected) and bool(found == expected)
+
+
+def check(
+    content: bytes, threads: tuple[int, ...] = (1, 2, 3, 8), sizes: tuple[int, ...] = (1, 7, 64, 1 << 18)
+) -> bool:
+    """Whether the content is fine. However it is cut for however many threads, it is read, or refused, alike."""
+    expected: dict[str, Any] | None
+    try:
+        expected = reference(content)
+    except InputError:
+        expected = None
+    messages = set()
+    for num_threads in threads:
+        for size in sizes:
+            try:
+                found = _compiled.read_coco_bytes(content, num_threads, size)
+            except _compiled.CocoError as error:
+                found = None
+                messages.add(str(error))
+            assert same(found, expected), f"{content!r} on {num_threads} threads, by {size} bytes: {messages}"
+    assert len(messages) <= 1, messages
+    return expected is not None
+
+
+class Writer:
+    """Random JSON of every spelling."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.has_space = self.random.random() < 0.6
+        self.has_order = self.random.random() < 0.5
+
+    def space(self) -> str:
+        """Whitespace, or none."""
+        if not self.has_space or self.random.random() < 0.5:
+            return ""
+        return self.random.choice([" ", "\n", "\r\n", "\t", "  ", " \n    "])
+
+    def string(self, text: str | None = None) -> str:
+        """A string in quotes, some of its characters escaped."""
+        if text is None:
+            pieces = [
+                "a",
+                "bc",
+                "é",
+                "日本",
+                "😀",
+                "},{",
+                "}, {",
+                "]",
+                '"',
+                "\\",
+                "\n",
+                "/",
+                "\u007f",
+                " ",
+                "id",
+                "\u2028",
+            ]
+            text = "".join(self.random.choice(pieces) for _ in range(self.random.randrange(6)))
+        text = json.dumps(text, ensure_ascii=self.random.random() < 0.3)
+        if self.random.random() < 0.1 and text[1] not in '"\\':
+            text = f'"\\u{ord(text[1]):04x}{text[2:]}' if ord(text[1]) < 0x10000 else text
+        return text
+
+    def number(self) -> str:
+        """A number."""
+        kind = self.random.randrange(8)
+        if kind < 3:
+            return repr(round(self.random.uniform(0, 700), self.random.randrange(6)))
+        if kind == 3:
+            return repr(self.random.uniform(-1, 1) * 10.0 ** self.random.randrange(-20, 20))
+        if kind == 4:
+            return str(self.random.randrange(-5, 1000))
+        if kind == 5:
+            return f"{self.digits(1, 22)}e{self.random.choice(['', '+', '-'])}{self.random.randrange(40)}"
+        if kind == 6:
+            return f"{self.digits(1, 22)}.{self.random.randrange(10 ** self.random.randrange(1, 25))}"
+        return f"-{self.digits(1, 5)}.{self.digits(1, 3)}E{self.random.randrange(-330, 320)}"
+
+    def digits(self, least: int, most: int) -> str:
+        """Digits that do not begin with 0."""
+        return str(self.random.randrange(1, 10 ** self.random.randint(least, most)))
+
+    def value(self, depth: int = 0) -> str:
+        """Any value."""
+        kind = self.random.randrange(8 if depth < 4 else 5)
+        if kind == 0:
+            return self.string()
+        if kind == 1:
+            return self.random.choice(["true", "false", "null"])
+        if kind < 5:
+            return self.number()
+        if kind == 5:
+            return self.join_list([self.value(depth + 1) for _ in range(self.random.randrange(4))])
+        names = ["id", "bbox", "counts", "size", "x", "},{"]
+        return self.join_object(
+            [(self.random.choice(names), self.value(depth + 1)) for _ in range(self.random.randrange(4))]
+        )
+
+    def join_list(self, values: list[str]) -> str:
+        """A list."""
+        return "[" + ",".join(self.space() + value + self.space() for value in values) + self.space() + "]"
+
+    def join_object(self, pairs: list[tuple[str, str]]) -> str:
+        """An object."""
+        colons = [f"{self.space()}{self.string(key)}{self.space()}:{self.space()}{value}" for key, value in pairs]
+        return "{" + ",".join(colon + self.space() for colon in colons) + self.space() + "}"
+
+    def record(self, pairs: list[tuple[str, str]]) -> str:
+        """An object with keys that nobody reads among those that are read."""
+        if self.random.random() < 0.3:
+            pairs = [*pairs, ("segmentation", self.value()), ("attributes", self.value())]
+        if not self.has_order:
+            self.random.shuffle(pairs)
+        return self.join_object(pairs)
+
+    def document(self) -> bytes:
+        """A dataset or a list of results that is fine, nearly always."""
+        rand = self.random
+        has_names, has_scores, has_ids = rand.random() < 0.2, rand.random() < 0.5, rand.random() < 0.6
+        optional = rand.choice([0.0, 0.5, 1.0])
+
+        def image() -> str:
+            return self.string(f"image {rand.randrange(4)} \\ é") if has_names else str(rand.randrange(-3, 10**12))
+
+        def box() -> str:
+            pairs = [("image_id", image()), ("category_id", str(rand.randrange(5)))]
+            pairs += [("bbox", self.join_list([self.number() for _ in range(4)]))]
+            pairs += [("score", self.number())] * has_scores + [("id", str(rand.randrange(10**6)))] * has_ids
+            if rand.random() < optional:
+                pairs += [("area", self.number()), ("iscrowd", rand.choice(["0", "1", "true", "false"]))]
+            return self.record(pairs)
+
+        boxes = self.join_list([box() for _ in range(rand.randrange(8))])
+        if rand.random() < 0.5:
+            return f"{self.space()}{boxes}{self.space()}".encode()
+        images = [
+            [("id", image()), ("file_name", self.string()), ("width", self.number())] for _ in range(rand.randrange(4))
+        ]
+        categories = [[("name", self.string()), ("id", str(i))] for i in range(rand.randrange(4))]
+        pairs = [("annotations", boxes), ("images", self.join_list([self.record(image) for image in images]))]
+        pairs += [
+            ("categories", self.join_list([self.record(category) for category in categories])),
+            ("info", self.value()),
+        ]
+        rand.shuffle(pairs)
+        return (("\ufeff" if rand.random() < 0.1 else "") + self.join_object(pairs[rand.randrange(2) :])).encode()
