@@ -29,7 +29,7 @@ LAYERS = [
     ["curves"],
     ["average"],
     ["result", "sequential", "parallel", "native"],
-    ["pipeline"],
+    ["pipeline", "direct"],
     ["formats"],
     ["sample"],
     ["cli"],

@@ -9,9 +9,7 @@ import boxscore._compiled as _compiled
 from boxscore.arrays import Array, convert, float_dtype, is_array, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.errors import InputError
-
-LARGEST_SIDE = 1e18
-"""Sides beyond this could make areas that overflow, in single precision."""
+from boxscore.protocol import LARGEST_SIDE
 
 
 def check_columns(

@@ -20,6 +20,9 @@ Comparison = Literal[">=", ">"]
 POOLED = -1
 """The label of all classes taken as one."""
 
+LARGEST_SIDE = 1e18
+"""Sides beyond this could make areas that overflow, in single precision."""
+
 
 class Area(NamedTuple):
     """A named range of box areas; both ends belong to it."""

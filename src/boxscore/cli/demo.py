@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from boxscore import evaluate, sample
+from boxscore.cli.terminal import Outcome
 
 
 def add_to(commands: Any) -> None:
@@ -12,9 +12,12 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(_: argparse.Namespace) -> str:
+def run(_: argparse.Namespace) -> Outcome:
     """The tables of the sample under COCO and VOC 2012."""
+    from boxscore import sample
+    from boxscore.pipeline import evaluate
+
     detections, truths = sample.load()
     coco = evaluate(detections, truths, "coco")
     voc = evaluate(detections, truths, "voc2012")
-    return f"{coco}\n\n{coco.per_class}\n\n{voc}"
+    return Outcome(f"{coco}\n\n{coco.per_class}\n\n{voc}")

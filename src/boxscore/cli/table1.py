@@ -6,40 +6,39 @@ ours, which must differ from the sequential one by nothing.
 
 import argparse
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boxscore import text
-from boxscore.columns import Detections, Truths
-from boxscore.formats import read_detections, read_truths
-from boxscore.pipeline import evaluate
+from boxscore.cli.arguments import fraction
+from boxscore.cli.terminal import Outcome
 from boxscore.protocol import Protocol
-from boxscore.result import Result
+
+if TYPE_CHECKING:
+    from boxscore.columns import Detections, Truths
+    from boxscore.result import Result
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("table1", help="compare methods on a dataset as Table 1 of the paper does")
-    parser.add_argument("truths", metavar="GT", help="COCO JSON, or a folder or zip of PASCAL VOC annotations")
-    parser.add_argument("detections", metavar="DT", help="COCO results, or a folder of comp*_det_*_CLASS.txt")
-    parser.add_argument("--iou", type=_fraction, default=0.5, metavar="T", help="IoU to exceed (default: 0.5)")
+    parser.add_argument("truths", metavar="GT", help="ground truth, in any format")
+    parser.add_argument("detections", metavar="DT", help="detections, in any format")
+    parser.add_argument("--iou", type=fraction, default=0.5, metavar="T", help="IoU to exceed (default: 0.5)")
     parser.set_defaults(run=run)
 
 
-def _fraction(value: str) -> float:
-    fraction = float(value)
-    if not 0 <= fraction <= 1:
-        raise argparse.ArgumentTypeError(f"must lie between 0 and 1; got {value}")
-    return fraction
-
-
-def run(options: argparse.Namespace) -> str:
+def run(options: argparse.Namespace) -> Outcome:
     """The table as text."""
+    from boxscore.formats import read_detections, read_truths
+
     truths = read_truths(options.truths)
-    return table1(read_detections(options.detections, truths), truths, threshold=options.iou)
+    return Outcome(table1(read_detections(options.detections, truths), truths, threshold=options.iou))
 
 
-def table1(detections: Detections, truths: Truths, *, threshold: float = 0.5) -> str:
+def table1(detections: "Detections", truths: "Truths", *, threshold: float = 0.5) -> str:
     """TP and FP by class and mAP: S sequential, P parallel as published, B boxscore; differences from S in percent."""
+    from boxscore.pipeline import evaluate
+
     voc = Protocol.named("voc2012", comparison=">", thresholds=(threshold,))
     published = Protocol.named("paper", thresholds=(threshold,))
     s = evaluate(detections, truths, voc, engine="sequential")
@@ -61,7 +60,7 @@ def table1(detections: Detections, truths: Truths, *, threshold: float = 0.5) ->
     return text.table(rows, align="<" + ">" * 10, header=header)
 
 
-def _counts(name: str, k: int, s: Result, p: Result, b: Result) -> list[str]:
+def _counts(name: str, k: int, s: "Result", p: "Result", b: "Result") -> list[str]:
     first, second, third = (int(getattr(result.per_class, name)[k, 0]) for result in (s, p, b))
     return [f"{first:,}", f"{second:,}", _change(first, second), f"{third:,}", _change(first, third)]
 

@@ -1,15 +1,20 @@
 // The Python side of reading files: a path or bytes in, columns out.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <cerrno>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "coco_json.h"
+#include "direct.h"
 #include "source.h"
 #include "unlocked.h"
 
@@ -127,12 +132,73 @@ nb::dict read_coco_bytes(const nb::object& content, size_t num_threads, size_t c
     return dict_of(read_unlocked(view.source(), num_threads, chunk_size));
 }
 
+template <class T>
+nb::list list_of(const std::vector<T>& values) {
+    nb::list list;
+    for (const T& value : values) list.append(value);
+    return list;
+}
+
+nb::dict dict_of(const PlainResult& result, const CocoCategories& categories) {
+    std::unordered_map<int64_t, std::string_view> name_of;
+    for (size_t k = 0; k < categories.size(); ++k) name_of[categories.id[k]] = categories.name[k];
+    nb::list names;
+    for (const int64_t label : result.classes) names.append(nb::str(name_of[label].data(), name_of[label].size()));
+    nb::dict columns;
+    columns["numbers"] = list_of(result.numbers);
+    columns["label"] = list_of(result.classes);
+    columns["name"] = names;
+    columns["ap"] = list_of(result.ap);
+    columns["ar"] = list_of(result.ar);
+    columns["num_truths"] = list_of(result.num_truths);
+    columns["num_detections"] = list_of(result.num_detections);
+    columns["ap_at"] = list_of(result.ap_at);
+    columns["num_true"] = list_of(result.num_true);
+    columns["num_false"] = list_of(result.num_false);
+    return columns;
+}
+
+// A result in plain values for each file of detections, or None for all if any file has something to be told about.
+nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
+                               const std::vector<std::tuple<bool, std::vector<size_t>, size_t, size_t>>& measures,
+                               double largest, size_t num_threads) {
+    std::vector<Measure> wanted;
+    for (const auto& [is_recall, thresholds, area, limit] : measures) wanted.push_back({is_recall, thresholds, area, limit});
+    const std::string truth_path(truths.c_str(), truths.size());
+    std::vector<std::string> paths;
+    for (const nb::bytes& path : detections) paths.emplace_back(path.c_str(), path.size());
+    CocoFile there;
+    std::vector<std::optional<PlainResult>> results;
+    try {
+        run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
+            there = read_coco(*open_source(truth_path), run);
+            for (const std::string& path : paths) {
+                results.push_back(
+                    evaluate_plainly(there, read_coco(*open_source(path), run), rules, wanted, largest, run));
+                if (!results.back()) return;
+            }
+        });
+    } catch (const CocoError&) {
+        return nb::none();
+    } catch (const std::system_error&) {
+        return nb::none();
+    }
+    nb::list list;
+    for (const std::optional<PlainResult>& result : results) {
+        if (!result) return nb::none();
+        list.append(dict_of(*result, there.categories));
+    }
+    return list;
+}
+
 }  // namespace
 
 void bind_files(nb::module_& module) {
     nb::exception<CocoError>(module, "CocoError", PyExc_ValueError);
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
+    module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
+               "largest"_a, "num_threads"_a);
 }
 
 }  // namespace boxscore

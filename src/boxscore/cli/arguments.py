@@ -1,0 +1,162 @@
+"""What options mean: text to values. A value that can't be right is a wrong call, exit code 2."""
+
+import argparse
+from typing import Any
+
+from boxscore.errors import InputError
+from boxscore.protocol import PROTOCOLS, Protocol
+
+
+def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:
+    """The ground truth, and detections."""
+    parser.add_argument("truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any format")
+    nargs, note = (
+        ("*", "; none: the ground truth alone") if is_detections_optional else ("+", "; several get a column each")
+    )
+    parser.add_argument("detections", metavar="DT", nargs=nargs, help=f"detections, in any format{note}")
+
+
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    """What files are, where it can't be found out, and which part of them is wanted."""
+    group = parser.add_argument_group("files")
+    group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: found out)")
+    group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: found out)")
+    group.add_argument(
+        "--box-format", choices=("xyxy", "xywh", "cxcywh"), help="what the four numbers of a table's box column are"
+    )
+    group.add_argument(
+        "--sizes", metavar="PATH", help="image sizes for normalized boxes: name,width,height, or the images"
+    )
+    group.add_argument("--names", metavar="FILE", help="class names for YOLO and Open Images: data.yaml, or a list")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Some of the images and classes."""
+    group = parser.add_argument_group("selection")
+    group.add_argument("--classes", type=words, metavar="A,B", help="only these classes, by name or id")
+    group.add_argument(
+        "--images", metavar="LIST", help="only these images: a file with one a line, or a glob like 'night_*'"
+    )
+    group.add_argument(
+        "--unmatched",
+        choices=("error", "warn"),
+        default="error",
+        help="detections on images or of classes that GT does not have: an error (default), or left out with a warning",
+    )
+
+
+def add_protocol(parser: argparse.ArgumentParser) -> None:
+    """All that decides a number."""
+    group = parser.add_argument_group("protocol")
+    group.add_argument("--protocol", choices=tuple(PROTOCOLS), default="coco", help="the rules (default: coco)")
+    group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
+    group.add_argument("--max-dets", type=limits, metavar="N", help="detections per image and class: 1,10,100 or all")
+    group.add_argument(
+        "--areas", type=areas, metavar="RANGES", help="e.g. small=0:1024,large=1024: in square pixels, or none"
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """How it is computed, which changes no number."""
+    group = parser.add_argument_group("engine")
+    group.add_argument("--engine", choices=("auto", "native", "parallel", "sequential"), default="auto")
+    group.add_argument("--threads", type=positive, metavar="N", help="default: BOXSCORE_THREADS, else all cores")
+
+
+def protocol_of(options: argparse.Namespace) -> Protocol:
+    """The protocol that the options ask for."""
+    given = {"thresholds": options.iou, "limits": options.max_dets, "areas": options.areas}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    base = Protocol.named(options.protocol)
+    if "areas" in changes:
+        changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
+    return base.replace(**changes)
+
+
+def words(text: str) -> list[str]:
+    """Names between commas."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError(f"must be names between commas; got {text!r}")
+    return found
+
+
+def fraction(text: str) -> float:
+    """A number from 0 to 1."""
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1; got {text}")
+    return value
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
+    return int(text)
+
+
+def thresholds(text: str) -> tuple[float, ...]:
+    """One number, some, or first:last:step.
+
+    >>> thresholds("0.5,0.75")
+    (0.5, 0.75)
+    >>> thresholds("0.5:0.95:0.05") == Protocol.named("coco").thresholds
+    True
+    """
+    if ":" not in text:
+        values = tuple(fraction(part) for part in text.split(","))
+    else:
+        parts = text.split(":")
+        if len(parts) != 3:
+            raise argparse.ArgumentTypeError(f"must be first:last:step; got {text!r}")
+        first, last, step = (fraction(part) for part in parts)
+        num = round((last - first) / step) if step > 0 else 0
+        if num < 1 or abs(first + num * step - last) > 1e-9:
+            raise argparse.ArgumentTypeError(f"must go from first to last in whole steps; got {text!r}")
+        values = (*(first + i * ((last - first) / num) for i in range(num)), last)
+    return _checked("thresholds", values)  # type: ignore[no-any-return]
+
+
+def limits(text: str) -> tuple[int | None, ...]:
+    """Whole numbers, or "all".
+
+    >>> limits("1,10,all")
+    (1, 10, None)
+    """
+    return _checked("limits", tuple(None if part == "all" else positive(part) for part in text.split(",")))  # type: ignore[no-any-return]
+
+
+def areas(text: str) -> dict[str, tuple[float, float | None]]:
+    """Named ranges; an end that is left out is none. All boxes together are always a range, the first.
+
+    >>> areas("small=0:1024,large=1024:")
+    {'small': (0.0, 1024.0), 'large': (1024.0, None)}
+    """
+    found: dict[str, tuple[float, float | None]] = {}
+    for part in () if text == "none" else text.split(","):
+        name, _, bounds = part.partition("=")
+        low, colon, high = bounds.partition(":")
+        if not name or not colon:
+            raise argparse.ArgumentTypeError(f"must be name=low:high,…; got {text!r}")
+        if name in found or name == "all":
+            raise argparse.ArgumentTypeError(f"must have different names, and `all` is there by itself; got {text!r}")
+        found[name] = (_number(low) if low else 0.0, _number(high) if high else None)
+    _checked("areas", {"all": (0.0, None), **found})
+    return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number; got {text!r}") from None
+
+
+def _checked(field: str, value: Any) -> Any:
+    """The value, if a protocol takes it."""
+    try:
+        Protocol.named("coco", **{field: value})
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value

@@ -1,0 +1,285 @@
+"""`boxscore eval`: the table, JSON, CSV; the short way for COCO files gives what columns give."""
+
+import csv
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boxscore
+from boxscore import Protocol, sample
+from boxscore.cli import main
+from boxscore.direct import summarize_files
+from boxscore.formats import read_detections, read_truths
+from boxscore.summary import Summary
+from tests.scenes import random_scene
+from tests.shared import shared_data
+
+TRUTHS, DETECTIONS = sample.FOLDER / "truths.json", sample.FOLDER / "detections.json"
+FILES = [str(TRUTHS), str(DETECTIONS)]
+
+
+def by_columns(truths: Path, detections: Path, protocol: Protocol) -> Summary:
+    """The summary by way of columns, in Python."""
+    there = read_truths(truths)
+    return boxscore.evaluate(read_detections(detections, there), there, protocol).summary
+
+
+def assert_same(direct: Summary, expected: Summary) -> None:
+    """Every bit; NaN where there is NaN."""
+    assert repr(direct.numbers) == repr(expected.numbers)
+    assert [repr(row) for row in direct.per_class] == [repr(row) for row in expected.per_class]
+    assert direct.to_dict() == expected.to_dict()
+    assert str(direct) == str(expected)
+
+
+@pytest.mark.parametrize("name", ["coco", "voc2007", "voc2012", "paper"])
+def test_the_short_way_gives_every_bit_of_the_long_one(name: str, tmp_path: Path) -> None:
+    """On the sample and on random scenes, with classes that have no truths, under every protocol."""
+    for seed in range(4):
+        scene = random_scene(seed, num_classes=6 if seed else 1)
+        evaluation = scene.pycocotools()
+        truths, detections = tmp_path / "truths.json", tmp_path / "detections.json"
+        truths.write_text(json.dumps(evaluation.cocoGt.dataset))
+        rows = [
+            {key: row[key] for key in ("image_id", "category_id", "bbox", "score")}
+            for row in evaluation.cocoDt.dataset["annotations"]
+        ]
+        detections.write_text(json.dumps(rows))
+        many = {f"size {a}": (a * 500, a * 500 + 700) for a in range(8)}
+        for protocol in (Protocol.named(name), Protocol.named(name, areas={"all": (0, None)} | many, limits=(2, None))):
+            summaries = summarize_files(truths, [detections], protocol, threads=2)
+            assert summaries is not None
+            assert_same(summaries[0], by_columns(truths, detections, protocol))
+
+
+def test_the_short_way_on_real_data() -> None:
+    """COCO val2017 and a real detector; the reference's AP, to the last bit."""
+    truths = shared_data("coco_val2017/instances_val2017_boxes.json")
+    detections = shared_data("coco_val2017/yolox_nano.json")
+    summaries = summarize_files(truths, [detections], Protocol.named("coco"), threads=2)
+    assert summaries is not None
+    assert summaries[0].numbers["map"] == 0.25640230486509386
+    assert_same(summaries[0], by_columns(truths, detections, Protocol.named("coco")))
+
+
+RESULT = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [RESULT | {"image_id": 999}],
+        [RESULT | {"category_id": 999}],
+        [RESULT | {"bbox": [1, 2, -3, 4]}],
+        [RESULT | {"bbox": [1, 2, 1e19, 4]}],
+        [RESULT | {"image_id": "street"}],
+        {"annotations": [RESULT], "categories": []},
+        "{",
+    ],
+)
+def test_what_a_user_should_hear_of_goes_the_long_way(results: Any, tmp_path: Path) -> None:
+    """Which has the words for it."""
+    path = tmp_path / "results.json"
+    path.write_text(results if isinstance(results, str) else json.dumps(results))
+    assert summarize_files(TRUTHS, [DETECTIONS, path], Protocol.named("coco"), threads=1) is None
+    assert summarize_files(TRUTHS, [tmp_path / "missing.json"], Protocol.named("coco"), threads=1) is None
+    assert summarize_files(TRUTHS, [DETECTIONS], Protocol.named("coco", average="weighted"), threads=1) is None
+
+
+def test_eval_prints_the_table_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stdout, and nothing else anywhere."""
+    result = boxscore.evaluate(*sample.load())
+    assert main(["eval", *FILES]) == 0
+    assert capsys.readouterr() == (f"{result}\n", "")
+    assert main(["eval", *FILES, "--per-class", "--engine", "sequential"]) == 0
+    assert capsys.readouterr() == (f"{result}\n\n{result.per_class}\n", "")
+    assert main(["eval", *FILES, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_eval_needs_no_numpy_for_coco_files() -> None:
+    """Nor anything that plots or trains; importing it would take as long as the rest."""
+    code = f"""
+import json, sys
+from boxscore.cli import main
+assert main(["eval", {FILES[0]!r}, {FILES[1]!r}, "--quiet"]) == 0
+print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    heavy = {"numpy", "torch", "jax", "tensorflow", "matplotlib", "pandas", "array_api_compat", "pyarrow"}
+    assert not heavy & set(json.loads(done.stdout))
+
+
+def test_json_is_the_result_as_a_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a file, or on stdout instead of the table."""
+    expected = boxscore.evaluate(*sample.load()).to_dict()
+    assert main(["eval", *FILES, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected
+    path = tmp_path / "out.json"
+    assert main(["eval", *FILES, "--json", str(path)]) == 0
+    assert json.loads(path.read_text()) == expected
+    assert capsys.readouterr().out.startswith("coco: 4 classes")
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_several_files_get_a_column_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one table; as JSON a list, each with its file."""
+    half = tmp_path / "half.json"
+    half.write_text(json.dumps(json.loads(DETECTIONS.read_text())[::2]))
+    output = tmp_path / "out.json"
+    assert main(["eval", *FILES, str(half), "--per-class", "--json", str(output)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    there = read_truths(TRUTHS)
+    results = [boxscore.evaluate(read_detections(path, there), there) for path in (DETECTIONS, half)]
+    assert lines[0].split() == ["coco", "detections.json", "half.json", "IoU", "area", "limit"]
+    assert lines[2].split()[:3] == ["map", *(f"{result['map']:.4f}" for result in results)]
+    person = next(line for line in lines if line.startswith("person"))
+    assert person.split()[1:] == [f"{result.per_class.ap[0]:.4f}" for result in results]
+    written = json.loads(output.read_text())
+    assert [each["detections"] for each in written] == [str(DETECTIONS), str(half)]
+    assert [each["map"] for each in written] == [result["map"] for result in results]
+
+
+def test_csv_has_one_number_a_line(tmp_path: Path) -> None:
+    """All numbers, then those of each class."""
+    path = tmp_path / "out.csv"
+    assert main(["eval", *FILES, "--csv", str(path), "--quiet"]) == 0
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    result = boxscore.evaluate(*sample.load())
+    assert rows[0] == {"detections": "detections.json", "class": "", "number": "map", "value": repr(result["map"])}
+    dog = {row["number"]: float(row["value"]) for row in rows if row["class"] == "dog"}
+    assert dog["ap"] == result.per_class.ap[3]
+    assert dog["num_truths"] == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        (["--protocol", "voc2012"], {"name": "voc2012"}),
+        (["--iou", "0.5:0.75:0.05"], {"thresholds": (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)}),
+        (["--iou", "0.5,0.9", "--max-dets", "2,all"], {"thresholds": (0.5, 0.9), "limits": (2, None)}),
+        (["--areas", "tiny=:400,rest=400:"], {"areas": {"all": (0, 1e10), "tiny": (0, 400), "rest": (400, None)}}),
+        (["--areas", "none"], {"areas": {"all": (0, 1e10)}}),
+    ],
+)
+def test_options_make_the_protocol(
+    options: list[str], changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is a field of it."""
+    changes = dict(changes)
+    protocol = Protocol.named(changes.pop("name", "coco"))
+    if "thresholds" in changes and len(changes["thresholds"]) > 2:
+        changes["thresholds"] = [0.5 + i * ((0.75 - 0.5) / 5) for i in range(5)] + [0.75]
+    expected = boxscore.evaluate(*sample.load(), protocol.replace(**changes)).to_dict()
+    assert main(["eval", *FILES, *options, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--iou", "1.5"], "argument --iou: must lie between 0 and 1; got 1.5"),
+        (["--iou", "0.9,0.5"], "argument --iou: `thresholds` must be ascending, without repeats; got [0.9, 0.5]"),
+        (["--iou", "0.5:0.9"], "argument --iou: must be first:last:step; got '0.5:0.9'"),
+        (["--iou", "0.5:0.9:0.3"], "argument --iou: must go from first to last in whole steps; got '0.5:0.9:0.3'"),
+        (["--iou", "x"], "argument --iou: must be a number; got 'x'"),
+        (["--max-dets", "0"], "argument --max-dets: must be a positive integer; got '0'"),
+        (["--areas", "small"], "argument --areas: must be name=low:high,…; got 'small'"),
+        (["--areas", "a=0:1,a=1:2"], "argument --areas: must have different names, and `all` is there by itself"),
+        (["--areas", "a=5:1"], "argument --areas: `areas`: 'a' must have 0 <= low <= high; got (5, 1)"),
+        (["--classes", ","], "argument --classes: must be names between commas; got ','"),
+        (["--threads", "-1"], "argument --threads: "),
+        (["--protocol", "kitti"], "argument --protocol: invalid choice: 'kitti'"),
+    ],
+)
+def test_a_wrong_option_is_exit_code_2(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the option, the rule, and what came."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["eval", *FILES, *options])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And nothing is left behind."""
+    path = tmp_path / "no such folder" / "out.json"
+    assert main(["eval", *FILES, "--json", str(path)]) == 1
+    assert capsys.readouterr() == ("", f"boxscore: {path}: can't be written: No such file or directory\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    """As `boxscore eval … | head -1`."""
+    command = f"{sys.executable} -m boxscore demo | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_colours_are_for_terminals() -> None:
+    """Real ones, unless NO_COLOR is set."""
+    import pty
+
+    def on_terminal(environment: dict[str, str]) -> str:
+        parent, child = pty.openpty()
+        command = [sys.executable, "-m", "boxscore", "eval", *FILES]
+        with subprocess.Popen(command, stdout=child, stderr=child, env=os.environ | environment) as run:
+            os.close(child)
+            seen = b""
+            while True:
+                try:
+                    more = os.read(parent, 4096)
+                except OSError:
+                    break
+                if not more:
+                    break
+                seen += more
+            assert run.wait() == 0
+        os.close(parent)
+        return seen.decode()
+
+    assert on_terminal({"TERM": "xterm"}).startswith("\033[1mcoco: 4 classes")
+    assert "\033" not in on_terminal({"TERM": "xterm", "NO_COLOR": "1"})
+
+
+def test_completion_knows_commands_options_and_choices() -> None:
+    """Bash itself completes."""
+    code = f"""
+source <({sys.executable} -m boxscore completion bash)
+complete_line() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _boxscore; echo "${{COMPREPLY[@]}}"; }}
+complete_line boxscore ev
+complete_line boxscore eval --per
+complete_line boxscore eval --protocol voc
+"""
+    done = subprocess.run(["bash", "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["eval", "--per-class", "voc2007 voc2012"]
+    assert done.stderr == ""
+    for shell, line in (("zsh", "#compdef boxscore"), ("fish", "# fish completion for boxscore")):
+        done = subprocess.run(
+            [sys.executable, "-m", "boxscore", "completion", shell], check=True, capture_output=True, text=True
+        )
+        assert done.stdout.startswith(line)
+        assert "per-class" in done.stdout
+
+
+def test_undefined_numbers_are_dashes_and_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A class without truths."""
+    truths = json.loads(TRUTHS.read_text())
+    truths["categories"].append({"id": 99, "name": "unicorn"})
+    path = tmp_path / "truths.json"
+    path.write_text(json.dumps(truths))
+    assert main(["eval", str(path), FILES[1], "--per-class"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("unicorn"))
+    assert row.split()[1:] == ["-", "-", "0", "0", "0", "0"]
+    assert main(["eval", str(path), FILES[1], "--json", "-"]) == 0
+    unicorn = json.loads(capsys.readouterr().out)["per_class"][-1]
+    assert unicorn["ap"] is None
+    summaries = summarize_files(path, [DETECTIONS], Protocol.named("coco"), threads=1)
+    assert summaries is not None
+    assert math.isnan(summaries[0].per_class[-1].ap)
