@@ -330,7 +330,7 @@ public:
         }
         images_.push(image_, window, "image_id");
         columns_.category.push_back(category_);
-        columns_.box.insert(columns_.box.end(), box_.begin(), box_.end());
+        for (const double number : box_) columns_.box.push_back(number);
         if (has(BoxKey::score)) columns_.score.push_back(score_);
         push_optional(columns_.area, num_rows, has(BoxKey::area), area_, kMissing);
         push_optional<uint8_t>(columns_.is_crowd, num_rows, has(BoxKey::iscrowd), is_crowd_, 0);
