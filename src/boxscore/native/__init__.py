@@ -1,6 +1,7 @@
 """The native engine: C++ for arrays in host memory.
 
 `order.h` sorts, `match.cpp` matches image by image, `curves.cpp` draws class by class, `bindings.cpp` talks to Python.
+`json.h` scans JSON, `coco_json.cpp` makes columns of COCO's files, `bindings_files.cpp` hands them over.
 """
 
 from functools import lru_cache
