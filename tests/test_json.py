@@ -265,6 +265,8 @@ def test_files_that_can_not_be_read_say_why(tmp_path: Path) -> None:
         coco.load(tmp_path)
     with pytest.raises(IsADirectoryError):
         _compiled.read_coco_file(os.fsencode(tmp_path), 1)
+    with pytest.raises(InputError, match=r"Invalid argument$"):
+        coco.load(Path(f"{missing}\0"))
     (tmp_path / "empty.json").write_bytes(b"")
     with pytest.raises(InputError, match=r"empty\.json: not JSON: byte 0"):
         coco.load(tmp_path / "empty.json")

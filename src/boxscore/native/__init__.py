@@ -1,5 +1,6 @@
-"""The native engine: C++ for arrays in host memory.
+"""The native engine: C++ for arrays in host memory, and for COCO's files.
 
-`order.h` sorts, `match.cpp` matches image by image, `curves.cpp` draws class by class, `average.h` takes means,
-`bindings.cpp` talks to Python, `engine.py` to the rest of boxscore.
+`order.h` sorts, `match.cpp` matches image by image, `curves.cpp` draws class by class, `average.h` takes means;
+`json.h` scans JSON, `coco_json.cpp` makes columns of COCO's files, `direct.cpp` evaluates these; `bindings.cpp` and
+`bindings_files.cpp` talk to Python, `engine.py` to the rest of boxscore.
 """

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
 
 #include "json.h"
@@ -330,7 +331,7 @@ public:
         }
         images_.push(image_, window, "image_id");
         columns_.category.push_back(category_);
-        columns_.box.insert(columns_.box.end(), box_.begin(), box_.end());
+        for (const double number : box_) columns_.box.push_back(number);
         if (has(BoxKey::score)) columns_.score.push_back(score_);
         push_optional(columns_.area, num_rows, has(BoxKey::area), area_, kMissing);
         push_optional<uint8_t>(columns_.is_crowd, num_rows, has(BoxKey::iscrowd), is_crowd_, 0);
@@ -695,7 +696,13 @@ public:
         for_each_task(
             num_chunks, run_, [&] { return Window(source_, chunk_size_); },
             [&](size_t i, Window& window) {
-                if (!is_done_.load(std::memory_order_relaxed)) deliver(i, read_chunk(i, num_chunks, window));
+                if (!wait_for_turn(i)) return;
+                try {
+                    deliver(i, read_chunk(i, num_chunks, window));
+                } catch (...) {
+                    finish();
+                    throw;
+                }
             });
         return place_;
     }
@@ -704,7 +711,7 @@ public:
 
 private:
     using ChunkPointer = std::unique_ptr<Chunk<Rows>>;
-    static constexpr size_t kLongestGuess = 4;
+    static constexpr size_t kLongestGuess = 4, kMostAhead = 4;
 
     void go_on(size_t stop) { place_ = read_records(source_, window_, place_, stop, kind_, rows, run_); }
 
@@ -745,6 +752,24 @@ private:
         return chunk;
     }
 
+    // Waits while too many parts are finished that can't be taken yet, for one that is late; false if no more are needed. The
+    // first part that is not taken never waits, so that there is always one to wait for.
+    bool wait_for_turn(size_t i) {
+        std::unique_lock<std::mutex> hold(lock_);
+        while (!is_done_ && i >= next_ + kMostAhead * run_.num_threads) {
+            // Who would have done that one may have been interrupted.
+            is_taken_.wait_for(hold, std::chrono::milliseconds(50));
+            run_.check();
+        }
+        return !is_done_;
+    }
+
+    void finish() {
+        std::lock_guard<std::mutex> hold(lock_);
+        is_done_ = true;
+        is_taken_.notify_all();
+    }
+
     // Takes finished parts in their order, as far as there are any. One thread does so at a time; the others go on.
     void deliver(size_t i, ChunkPointer chunk) {
         std::unique_lock<std::mutex> hold(lock_);
@@ -758,6 +783,8 @@ private:
             first->rows.clear();
             hold.lock();
             spare_.push_back(std::move(first));
+            is_done_ |= place_.is_end;
+            is_taken_.notify_all();
         }
         is_taking_ = false;
     }
@@ -771,7 +798,6 @@ private:
         } else {
             go_on(chunk.stop);
         }
-        if (place_.is_end) is_done_.store(true, std::memory_order_relaxed);
     }
 
     ChunkPointer spare_chunk() {
@@ -791,9 +817,9 @@ private:
     Place place_;  // where everything before is in `rows`
     std::vector<ChunkPointer> ready_, spare_;
     size_t next_ = 0;
-    bool is_taking_ = false;
-    std::atomic<bool> is_done_{false};
+    bool is_taking_ = false, is_done_ = false;
     std::mutex lock_;
+    std::condition_variable is_taken_;
 };
 
 class FileReader {

@@ -179,6 +179,12 @@ const char* skip_value(const char* p, bool has_constants) {
                 enter(0);
                 p = skip_space(p + 1);
                 if (*p == ']') break;
+                // A polygon is numbers only, and files are mostly polygons.
+                while (is_digit(*p)) {
+                    const char* const next = skip_space(skip_number(p));
+                    if (*next != ',') break;
+                    p = skip_space(next + 1);
+                }
                 continue;
             case 't': p = skip_literal(p, "true"); break;
             case 'f': p = skip_literal(p, "false"); break;

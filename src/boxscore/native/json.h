@@ -75,24 +75,22 @@ struct String {
 };
 String read_string(const char* p, std::string& spare);
 
+// Behind the digits at `p`, of which there must be one at least.
+inline const char* skip_digits(const char* p) {
+    unsigned count = count_digits(load_word(p) ^ every_byte('0'));
+    if (count == 0) throw Malformed{p, "a digit"};
+    for (p += count; count == 8; p += count) count = count_digits(load_word(p) ^ every_byte('0'));
+    return p;
+}
+
 // Behind the number at `p`, which must begin with a digit or a minus sign.
 inline const char* skip_number(const char* p) {
     p += *p == '-';
-    if (*p == '0') {
-        ++p;
-    } else {
-        if (!is_digit(*p)) throw Malformed{p, "a digit"};
-        while (is_digit(*p)) ++p;
-    }
-    if (*p == '.') {
-        if (!is_digit(*++p)) throw Malformed{p, "a digit"};
-        while (is_digit(*p)) ++p;
-    }
+    p = *p == '0' ? p + 1 : skip_digits(p);
+    if (*p == '.') p = skip_digits(p + 1);
     if (*p == 'e' || *p == 'E') {
         ++p;
-        p += *p == '+' || *p == '-';
-        if (!is_digit(*p)) throw Malformed{p, "a digit"};
-        while (is_digit(*p)) ++p;
+        p = skip_digits(p + (*p == '+' || *p == '-'));
     }
     return p;
 }

@@ -84,6 +84,7 @@ std::unique_ptr<Source> open_source(const std::string& path) {
 #else
 
 std::unique_ptr<Source> open_source(const std::string& path) {
+    if (path.find('\0') != std::string::npos) fail(EINVAL);  // it would end there
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.number() < 0) fail(errno);
     struct stat about;
