@@ -5,6 +5,7 @@ from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves
 from boxscore.errors import InputError
 from boxscore.evaluate import evaluate, finish, match
+from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
 from boxscore.protocol import Area, Protocol
 from boxscore.result import PerClass, Result
 from boxscore.tally import Tally
@@ -25,5 +26,10 @@ __all__ = [
     "finish",
     "match",
     "parallel",
+    "read_detections",
+    "read_truths",
+    "select",
     "sequential",
+    "write_detections",
+    "write_truths",
 ]

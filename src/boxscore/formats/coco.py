@@ -2,57 +2,77 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.checks import RowError
-from boxscore.columns import Columns, Detections, Truths
+from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
+from boxscore.formats.files import Output, Source
+from boxscore.formats.records import Key, Named, Options, Records
+from boxscore.formats.writing import Host, Loss, changed, from_xywh
 
 _KEYS = {"box": "bbox", "ignore": "iscrowd"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
 
 
-def read_truths(path: Path) -> Truths:
+def recognises(source: Source, role: str) -> bool:
+    """Whether it is JSON: a list of results, or an object with annotations."""
+    if source.content is None or source.suffix not in (".json", ""):
+        return False
+    head = source.content[:200].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    return head == b"{" or (head == b"[" and role == "detections") or source.suffix == ".json"
+
+
+def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     """The annotations of a COCO dataset."""
-    dataset = _load(path)
+    dataset = _load(source)
     if not isinstance(dataset, dict):
         raise InputError(
-            f"{path}: expected an object with `annotations` and `categories`; got {type(dataset).__name__}"
+            f"{source}: expected an object with `annotations` and `categories`; got {type(dataset).__name__}"
         )
-    annotations = _Rows(path, "annotation", dataset.get("annotations"))
-    categories = _Rows(path, "category", dataset.get("categories"))
-    images = _Rows(path, "image", dataset.get("images", []))
-    class_names = dict(zip(categories.whole("id"), categories.get("name"), strict=True))
+    return _dataset(source, dataset, "truths")
+
+
+def read_detections(source: Source, options: Options) -> Records:  # noqa: ARG001
+    """The rows of a COCO results file, or the annotations of a dataset, if they have scores."""
+    dataset = _load(source)
+    if isinstance(dataset, dict) and "annotations" in dataset:
+        return _dataset(source, dataset, "detections")
+    return _Rows(source, "result", dataset).make(score="score")
+
+
+def _dataset(source: Source, dataset: Mapping[str, Any], role: str) -> Records:
+    annotations = _Rows(source, "annotation", dataset.get("annotations"))
+    categories = _Rows(source, "category", dataset.get("categories"))
+    images = _Rows(source, "image", dataset.get("images", []))
+    class_names = dict(zip(categories.whole("id"), map(str, categories.get("name")), strict=True))
     if len(class_names) < len(categories.rows):
-        raise InputError(f"{path}: categories must have different ids")
-    stems = [Path(str(row.get("file_name", row.get("id")))).stem for row in images.rows]
-    return annotations.make(
-        Truths,
-        ignore=[row.get("iscrowd", 0) for row in annotations.rows],
-        area=annotations.numbers("area"),
-        class_names=class_names,
-        image_names=dict(zip(images.whole("id"), stems, strict=True)),
-    )
-
-
-def read_detections(path: Path, truths: Truths) -> Detections:
-    """The rows of a COCO results file. Each must be for an image of `truths`, where those are listed."""
-    results = _Rows(path, "result", _load(path))
-    if truths.image_names:
-        for index, image in enumerate(results.whole("image_id")):
-            if image not in truths.image_names:
-                raise InputError(f"{results.place(index)}: image {image} is not among those of the truths")
-    return results.make(Detections, score=results.numbers("score"))
+        raise InputError(f"{source}: categories must have different ids")
+    more: dict[str, Any] = {"class_names": class_names}
+    ids = images.keys("id")
+    if not isinstance(ids, Named):
+        numbers = ids.tolist()
+        names = [str(row.get("file_name", number)) for row, number in zip(images.rows, numbers, strict=True)]
+        more["image_names"] = dict(zip(numbers, names, strict=True)) if numbers else None
+        more["image_sizes"] = {number: size for number, size in zip(numbers, images.sizes(), strict=True) if size}
+    if role == "detections":
+        records = annotations.make(score="score", **more)
+    else:
+        records = annotations.make(area="area", ignore=annotations.flags("iscrowd"), **more)
+    if isinstance(ids, Named) and isinstance(records.image, Named):
+        image = Named.of([records.image.names[code] for code in records.image.code], also=ids.names)
+        sizes = {name: size for name, size in zip(images.get("id"), images.sizes(), strict=True) if size}
+        records = replace(records, image=image, image_sizes=sizes)
+    return records
 
 
 class _Rows:
     """A list of objects in a file, and columns from it; errors name the file, the row and its id."""
 
-    def __init__(self, path: Path, kind: str, rows: Any) -> None:
+    def __init__(self, path: Source, kind: str, rows: Any) -> None:
         self.path, self.kind = path, kind
         if not isinstance(rows, list):
             plural = "categories" if kind == "category" else f"{kind}s"
@@ -93,22 +113,101 @@ class _Rows:
                 raise InputError(f"{self.place(index)}: `bbox` must have 4 numbers; got {value!r}")
         return np.array(values, dtype=np.float64).reshape(-1, 4)
 
-    def make(self, columns: type[Columns], **more: Any) -> Columns:
-        """The columns of these rows, with `more` of them."""
-        image, label, box = self.whole("image_id"), self.whole("category_id"), self.boxes()
-        try:
-            return columns(image=image, label=label, box=box, box_format="xywh", **more)
-        except RowError as error:
-            key = _KEYS.get(error.column, error.column)
-            raise InputError(f"{self.place(error.row)}: `{key}` {error.rule}") from None
-        except InputError as error:
-            raise InputError(f"{self.path}: {error}") from None
+    def flags(self, key: str) -> NDArray[Any]:
+        values = [row.get(key, 0) for row in self.rows]
+        for index, value in enumerate(values):
+            if type(value) not in (int, bool):
+                raise InputError(f"{self.place(index)}: `{key}` must be 0 or 1; got {value!r}")
+        return np.array(values, dtype=np.int64)
+
+    def keys(self, key: str) -> Key:
+        """A column of ids: integers, or names if the first is one."""
+        values = self.get(key)
+        if not values or not isinstance(values[0], str):
+            try:
+                return np.array(self.whole(key), dtype=np.int64)
+            except OverflowError:
+                raise InputError(f"{self.path}: {self.kind}: `{key}` must fit in 63 bits") from None
+        for index, value in enumerate(values):
+            if type(value) is not str:
+                raise InputError(f"{self.place(index)}: `{key}` must be a name, as those before it; got {value!r}")
+        return Named.of(values)
+
+    def sizes(self) -> list[tuple[int, int] | None]:
+        pairs = [(row.get("width"), row.get("height")) for row in self.rows]
+        return [(w, h) if type(w) is int and type(h) is int and min(w, h) > 0 else None for w, h in pairs]
+
+    def make(self, *, score: str | None = None, area: str | None = None, **more: Any) -> Records:
+        """The records of these rows, with `more` of them."""
+        numbers: dict[str, Any] = {name: self.numbers(key) for name, key in (("score", score), ("area", area)) if key}
+        return Records(
+            image=self.keys("image_id"),
+            label=self.keys("category_id"),
+            box=self.boxes(),
+            box_format="xywh",
+            place=self.place,
+            source=str(self.path),
+            terms=_KEYS,
+            **numbers,
+            **more,
+        )
 
 
-def _load(path: Path) -> Any:
+def _load(source: Source) -> Any:
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
+        return json.loads(source.read().removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: not JSON: {error}") from None
+
+
+def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
+    """A dataset; annotations are numbered 1, 2, 3, … in order."""
+    host = Host.of(truths)
+    box = host.left_top_sizes()
+    area = host.area if host.area is not None else box[:, 2] * box[:, 3]
+    ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
+    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
+    dataset = {
+        "images": [_image(host, image) for image in host.images],
+        "annotations": [
+            {"id": i, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": int(flag)}
+            for i, (image, label, box, area, flag) in enumerate(zip(*columns, strict=True), start=1)
+        ],
+        "categories": [{"id": label, "name": name} for label, name in _categories(host)],
+    }
+    return {"": json.dumps(dataset).encode()}, _rounding(host, box)
+
+
+def _image(host: Host, image: int) -> dict[str, Any]:
+    name = {"id": image, "file_name": host.image_names.get(image, str(image))}
+    if image not in host.sizes:
+        return name
+    return name | {"width": host.sizes[image][0], "height": host.sizes[image][1]}
+
+
+def _categories(host: Host) -> list[tuple[int, str]]:
+    if host.class_names is not None:
+        return list(host.class_names.items())
+    return [(label, str(label)) for label in np.unique(host.label).tolist()]
+
+
+def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
+    again = np.stack(from_xywh(box, host.box_format), axis=1)
+    what = "last digit of a box that was not left, top, width, height"
+    return [
+        Loss(
+            num=changed(host.box, again), what=what, plural=what.replace("last digit of a box", "last digits of boxes")
+        )
+    ]
+
+
+def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
+    """A list of results, in order."""
+    host = Host.of(detections, truths)
+    box = host.left_top_sizes()
+    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), host.scores.tolist())
+    results = [
+        {"image_id": image, "category_id": label, "bbox": box, "score": score}
+        for image, label, box, score in zip(*columns, strict=True)
+    ]
+    return {"": json.dumps(results).encode()}, _rounding(host, box)
