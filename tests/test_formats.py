@@ -59,8 +59,8 @@ def truths(tmp_path: Path) -> Truths:
 def test_coco(tmp_path: Path, truths: Truths) -> None:
     """Ids, names and sizes are the file's own."""
     assert rows_of(truths, truths) == [("val/a.jpg", "cat", [1, 2, 30.5, 40]), ("val/a.jpg", "dog", [5, 6, 7, 8])]
-    assert truths.ignore.tolist() == [False, True]
-    assert truths.area.tolist() == [1000, 50]
+    assert np.asarray(truths.ignore).tolist() == [False, True]
+    assert np.asarray(truths.area).tolist() == [1000, 50]
     assert truths.image_names == {7: "val/a.jpg", 9: "val/b.jpg"}
     assert truths.image_sizes == {7: (200, 100), 9: (100, 100)}
     assert not truths.is_numbered
@@ -99,7 +99,7 @@ def test_voc_truths(tmp_path: Path) -> None:
     for path in (tmp_path / "VOC", tmp_path / "VOC" / "Annotations", tmp_path / "voc.zip"):
         truths = boxscore.read_truths(path)
         assert rows_of(truths, truths) == [("000002", "dog", [48, 24.5, 195, 71]), ("000002", "cat", [1, 2, 3, 4])]
-        assert truths.ignore.tolist() == [True, False]
+        assert np.asarray(truths.ignore).tolist() == [True, False]
         assert truths.image_names == {0: "000001", 1: "000002"}
         assert truths.image_sizes == {1: (200, 100)}
         assert truths.names_by_label == {0: "cat", 1: "dog"}
@@ -126,7 +126,7 @@ def test_the_quick_way_through_voc_files_is_the_xml_parsers(tmp_path: Path) -> N
     for number, text in enumerate(odd):
         truths = boxscore.read_truths(write(tmp_path / str(number) / "a.xml", text).parent)
         assert rows_of(truths, truths) == [("a", "dog", [48, 24.5, 195, 71])], text
-        assert truths.ignore.tolist() == [True]
+        assert np.asarray(truths.ignore).tolist() == [True]
     latin = '<?xml version="1.0" encoding="latin-1"?>' + plain.replace("dog", "Kätzchen")
     truths = boxscore.read_truths(write(tmp_path / "latin" / "a.xml", latin.encode("latin-1")).parent)
     assert truths.names_by_label == {0: "Kätzchen"}
@@ -154,7 +154,7 @@ def test_yolo_truths(tmp_path: Path) -> None:
         assert truths.names_by_label == {0: "cat", 1: "big dog"}
         assert truths.box_format == "cxcywh"
         # the polygon (.1, .2) (.3, .2) (.3, .6): middle (.2, .4), size (.2, .4), of 200 x 100 pixels
-        expected = [[100, 50, 50, 50], [40, 40, 40, 40]]
+        expected = np.array([[100, 50, 50, 50], [40, 40, 40, 40]])
         np.testing.assert_allclose(truths.box, expected, rtol=1e-12)
         assert truths.label.tolist() == [1, 0]
 
@@ -198,7 +198,8 @@ def test_cvat(tmp_path: Path) -> None:
     assert truths.names_by_label == {0: "dog", 1: "cat"}
     assert truths.label.tolist() == [1, 0, 0]
     # a box of 20 x 10 about (20, 25), turned by 90 degrees, is one of 10 x 20
-    np.testing.assert_allclose(truths.box, [[1.5, 2, 3, 4], [1, 2, 5, 9.5], [15, 15, 25, 35]], rtol=1e-12)
+    expected = np.array([[1.5, 2, 3, 4], [1, 2, 5, 9.5], [15, 15, 25, 35]])
+    np.testing.assert_allclose(truths.box, expected, rtol=1e-12)
 
 
 def test_labelme(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_labelme(tmp_path: Path) -> None:
         ("a.jpg", "dog", [1, 2, 5, 9]),
         ("a.jpg", "dog", [5, 5, 15, 15]),
     ]
-    assert truths.ignore.tolist() == [False, False, True]
+    assert np.asarray(truths.ignore).tolist() == [False, False, True]
     assert truths.image_sizes == {0: (200, 100)}
 
 
@@ -234,7 +235,7 @@ def test_open_images(tmp_path: Path) -> None:
     results = write(tmp_path / "d.csv", "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\n000b,/m/02,0.5,0,0.5,0,0.5\n")
     truths = boxscore.read_truths(path)
     assert rows_of(truths, truths)[0] == ("000a", "/m/01", [0.25, 0.125, 0.5, 0.75])
-    assert truths.ignore.tolist() == [True, False]
+    assert np.asarray(truths.ignore).tolist() == [True, False]
     assert rows_of(boxscore.read_detections(results, truths), truths) == [("000b", "/m/02", [0, 0, 0.5, 0.5], 0.5)]
     names = write(tmp_path / "n.csv", "/m/01,Cat\n/m/02,Dog\n")
     sizes = {"000a": (100, 200), "000b": (10, 10)}
@@ -273,7 +274,7 @@ def test_tables(tmp_path: Path, header: str, box: str, expected: str, mark: str)
     truths = boxscore.read_truths(write(tmp_path / "t.csv", text))
     assert rows_of(truths, truths) == [("a.jpg", "cat", [1, 2, 3, 4])]
     assert truths.box_format == expected
-    assert truths.ignore.tolist() == [True]
+    assert np.asarray(truths.ignore).tolist() == [True]
     assert truths.image_names == {0: "a.jpg", 1: "b.jpg"}
     results = write(
         tmp_path / "d.csv", f"confidence,class,file_name,{header}\n0.5,cat,b.jpg,{box}\n".replace(",", mark)
@@ -404,7 +405,7 @@ def test_real_voc_data_reads_as_a_folder_as_it_does_as_a_zip(tmp_path: Path) -> 
         archive.extractall(tmp_path)
     first, second = boxscore.read_truths(path), boxscore.read_truths(tmp_path)
     assert len(first) == len(second) == 14_976
-    assert int(first.ignore.sum()) == 2_944
+    assert int(np.asarray(first.ignore).sum()) == 2_944
     assert np.array_equal(first.box, second.box)
     assert first.image_names == second.image_names
     assert len(first.image_sizes or {}) == 4_952

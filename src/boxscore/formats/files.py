@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
-from uuid import uuid4
 
 from boxscore.errors import InputError
 
@@ -248,7 +247,7 @@ def write_output(path: Path, output: Output, *, overwrite: bool) -> None:
 
 def _write_file(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -268,7 +267,7 @@ def _write_folder(path: Path, output: Output, overwrite: bool) -> None:
             f"{path}: must be a new or an empty folder; got one with files in it (overwrite=True allows it)"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         temporary.mkdir()
         for folder in {str(PurePosixPath(name).parent) for name in output}:

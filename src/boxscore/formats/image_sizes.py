@@ -142,11 +142,11 @@ def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
         if not files:
             raise InputError(f"{source}: no images in it")
         return dict(sizes_in(source, files))
-    return _list_of_sizes(source)
+    return list_of_sizes(source.text(), str(source))
 
 
-def _list_of_sizes(source: Source) -> dict[Any, tuple[int, int]]:
-    text = source.text()
+def list_of_sizes(text: str, source: str) -> dict[Any, tuple[int, int]]:
+    """Sizes by name, from the text of a list `name,width,height`, with or without that header."""
     delimiter = "\t" if "\t" in text and "," not in text else ","
     sizes: dict[Any, tuple[int, int]] = {}
     for line, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), start=1):

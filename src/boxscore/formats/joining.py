@@ -60,7 +60,7 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
     image, image_names, is_numbered = _numbered_images(records)
     label, class_names = _numbered_classes(records)
     image_sizes = _sizes_by_id(records.image_sizes, sizes, image_names)
-    if records.is_normalized and not image_sizes:
+    if records.is_normalized and records.image_sizes is None and sizes is None:
         # Fractions are kept; an image of one by one says so to detections that come later.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
     box, box_format = _pixels(records, image, image_sizes)

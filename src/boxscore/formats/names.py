@@ -122,7 +122,7 @@ def _without_comment(line: str) -> str:
     for index, mark in enumerate(line):
         if quote:
             quote = "" if mark == quote else quote
-        elif mark in "\"'" and (index == 0 or line[index - 1] in " [{,:"):
+        elif mark in "\"'" and (index == 0 or line[index - 1] in " [{,:'"):  # '' inside of quotes is a quote
             quote = mark
         elif mark == "#" and (index == 0 or line[index - 1] in " \t"):
             return line[:index].rstrip()

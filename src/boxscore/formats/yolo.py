@@ -14,7 +14,7 @@ from boxscore.boxes import to_xywh
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
-from boxscore.formats.image_sizes import checked, read_sizes, size_in, size_of
+from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.names import NAMES_FILES, find_names, names_of, read_names, read_yaml
 from boxscore.formats.records import Floats, Named, Options, Records
 from boxscore.formats.writing import Host, Loss, changed, number
@@ -31,7 +31,7 @@ def recognises(source: Source, role: str) -> bool:
         return role == "truths" and source.suffix in (".yaml", ".yml")
     files = _label_files(source)
     for file in files[:100]:
-        words = source.read(file)[:10_000].strip().split(b"\n")[0].split()
+        words = source.read(file)[:10_000].removeprefix(b"\xef\xbb\xbf").strip().split(b"\n")[0].split()
         if words:
             return words[0].isdigit() and len(words) >= (5 if role == "truths" else 6) and _are_numbers(words)
     return bool(files)
@@ -173,8 +173,8 @@ def _sizes(source: Source, folder: _Folder, names: dict[str, str]) -> dict[Any, 
     for place in (source.path, *source.path.parents[:2]):
         if (place / SIZES).is_file():
             return read_sizes(place / SIZES) or {}
-    if source.is_folder and SIZES in [base_of(file) for file in source.files(".csv")]:
-        raise InputError(f"{source}: {SIZES} inside a zip can't be used yet; give `sizes`")
+    for file in source.files(SIZES) if source.is_folder else []:
+        return list_of_sizes(source.text(file), source.place(file))
     raise InputError(
         f"{source}: boxes are fractions, and there are no images to tell sizes by; give `sizes`, a list"
         " (name,width,height) or the folder of the images"
@@ -203,11 +203,11 @@ def read_detections(source: Source, options: Options) -> Records:
         raise InputError(f"{source}: must be a folder of label files; got a file")
     folder = _read_source(source)
     keys = sorted(folder.labels)
-    if not keys:
-        raise InputError(f"{source}: no label files (*.txt) in it")
     names = None if options.names is None else read_names(options.names)
     if names is None and (found := find_names(source)):
         names = found[0]
+    if not keys and names is None:
+        raise InputError(f"{source}: no label files (*.txt) in it")
     records = _records(folder, keys, _image_names(keys), "detections", str(source))
     return Records(**records, class_names=names, is_position=names is None)
 
@@ -237,15 +237,15 @@ def _records(folder: _Folder, keys: list[str], names: list[str], role: str, sour
             raise ValueError
     except ValueError:
         table = _table_by_line([fields[line] for line in line_of.tolist()], role, place)
-    label = table[:, 0].astype(np.int64)
-    is_whole = label == table[:, 0]
-    if not (is_whole & (label >= 0)).all():
-        row = int(np.argmin(is_whole & (label >= 0)))
+    given = table[:, 0]
+    is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
+    if not is_fine.all():
+        row = int(np.argmin(is_fine))
         raise InputError(f"{place(row)}: the class must be a number from 0 on; got {number(float(table[row, 0]))}")
     file_of_line = np.repeat(np.arange(len(files)), num_lines)
     return {
         "image": Named(code=file_of_line[line_of] if len(files) else line_of, names=names),
-        "label": label,
+        "label": given.astype(np.int64),
         "box": np.ascontiguousarray(table[:, 1:5]),
         "box_format": "cxcywh",
         "score": np.ascontiguousarray(table[:, 5]) if role == "detections" else None,
