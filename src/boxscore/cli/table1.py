@@ -19,8 +19,8 @@ from boxscore.result import Result
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("table1", help="compare methods on a dataset as Table 1 of the paper does")
-    parser.add_argument("truths", metavar="GT", help="COCO JSON, or a folder or zip of PASCAL VOC annotations")
-    parser.add_argument("detections", metavar="DT", help="COCO results, or a folder of comp*_det_*_CLASS.txt")
+    parser.add_argument("truths", metavar="GT", help="truths in any format: COCO, VOC, YOLO, CSV, …")
+    parser.add_argument("detections", metavar="DT", help="detections in any format")
     parser.add_argument("--iou", type=_fraction, default=0.5, metavar="T", help="IoU to exceed (default: 0.5)")
     parser.set_defaults(run=run)
 
