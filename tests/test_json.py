@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boxscore
 from boxscore import Detections, InputError, Truths, _compiled
-from boxscore.formats import coco
+from boxscore.formats import coco, join, to_truths
+from boxscore.formats.files import Source
+from boxscore.formats.records import Options
 from tests.coco_reference import Writer, check, reference, same
 from tests.fuzz_json import check_case
 from tests.shared import shared_data
@@ -258,31 +261,27 @@ def test_real_data(name: str) -> None:
 
 def test_files_that_can_not_be_read_say_why(tmp_path: Path) -> None:
     """In the words of the system."""
-    missing = tmp_path / "missing.json"
-    with pytest.raises(InputError, match=f"^{re.escape(str(missing))}: No such file or directory$"):
-        coco.load(missing)
-    with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))}: Is a directory$"):
-        coco.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        _compiled.read_coco_file(os.fsencode(tmp_path / "missing.json"), 1)
     with pytest.raises(IsADirectoryError):
         _compiled.read_coco_file(os.fsencode(tmp_path), 1)
-    with pytest.raises(InputError, match=r"Invalid argument$"):
-        coco.load(Path(f"{missing}\0"))
+    with pytest.raises(OSError, match="Invalid argument"):
+        _compiled.read_coco_file(b"a\0b", 1)
     (tmp_path / "empty.json").write_bytes(b"")
     with pytest.raises(InputError, match=r"empty\.json: not JSON: byte 0"):
-        coco.load(tmp_path / "empty.json")
+        boxscore.read_truths(tmp_path / "empty.json")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_pipes_are_read_to_their_end(tmp_path: Path) -> None:
-    """By Python and by the compiled reader."""
+    """Their size is not known before."""
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
     content = json.dumps([BOX] * 10_000).encode()
-    for load in (lambda: coco.load(pipe).box, lambda: _compiled.read_coco_file(os.fsencode(pipe), 2)["box"]):
-        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
-        writer.start()
-        assert len(load()) == 10_000
-        writer.join()
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    assert len(_compiled.read_coco_file(os.fsencode(pipe), 2)["box"]) == 10_000
+    writer.join()
 
 
 DATASET = {
@@ -292,14 +291,22 @@ DATASET = {
 }
 
 
+def source(name: str, content: Any) -> Source:
+    """A file in memory."""
+    return Source(path=Path(name), name=name, content=json.dumps(content).encode())
+
+
 def truths(**changes: Any) -> Truths:
     """The truths of a dataset in memory."""
-    return coco.read_truths(coco.Content("a.zip:gt.json", json.dumps(DATASET | changes).encode()))
+    return to_truths(coco.read_truths(source("gt.json", DATASET | changes), Options()))
 
 
 def detections(rows: Any, there: Truths) -> Detections:
     """The detections of results in memory."""
-    return coco.read_detections(coco.Content("dt", json.dumps(rows).encode()), there)
+    columns, report = join(coco.read_detections(source("dt.json", rows), Options()), there)
+    if report.unmatched:
+        raise InputError(str(report.unmatched[0]))
+    return columns
 
 
 def test_areas_that_are_missing_are_those_of_the_boxes() -> None:
@@ -315,36 +322,36 @@ def test_areas_that_are_missing_are_those_of_the_boxes() -> None:
 def test_results_are_joined_with_images_by_id_or_by_stem() -> None:
     """A dataset with scores is as good as a list."""
     there = truths()
-    assert there.image_names == {4: "b.c"}
+    assert there.image_names == {4: "dir/b.c.jpg"}
     row = BOX | {"score": 0.5}
     assert detections([row | {"image_id": 4}], there).image.tolist() == [4]
     assert detections([row | {"image_id": "b.c"}], there).image.tolist() == [4]
     assert detections({"annotations": [row | {"image_id": 4}]}, there).score.tolist() == [0.5]
     assert len(detections([], there)) == 0
     for rows, message in [
-        ([row | {"image_id": 4}, row | {"id": 9}], "dt: result 1: image 1 is not among those of the truths"),
-        ([row | {"image_id": "x"}], "dt: result 0: image 'x' is not among those of the truths"),
-        ([BOX | {"image_id": 4}], "dt: result 0 must have `score`"),
-        ({"annotations": [BOX | {"image_id": 4}]}, "dt: annotation 0 must have `score`"),
-        ({}, "dt: `annotations` must be a list; got nothing"),
+        ([row | {"image_id": 4}, row | {"id": 9}], "dt.json: result 1: image 1 is not among those of the truths"),
+        ([row | {"image_id": "x"}], "dt.json: result 0: image 'x' is not among those of the truths"),
+        ([BOX | {"image_id": 4}], "dt.json: result 0 must have `score`"),
+        ({"annotations": [BOX | {"image_id": 4}]}, "dt.json: annotation 0 must have `score`"),
+        ({}, "dt.json: `annotations` must be a list; got nothing"),
     ]:
-        with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        with pytest.raises(InputError, match=f"^{re.escape(message)}"):
             detections(rows, there)
     twice = truths(images=[{"id": 1, "file_name": "a/x.jpg"}, {"id": 2, "file_name": "b/x.jpg"}])
-    with pytest.raises(InputError, match=r"^dt: result 0: image 'x' is the name of several images of the truths$"):
+    with pytest.raises(InputError, match=r"^dt.json: result 0: image 'x' is not among those of the truths"):
         detections([row | {"image_id": "x"}], twice)
 
 
 def test_datasets_may_name_images_by_strings() -> None:
-    """Then images are numbered in their order, and results name them the same way."""
+    """Then images are numbered by name, and results name them the same way."""
     images = [{"id": "z", "file_name": "1.jpg"}, {"id": "y", "file_name": "2.jpg"}]
     there = truths(images=images, annotations=[BOX | {"image_id": name} for name in ("y", "z", "new")])
-    assert there.image.tolist() == [1, 0, 2]
-    assert there.image_names == {0: "z", 1: "y", 2: "new"}
+    assert there.image.tolist() == [1, 2, 0]
+    assert there.image_names == {0: "new", 1: "y", 2: "z"}
     assert detections([BOX | {"image_id": "y", "score": 1}], there).image.tolist() == [1]
     with pytest.raises(
         InputError,
-        match=r"^a.zip:gt.json: annotation 0: `image_id` must be a string, as the ids of `images` are; got an integer$",
+        match=r"^gt.json: annotation 0: `image_id` must be a string, as the ids of `images` are; got an integer$",
     ):
         truths(images=images, annotations=[BOX])
 
@@ -352,11 +359,7 @@ def test_datasets_may_name_images_by_strings() -> None:
 def test_rules_of_columns_name_the_row_and_its_id() -> None:
     """With the file's name, that of a member of an archive too."""
     rows = [BOX | {"id": 41}, BOX | {"id": 42, "area": -1}]
-    with pytest.raises(
-        InputError, match=r"^a.zip:gt.json: annotation 1 \(id 42\): `area` must not be negative; got -1.0$"
-    ):
+    with pytest.raises(InputError, match=r"^gt.json: annotation 1 \(id 42\): `area` must not be negative; got -1.0$"):
         truths(images=[], annotations=rows)
-    with pytest.raises(
-        InputError, match=r"^a.zip:gt.json: `label` must be one of those in `class_names` \(2\); got 3$"
-    ):
+    with pytest.raises(InputError, match=r"^gt.json: `label` must be one of those in `class_names` \(2\); got 3$"):
         truths(images=[], annotations=[BOX | {"category_id": 3}])

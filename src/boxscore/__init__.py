@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from boxscore.columns import Detections, Truths
     from boxscore.curves import Curves
     from boxscore.errors import InputError
+    from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.protocol import Area, Protocol
     from boxscore.result import PerClass, Result
@@ -29,7 +30,12 @@ __all__ = [
     "finish",
     "match",
     "parallel",
+    "read_detections",
+    "read_truths",
+    "select",
     "sequential",
+    "write_detections",
+    "write_truths",
 ]
 
 _HOMES = {
@@ -45,6 +51,11 @@ _HOMES = {
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",
+    "read_detections": "formats",
+    "read_truths": "formats",
+    "select": "formats",
+    "write_detections": "formats",
+    "write_truths": "formats",
 }
 """Where each name is. Modules are loaded when a name is first used: the command needs few of them, and not NumPy."""
 

@@ -109,7 +109,12 @@ class Truths:
     class_names: ClassNames | None = None
     """If given, these are the classes: one without boxes still has its row, another label is an error."""
     image_names: Mapping[int, str] | None = None
-    """File stems by image id, for joining with detections that name their images."""
+    """File names, or their stems, by image id, for joining with detections that name their images. If given, these are
+    all images of the data, those without boxes, too."""
+    image_sizes: Mapping[int, tuple[int, int]] | None = None
+    """Width and height by image id, for files whose boxes are fractions of them; 1 by 1 if `box` itself is."""
+    is_numbered: bool = False
+    """Whether the image ids are only places in a list of names, from a format that has no ids."""
 
     def __post_init__(self) -> None:
         check_columns(self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore",))

@@ -1,26 +1,325 @@
-"""Files to columns: one module a format, and the table of them."""
+"""Files to columns and back: one module a format, and the table of them."""
 
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
 from pathlib import Path
+from typing import Any, Literal
 
+from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
-from boxscore.formats import coco, voc
+from boxscore.formats.files import Source, open_source, write_output
+from boxscore.formats.joining import Report, Selection, join, select, select_truths, take, to_truths
+from boxscore.formats.records import Options, Records
+from boxscore.formats.writing import Loss
+from boxscore.text import count
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Loss",
+    "Records",
+    "Report",
+    "detect",
+    "join",
+    "read_detections",
+    "read_records",
+    "read_truths",
+    "select",
+    "to_truths",
+    "write_detections",
+    "write_truths",
+]
+
+AnyPath = str | PathLike[str]
+Role = Literal["truths", "detections"]
 
 
-def read_truths(path: str | Path) -> Truths:
-    """The truths in a COCO JSON file, or in a folder or zip of PASCAL VOC annotations."""
-    path = _existing(path)
-    return coco.read_truths(path) if path.suffix == ".json" else voc.read_truths(path)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Format:
+    """A format by name: where its functions are, and what a file of it looks like."""
+
+    name: str
+    title: str
+    truths: str | None = None
+    """What truths are looked for; None: the format has none."""
+    detections: str | None = None
+    module: str = ""
+    """The module, if it has another name; it is imported when it is needed."""
+    infix: str = ""
+    """For a module of two formats: what comes before "truths" in the names of its functions."""
+    suffixes: Sequence[str] = ()
+    """File names that mean this format when writing."""
+    is_written: bool = True
+
+    def function(self, verb: str, role: Role) -> Callable[..., Any]:
+        """`read_truths` and the like."""
+        return getattr(self._module, f"{verb}_{self.infix}{role}")  # type: ignore[no-any-return]
+
+    def recognises(self, source: Source, role: Role) -> bool:
+        """Whether a file or folder looks like one of this format and role."""
+        if getattr(self, role) is None:
+            return False
+        suffix = self.infix.removesuffix("_")
+        return bool(getattr(self._module, f"recognises_{suffix}" if suffix else "recognises")(source, role))
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"boxscore.formats.{self.module or self.name}")
 
 
-def read_detections(path: str | Path, truths: Truths) -> Detections:
-    """The detections in a COCO results file, or in a folder of PASCAL VOC results, for the images of `truths`."""
-    path = _existing(path)
-    return coco.read_detections(path, truths) if path.suffix == ".json" else voc.read_detections(path, truths)
+_TABLE = "a table with columns for the image, the class and the box"
+FORMATS: Mapping[str, Format] = {
+    each.name: each
+    for each in (
+        Format(name="labelme", title="LabelMe", truths="a folder of .json files with `shapes`", is_written=False),
+        Format(
+            name="coco",
+            title="COCO JSON",
+            truths="a .json file with `images`, `annotations` and `categories`",
+            detections="a .json file with a list of results, or with `annotations` that have a score",
+            suffixes=(".json",),
+        ),
+        Format(name="cvat", title="CVAT for images 1.1", truths="an .xml file with <annotations>", is_written=False),
+        Format(
+            name="voc",
+            title="PASCAL VOC",
+            truths="a folder or zip of .xml files with <annotation>",
+            detections="a folder or zip of comp*_det_*_CLASS.txt",
+        ),
+        Format(
+            name="openimages",
+            title="Open Images CSV",
+            truths="a .csv file with ImageID, LabelName, XMin, XMax, YMin, YMax",
+            detections="the same with Score",
+            module="delimited",
+            infix="open_images_",
+        ),
+        Format(
+            name="csv",
+            title="CSV or TSV with a header",
+            truths=f"{_TABLE}, .csv or .tsv",
+            detections="the same with a score",
+            module="delimited",
+            suffixes=(".csv", ".tsv"),
+        ),
+        Format(
+            name="parquet",
+            title="Parquet or Arrow IPC",
+            truths=f"{_TABLE}, .parquet or .arrow",
+            detections="the same with a score",
+            suffixes=(".parquet", ".pq", ".arrow", ".feather"),
+        ),
+        Format(
+            name="npz",
+            title="NumPy .npz",
+            truths="an .npz file with arrays for the image, the class and the box",
+            detections="the same with a score",
+            suffixes=(".npz",),
+        ),
+        Format(
+            name="yolo",
+            title="YOLO (ultralytics)",
+            truths="data.yaml, or a folder of labels/*.txt with `class cx cy w h` in each line",
+            detections="a folder of *.txt with `class cx cy w h confidence` in each line",
+        ),
+    )
+}
+"""Every format, in the order in which they are tried."""
 
 
-def _existing(path: str | Path) -> Path:
-    path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder")
-    return path
+def detect(path: AnyPath | Source, role: Role) -> str:
+    """The name of the format of a file or folder, found out from its content and name."""
+    source = path if isinstance(path, Source) else open_source(path)
+    for name, each in FORMATS.items():
+        if each.recognises(source, role):
+            return name
+    wanted = "; ".join(f"{name}: {getattr(each, role)}" for name, each in FORMATS.items() if getattr(each, role))
+    got = "a folder" if source.is_folder else "a file"
+    raise InputError(f"{source}: {got} in none of the formats for {role}. They are: {wanted}")
+
+
+def _format(name: str | None, source: Source, role: Role) -> Format:
+    if name is None:
+        return FORMATS[detect(source, role)]
+    each = FORMATS.get(name)
+    if each is None or getattr(each, role) is None:
+        known = ", ".join(name for name, each in FORMATS.items() if getattr(each, role))
+        raise InputError(f"`format` of {role} must be one of {known}; got {name!r}")
+    return each
+
+
+def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002
+    """What a file or folder holds, row by row with places, before any number is checked or any image looked up."""
+    source = open_source(path)
+    records: Records = _format(format, source, role).function("read", role)(source, options or Options())
+    return records
+
+
+def read_truths(
+    path: AnyPath,
+    *,
+    format: str | None = None,  # noqa: A002
+    images: Iterable[int | str] | AnyPath | None = None,
+    classes: Iterable[int | str] | None = None,
+    box_format: BoxFormat | None = None,
+    sizes: Any = None,
+    names: Any = None,
+) -> Truths:
+    """The truths in a file, folder, .gz or .zip of any format.
+
+    `format`: one of `FORMATS`, else it is found out. `images` and `classes`: only these, by id or name; images also by
+    the path of a list of them, or of an image set of VOC by its name. `box_format`: what four numbers in one column of
+    a table are. `sizes`: of images, for boxes that are fractions: a mapping from names to (width, height), the path of
+    a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO and Open Images: a list of
+    them, or the path of a file.
+
+    Where a format has no ids, images are numbered 0, 1, 2, … by name.
+
+    >>> from boxscore.sample import FOLDER
+    >>> read_truths(FOLDER / "truths.json")
+    Truths(222 boxes in 40 images, numpy)
+    """
+    from boxscore.formats.image_sizes import read_sizes
+
+    _check(box_format)
+    records = read_records(path, "truths", Options(box_format=box_format, sizes=sizes, names=names), format=format)
+    truths = to_truths(records, read_sizes(sizes))
+    return select_truths(truths, images=_images(images, Path(path)), classes=_classes(classes))
+
+
+def read_detections(
+    path: AnyPath,
+    truths: Truths,
+    *,
+    format: str | None = None,  # noqa: A002
+    images: Iterable[int | str] | AnyPath | None = None,
+    classes: Iterable[int | str] | None = None,
+    box_format: BoxFormat | None = None,
+    sizes: Any = None,
+    names: Any = None,
+    unmatched: Literal["error", "warn"] = "error",
+) -> Detections:
+    """The detections in a file, folder, .gz or .zip of any format, on the images and classes of the truths.
+
+    A detection on an image, or of a class, that the truths don't have is an error; with `unmatched="warn"` it is left
+    out, and a warning says how many are. Those outside of `images` and `classes` are left out in silence. The other
+    options are those of `read_truths`.
+
+    >>> from boxscore.sample import FOLDER
+    >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
+    Detections(356 boxes in 40 images, numpy)
+    """
+    from boxscore.formats.image_sizes import read_sizes
+
+    _check(box_format)
+    if not isinstance(truths, Truths):
+        raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
+    if unmatched not in ("error", "warn"):
+        raise InputError(f"`unmatched` must be one of error, warn; got {unmatched!r}")
+    known = list((truths.names_by_label or {}).values())
+    options = Options(box_format=box_format, sizes=sizes, names=names, known_classes=known)
+    records = read_records(path, "detections", options, format=format)
+    pictures, kinds = _images(images, Path(path)), _classes(classes)
+    detections, report = join(records, truths, read_sizes(sizes), images=pictures, classes=kinds)
+    if report.unmatched and unmatched == "error":
+        raise InputError(str(report.unmatched[0]))
+    if report.unmatched:
+        dropped = count(report.num_unmatched, "detection")
+        reasons = "; ".join(map(str, report.unmatched))
+        warnings.warn(f"{dropped} of {report.num_rows:,} left out: {reasons}", stacklevel=2)
+    if pictures is None and kinds is None:
+        return detections
+    chosen = select_truths(truths, images=pictures, classes=kinds)
+    return _on(detections, chosen)
+
+
+def _on(detections: Detections, truths: Truths) -> Detections:
+    import numpy as np
+
+    is_kept = np.ones(len(detections), bool)
+    if truths.image_names:
+        is_kept &= np.isin(detections.image, list(truths.image_names))
+    if truths.names_by_label:
+        is_kept &= np.isin(detections.label, list(truths.names_by_label))
+    return take(detections, is_kept)
+
+
+def _check(box_format: str | None) -> None:
+    if box_format is not None:
+        check_box_format(box_format)
+
+
+def _images(images: Any, root: Path) -> Selection | None:
+    """The images of a list, of the file of a list, or of a VOC image set of that name in the folder."""
+    if images is None:
+        return None
+    if not isinstance(images, str | PathLike):
+        return Selection("images", images)
+    path = Path(images)
+    if not path.is_file():
+        sets = [folder / "ImageSets" / "Main" / f"{images}.txt" for folder in (root, root.parent)]
+        path = next((file for file in sets if file.is_file()), path)
+    lines = open_source(path).text().splitlines()
+    return Selection("images", [line.split()[0] for line in lines if line.strip()])
+
+
+def _classes(classes: Any) -> Selection | None:
+    if isinstance(classes, str):
+        raise InputError(f"`classes` must be a list of names or ids; got {classes!r}")
+    return None if classes is None else Selection("classes", classes)
+
+
+def write_truths(
+    path: AnyPath,
+    truths: Truths,
+    *,
+    format: str | None = None,  # noqa: A002
+    overwrite: bool = False,
+) -> tuple[Loss, ...]:
+    """The truths are in the file or folder, all or nothing; what the format can't hold is returned.
+
+    `format`: one of `FORMATS`; else the suffix says it (.json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz).
+    A folder with files in it is refused unless `overwrite`.
+    """
+    if not isinstance(truths, Truths):
+        raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
+    return _write(Path(path), "truths", format, overwrite, truths)
+
+
+def write_detections(
+    path: AnyPath,
+    detections: Detections,
+    truths: Truths,
+    *,
+    format: str | None = None,  # noqa: A002
+    overwrite: bool = False,
+) -> tuple[Loss, ...]:
+    """The detections are in the file or folder, with the names that the truths give to images and classes.
+
+    What the format can't hold is returned. The options are those of `write_truths`.
+    """
+    if not isinstance(detections, Detections):
+        raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
+    return _write(Path(path), "detections", format, overwrite, detections, truths)
+
+
+def _write(path: Path, role: Role, name: str | None, overwrite: bool, *columns: Any) -> tuple[Loss, ...]:
+    suffix = Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+    if name is None:
+        name = next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
+    each = FORMATS.get(name or "")
+    if each is None or not each.is_written or getattr(each, role) is None:
+        known = ", ".join(name for name, each in FORMATS.items() if each.is_written and getattr(each, role))
+        raise InputError(f"`format` to write {role} in must be one of {known}; got {name!r} for {path.name!r}")
+    settings: dict[str, Any] = {}
+    if name == "csv" and suffix == ".tsv":
+        settings["delimiter"] = "\t"
+    if name == "parquet" and suffix in (".arrow", ".feather"):
+        settings["is_ipc"] = True
+    output, losses = each.function("write", role)(*columns, **settings)
+    write_output(path, output, overwrite=overwrite)
+    return tuple(loss for loss in losses if loss.num)

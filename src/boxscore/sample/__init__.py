@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from boxscore.columns import Detections, Truths
-from boxscore.formats import coco
+from boxscore.formats import read_detections, read_truths
 
 FOLDER = Path(__file__).parent
 
@@ -17,5 +17,5 @@ def load() -> tuple[Detections, Truths]:
     >>> load()
     (Detections(356 boxes in 40 images, numpy), Truths(222 boxes in 40 images, numpy))
     """
-    truths = coco.read_truths(FOLDER / "truths.json")
-    return coco.read_detections(FOLDER / "detections.json", truths), truths
+    truths = read_truths(FOLDER / "truths.json")
+    return read_detections(FOLDER / "detections.json", truths), truths

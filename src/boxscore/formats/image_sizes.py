@@ -1,0 +1,168 @@
+"""Width and height of images, from the first bytes of their files or from a list. No image is decoded."""
+
+import csv
+import io
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from boxscore.errors import InputError
+from boxscore.formats.files import IMAGE_SUFFIXES, Source, open_source
+
+HEAD = 1 << 15
+"""How much of a file is looked at first; thumbnails in a JPEG's head may make more necessary."""
+
+_TURNED = (5, 6, 7, 8)
+"""EXIF orientations that lie on their side; labels are for the image as it is shown."""
+
+
+def size_of(head: bytes) -> tuple[int, int] | None:
+    r"""Width and height by the head of a PNG, JPEG, GIF, BMP or WebP file, as shown; None if it is none of them.
+
+    >>> size_of(b"GIF89a\x40\x01\xf0\x00")
+    (320, 240)
+    """
+    try:
+        return _size_of(head)
+    except (struct.error, IndexError):
+        return None
+
+
+def _size_of(head: bytes) -> tuple[int, int] | None:
+    if head[:2] == b"\xff\xd8":
+        return _jpeg(head)
+    if head[:8] == b"\x89PNG\r\n\x1a\n" and head[12:16] == b"IHDR":
+        return struct.unpack(">II", head[16:24])
+    if head[:6] in (b"GIF87a", b"GIF89a"):
+        return struct.unpack("<HH", head[6:10])
+    if head[:2] == b"BM":
+        if struct.unpack("<I", head[14:18])[0] == 12:
+            return struct.unpack("<HH", head[18:22])
+        width, height = struct.unpack("<ii", head[18:26])
+        return abs(width), abs(height)
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return _webp(head)
+    return None
+
+
+def _webp(head: bytes) -> tuple[int, int] | None:
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
+    if kind == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack("<HH", head[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    if kind == b"VP8L" and head[20] == 0x2F:
+        bits = struct.unpack("<I", head[21:25])[0]
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return None
+
+
+def _jpeg(head: bytes) -> tuple[int, int] | None:
+    """The size in the first frame header; the segments before it are skipped by their lengths."""
+    place, is_turned = 2, False
+    while place + 9 <= len(head):
+        if head[place] != 0xFF:
+            return None
+        marker = head[place + 1]
+        if marker == 0xFF:
+            place += 1
+            continue
+        if 0xD0 <= marker <= 0xD8 or marker == 0x01:
+            place += 2
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", head[place + 5 : place + 9])
+            return (height, width) if is_turned else (width, height)
+        length = struct.unpack(">H", head[place + 2 : place + 4])[0]
+        if marker == 0xE1 and head[place + 4 : place + 10] == b"Exif\0\0":
+            is_turned = _orientation(head[place + 10 : place + 2 + length]) in _TURNED
+        place += 2 + length
+    return None
+
+
+def _orientation(exif: bytes) -> int:
+    order = {b"II": "<", b"MM": ">"}.get(exif[:2])
+    if order is None or len(exif) < 10:
+        return 1
+    start = struct.unpack(f"{order}I", exif[4:8])[0]
+    if start + 2 > len(exif):
+        return 1
+    for entry in range(struct.unpack(f"{order}H", exif[start : start + 2])[0]):
+        field = exif[start + 2 + 12 * entry : start + 14 + 12 * entry]
+        if len(field) == 12 and struct.unpack(f"{order}H", field[:2])[0] == 0x0112:
+            return int(struct.unpack(f"{order}H", field[8:10])[0])
+    return 1
+
+
+def size_in(path: str) -> tuple[int, int]:
+    """Width and height of an image file."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            head = os.read(handle, HEAD)
+            size = size_of(head)
+            if size is None and head[:2] == b"\xff\xd8":
+                size = size_of(head + os.read(handle, 1 << 24))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    return checked(size, path)
+
+
+def checked(size: tuple[int, int] | None, place: str) -> tuple[int, int]:
+    """The size, if there is one."""
+    if size is None or min(size) < 1:
+        raise InputError(f"{place}: must be a PNG, JPEG, GIF, BMP or WebP image, to tell its size; got another file")
+    return int(size[0]), int(size[1])
+
+
+def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
+    """The sizes of images in a folder or zip, by name."""
+    if source.path.is_dir():
+        root = f"{source.path}{os.sep}"
+        return {file: size_in(root + file) for file in files}
+    return {file: checked(size_of(source.read(file)), source.place(file)) for file in files}
+
+
+def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
+    """Sizes by id or name, from a mapping, from a list `name,width,height`, or from a folder of images."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {key: _pair(size, f"`sizes`: {key!r}") for key, size in given.items()}
+    if not isinstance(given, str | Path):
+        raise InputError(f"`sizes` must be a mapping or a path; got {type(given).__name__}")
+    source = open_source(given)
+    if source.is_folder:
+        files = source.files(*IMAGE_SUFFIXES)
+        if not files:
+            raise InputError(f"{source}: no images in it")
+        return dict(sizes_in(source, files))
+    return list_of_sizes(source.text(), str(source))
+
+
+def list_of_sizes(text: str, source: str) -> dict[Any, tuple[int, int]]:
+    """Sizes by name, from the text of a list `name,width,height`, with or without that header."""
+    delimiter = "\t" if "\t" in text and "," not in text else ","
+    sizes: dict[Any, tuple[int, int]] = {}
+    for line, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), start=1):
+        if not row or (line == 1 and len(row) == 3 and not row[1].strip().isdigit()):
+            continue
+        if len(row) != 3:
+            raise InputError(f"{source}: line {line} must have name, width and height; got {delimiter.join(row)!r}")
+        sizes[row[0].strip()] = _pair([cell.strip() for cell in row[1:]], f"{source}: line {line}")
+    return sizes
+
+
+def _pair(size: Any, place: str) -> tuple[int, int]:
+    try:
+        width, height = (int(side) for side in size)
+    except (TypeError, ValueError):
+        width = height = 0
+    if width < 1 or height < 1:
+        raise InputError(f"{place} must have a width and a height, positive integers; got {size!r}")
+    return width, height

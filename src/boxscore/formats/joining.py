@@ -1,0 +1,465 @@
+"""Records to columns: truths get their numbers, detections are joined to the images and classes of the truths."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore.arrays import compact, to_numpy
+from boxscore.boxes import BoxFormat
+from boxscore.columns import Columns, Detections, Truths, host_ids
+from boxscore.errors import InputError
+from boxscore.formats.files import base_of, stem_of
+from boxscore.formats.records import Floats, Ids, Key, Named, Records, Sizes
+from boxscore.text import count
+
+NOWHERE = -1
+"""The code of a value that is not among those of the truths."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unmatched:
+    """Values in the detections that the truths don't have."""
+
+    kind: str
+    """ "image" or "class"."""
+    num_rows: int
+    """How many detections have one of them."""
+    values: Sequence[int | str]
+    place: str
+    """Where the first of them is."""
+    known: Sequence[int | str]
+    """A few that the truths have."""
+
+    def __str__(self) -> str:
+        more = len(self.values) - 1
+        plural = "images" if self.kind == "image" else "classes"
+        known = ", ".join(map(str, self.known[:5])) + (", …" if len(self.known) > 5 else "")
+        others = f" and {count(more, f'other {self.kind}', f'other {plural}')}" if more else ""
+        return (
+            f"{self.place}: {self.kind} {self.values[0]!r} is not among those of the truths"
+            f" ({count(self.num_rows, 'detection')} with it{others}; known: {known or 'none'})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """How a join went: what found no image or no class."""
+
+    num_rows: int
+    num_unmatched: int = 0
+    unmatched: Sequence[Unmatched] = ()
+
+
+def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
+    """The records as truths. Images without ids are numbered 0, 1, 2, … by name, classes without ids, too."""
+    image, image_names, is_numbered = _numbered_images(records)
+    label, class_names = _numbered_classes(records)
+    image_sizes = _sizes_by_id(records.image_sizes, sizes, image_names)
+    if records.is_normalized and records.image_sizes is None and sizes is None:
+        # Fractions are kept; an image of one by one says so to detections that come later.
+        image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
+    box, box_format = _pixels(records, image, image_sizes)
+    try:
+        return Truths(
+            image=image,
+            label=label,
+            box=box,
+            box_format=box_format,
+            ignore=records.ignore,
+            area=records.area,
+            class_names=class_names,
+            image_names=image_names,
+            image_sizes=image_sizes or None,
+            is_numbered=is_numbered,
+        )
+    except InputError as error:
+        raise records.refuse(error) from None
+
+
+def _numbered_images(records: Records) -> tuple[Ids, dict[int, str] | None, bool]:
+    if isinstance(records.image, Named):
+        code, names = _sorted_names(records.image)
+        return code, dict(enumerate(names)), True
+    return records.image, None if records.image_names is None else dict(records.image_names), False
+
+
+def _numbered_classes(records: Records) -> tuple[Ids, dict[int, str] | None]:
+    if not isinstance(records.label, Named):
+        return records.label, None if records.class_names is None else dict(records.class_names)
+    if records.class_names is None:
+        code, names = _sorted_names(records.label)
+        return code, dict(enumerate(names))
+    label_of = {name: label for label, name in records.class_names.items()}
+    for index, name in enumerate(records.label.names):
+        if name not in label_of and (row := _first(records.label.code == index)) is not None:
+            raise InputError(f"{records.place(row)}: class {name!r} is not among those listed: {_some(label_of)}")
+    table = np.array([label_of.get(name, NOWHERE) for name in records.label.names], np.int64)
+    return table[records.label.code], dict(records.class_names)
+
+
+def _sorted_names(column: Named) -> tuple[Ids, list[str]]:
+    order = sorted(range(len(column.names)), key=column.names.__getitem__)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[column.code], [column.names[code] for code in order]
+
+
+def join(
+    records: Records,
+    truths: Truths,
+    sizes: Sizes | None = None,
+    *,
+    images: "Selection | None" = None,
+    classes: "Selection | None" = None,
+) -> tuple[Detections, Report]:
+    """The records as detections on the truths' images and classes, and what found none; that is left out. What is not
+    among the selected `images` and `classes` is left out as well, and not reported.
+
+    Images are joined by id, by file name, by file name without its folder, or by stem; classes by name, by name but for
+    its case, or by id. One rule holds for the whole file: the first that finds every image, else the one that finds
+    most.
+    """
+    if records.score is None:
+        raise InputError(f"{records.source}: detections must have a score")
+    image, lost_image = _join_images(records, truths)
+    label, lost_class = _join_classes(records, truths)
+    is_lost = lost_image | lost_class
+    is_wanted = _is_wanted(records.image, records.image_names, images) & _is_wanted(
+        records.label, records.class_names, classes
+    )
+    problems = [
+        _unmatched(records, "image", records.image, lost_image & is_wanted, _names(truths.image_names)),
+        _unmatched(records, "class", records.label, lost_class & is_wanted, _names(truths.names_by_label)),
+    ]
+    report = Report(
+        num_rows=len(records),
+        num_unmatched=int((is_lost & is_wanted).sum()),
+        unmatched=tuple(problem for problem in problems if problem is not None),
+    )
+    if is_lost.any():
+        records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
+    box, box_format = _pixels(records, image, _sizes_by_id(truths.image_sizes, sizes, truths.image_names))
+    if not records.is_normalized and _are_fractions(truths):
+        rule = "the truths are fractions of their images' sizes, but the detections are pixels"
+        raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
+    try:
+        columns = Detections(image=image, label=label, score=records.score, box=box, box_format=box_format)
+    except InputError as error:
+        raise records.refuse(error) from None
+    return columns, report
+
+
+def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
+    """The records of some rows; each still knows its place."""
+    row = np.flatnonzero(is_kept)
+
+    def taken(column: Any) -> Any:
+        if isinstance(column, Named):
+            return replace(column, code=column.code[row])
+        return None if column is None else column[row]
+
+    columns = {name: taken(getattr(records, name)) for name in ("image", "label", "box", "score", "ignore", "area")}
+    return replace(records, **columns, place=lambda index: records.place(int(row[index])))
+
+
+Rule = Callable[[int | str], int | None]
+"""The id among the truths for a value in the detections, if there is one."""
+
+
+def _join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+    known = truths.image_names or {}
+    if not known:
+        if isinstance(records.image, Named):
+            raise InputError(
+                f"{records.source}: images have names, but the truths have no `image_names` to find them in"
+            )
+        return records.image, np.zeros(len(records), bool)
+    by_id = partial(_as_known_id, known=known)
+    by_name = [_finder(known, key) for key in (str, base_of, stem_of, _whole_stem)]
+    if isinstance(records.image, Named):
+        return _apply(records.image, [*by_name[:3], by_id, by_name[3]])
+    if records.image_names:
+        through = [_through(records.image_names, rule) for rule in by_name[:3]]
+        return _apply(records.image, [*through, by_id, by_name[3]])
+    if truths.is_numbered:
+        _refuse_two_meanings(records, by_id, by_name[3], known)
+    return _apply(records.image, [by_id, by_name[0], by_name[3]])
+
+
+def _refuse_two_meanings(records: Records, by_number: Rule, by_stem: Rule, known: Mapping[int, str]) -> None:
+    """Truths without ids were numbered here; 1 may mean the second of them, or `000001.jpg`."""
+    values = _distinct(records.image)
+    numbers, stems = [by_number(value) for value in values], [by_stem(value) for value in values]
+    if None in numbers or None in stems or numbers == stems:
+        return
+    for value, number, stem in zip(values, numbers, stems, strict=True):
+        if number is not None and stem is not None and number != stem:
+            raise InputError(
+                f"{records.source}: image {value} may be {known[number]!r}, the truths' image of that number, or"
+                f" {known[stem]!r}; these truths have no ids of their own, so name the images by file name"
+            )
+
+
+def _join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+    known = truths.names_by_label
+    if not known:
+        if isinstance(records.label, Named):
+            raise InputError(
+                f"{records.source}: classes have names, but the truths have no `class_names` to find them in"
+            )
+        return records.label, np.zeros(len(records), bool)
+    by_name = [_finder(known, str), _finder(known, lambda name: name.strip().casefold())]
+    by_id = partial(_as_known_id, known=known)
+    if isinstance(records.label, Named):
+        return _apply(records.label, [*by_name, by_id])
+    if records.class_names:
+        through = [_through(records.class_names, rule) for rule in by_name]
+        return _apply(records.label, [*through, by_id])
+    if records.is_position:
+        label_at = dict(enumerate(sorted(known)))
+        return _apply(records.label, [lambda value: label_at.get(int(value))])
+    return _apply(records.label, [by_id, by_name[0]])
+
+
+def _through(names: Mapping[int, str], rule: Rule) -> Rule:
+    """The rule for the names that the detections' own file gives to its ids."""
+    return lambda value: rule(names[int(value)]) if value in names else None
+
+
+def _as_known_id(value: int | str, known: Mapping[int, str]) -> int | None:
+    if isinstance(value, str):
+        if not value.isascii() or not value.isdigit() or len(value) > 18:
+            return None
+        value = int(value)
+    return value if value in known else None
+
+
+def _whole_stem(name: str) -> str:
+    """A stem that is a number, without zeros in front; other stems are no numbers, and match none."""
+    stem = stem_of(name)
+    return str(int(stem)) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else f"not a number: {stem}"
+
+
+def _finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
+    """Ids by what `key` makes of names; what it makes of two of them finds neither."""
+    found: dict[str, int | None] | None = None
+
+    def find(value: int | str) -> int | None:
+        nonlocal found
+        if found is None:
+            found = {}
+            for number, name in known.items():
+                short = key(name)
+                found[short] = None if short in found else number
+        return found.get(key(str(value)))
+
+    return find
+
+
+def _apply(column: Key, rules: Sequence[Rule]) -> tuple[Ids, NDArray[np.bool_]]:
+    """The ids that the best rule gives, and which rows it finds none for."""
+    values = _distinct(column)
+    best: list[int | None] = [None] * len(values)
+    num_best = -1
+    for rule in rules:
+        found = [rule(value) for value in values]
+        num_found = len(values) - found.count(None)
+        if num_found > num_best:
+            best, num_best = found, num_found
+        if num_found == len(values):
+            break
+    is_lost = np.array([each is None for each in best], bool)
+    table = np.array([0 if each is None else each for each in best], np.int64)
+    if isinstance(column, Named):
+        used = np.unique(column.code)
+        code = np.searchsorted(used, column.code)
+    elif not is_lost.any() and table.tolist() == values:
+        return column, np.zeros(column.size, bool)
+    else:
+        code = np.searchsorted(np.array(values, np.int64), column)
+    if not len(values):
+        return np.zeros(0, np.int64), np.zeros(0, bool)
+    return table[code], is_lost[code]
+
+
+def _distinct(column: Key) -> list[Any]:
+    """The values that rows have; ids ascending."""
+    if isinstance(column, Named):
+        return [column.names[code] for code in np.unique(column.code)]
+    return np.sort(_compiled.distinct(compact(column))).tolist() if column.size else []
+
+
+def _unmatched(
+    records: Records, kind: str, column: Key, is_lost: NDArray[np.bool_], known: Sequence[str]
+) -> Unmatched | None:
+    row = _first(is_lost)
+    if row is None:
+        return None
+    lost = replace(column, code=column.code[is_lost]) if isinstance(column, Named) else column[is_lost]
+    first = column.names[column.code[row]] if isinstance(column, Named) else int(column[row])
+    others = [value for value in _distinct(lost) if value != first]
+    return Unmatched(
+        kind=kind, num_rows=int(is_lost.sum()), values=(first, *others), place=records.place(row), known=known
+    )
+
+
+def _names(known: Mapping[int, str] | None) -> list[str]:
+    return list((known or {}).values())
+
+
+def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: "Selection | None") -> NDArray[np.bool_]:
+    """Whether the value of each row is one of those selected, as far as its own name or id tells."""
+    if selection is None:
+        return np.ones(len(column), bool)
+    if isinstance(column, Named):
+        return np.array([selection.has(name) for name in column.names], bool)[column.code]
+    wanted = [value for value in _distinct(column) if selection.has((names or {}).get(value, value))]
+    return np.isin(column, wanted)
+
+
+def _first(flags: NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(flags)) if flags.any() else None
+
+
+def _some(values: Iterable[Any]) -> str:
+    values = list(values)
+    return ", ".join(map(str, values[:10])) + (", …" if len(values) > 10 else "")
+
+
+def _are_fractions(truths: Truths) -> bool:
+    sizes = truths.image_sizes
+    return sizes is not None and set(sizes.values()) == {(1, 1)}
+
+
+def _sizes_by_id(
+    known: Sizes | None, given: Sizes | None, names: Mapping[int, str] | None
+) -> dict[int, tuple[int, int]]:
+    """Sizes by image id, from sizes by id or name; those that were given come first."""
+    found: dict[int, tuple[int, int]] = {}
+    for sizes in (known, given):
+        if not sizes:
+            continue
+        if names is None or all(isinstance(key, int) for key in sizes):
+            found |= {key: size for key, size in sizes.items() if isinstance(key, int)}
+            continue
+        by_name = {str(key): size for key, size in sizes.items()}
+        by_stem = {stem_of(key): size for key, size in by_name.items()}
+        for number, name in names.items():
+            size = by_name.get(name) or by_name.get(base_of(name)) or by_stem.get(stem_of(name))
+            if size is not None:
+                found[number] = size
+    return found
+
+
+def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> tuple[Floats, BoxFormat]:
+    """Boxes in pixels."""
+    if not records.is_normalized or not len(records):
+        return records.box, records.box_format
+    seen, code = np.unique(image, return_inverse=True)
+    for number in seen.tolist():
+        if number not in sizes:
+            row = int(np.argmax(image == number))
+            raise InputError(
+                f"{records.place(row)}: boxes are fractions, and the size of the image is not known; give `sizes`,"
+                " a list (name,width,height) or the folder of the images"
+            )
+    scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
+    return records.box * np.concatenate([scale, scale], axis=1), records.box_format
+
+
+class Selection:
+    """Some images or classes, by id or by name."""
+
+    def __init__(self, kind: str, values: Iterable[Any]) -> None:
+        self.kind = kind
+        self.values = [value if isinstance(value, str) else _whole(kind, value) for value in values]
+        key = stem_of if kind == "images" else str.casefold
+        self._key = key
+        self._found = {key(value) if isinstance(value, str) else value for value in self.values}
+        self._found |= {
+            int(value) for value in self._found if isinstance(value, str) and value.isdigit() and value.isascii()
+        }
+
+    def has(self, value: int | str) -> bool:
+        """Whether an id or a name is in it."""
+        return (self._key(value) if isinstance(value, str) else value) in self._found
+
+    def ids(self, known: Mapping[int, str]) -> list[int]:
+        """The ids of those selected, among the known ones; one that isn't known is an error."""
+        by_name = {self._key(name): number for number, name in known.items()}
+        ids = []
+        for value in self.values:
+            found = by_name.get(self._key(str(value)), _as_known_id(value, known))
+            if isinstance(value, int) and value in known:
+                found = value
+            if found is None:
+                raise InputError(f"`{self.kind}`: {value!r} is not among them: {_some(known.values())}")
+            ids.append(found)
+        return ids
+
+
+def _whole(kind: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"`{kind}` must have names or ids; got {value!r}")
+    return int(value)
+
+
+def select_truths(truths: Truths, *, images: Selection | None, classes: Selection | None) -> Truths:
+    """The truths of some images and some classes; other images and classes are not among its names, either."""
+    if images is not None:
+        names = truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image)).tolist()}
+        chosen = set(images.ids(names))
+        truths = take(truths, np.isin(host_ids(truths.image), list(chosen)))
+        sizes = truths.image_sizes
+        truths = replace(
+            truths,
+            image_names={number: name for number, name in names.items() if number in chosen},
+            image_sizes=sizes and {number: size for number, size in sizes.items() if number in chosen},
+        )
+    if classes is not None:
+        labels = truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.label)).tolist()}
+        kept = set(classes.ids(labels))
+        truths = take(truths, np.isin(host_ids(truths.label), list(kept)))
+        truths = replace(truths, class_names={label: name for label, name in labels.items() if label in kept})
+    return truths
+
+
+def select(
+    detections: Detections,
+    truths: Truths,
+    *,
+    images: Iterable[int | str] | None = None,
+    classes: Iterable[int | str] | None = None,
+) -> tuple[Detections, Truths]:
+    """Both, with some images and some classes only, by id or by name; the others are no longer part of the data.
+
+    >>> truths = Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 9, 9]] * 2, image_names={0: "a.jpg", 1: "b.jpg"})
+    >>> found = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+    >>> select(found, truths, images=["b"])
+    (Detections(1 box in 1 image, numpy), Truths(1 box in 1 image, numpy))
+    """
+    pictures = None if images is None else Selection("images", images)
+    kinds = None if classes is None else Selection("classes", classes)
+    chosen = select_truths(truths, images=pictures, classes=kinds)
+    is_kept = np.ones(len(detections), bool)
+    if pictures is not None:
+        is_kept &= np.isin(host_ids(detections.image), list(chosen.image_names or ()))
+    if kinds is not None:
+        is_kept &= np.isin(host_ids(detections.label), list(chosen.names_by_label or ()))
+    return take(detections, is_kept), chosen
+
+
+def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
+    """The rows that are kept, as NumPy arrays."""
+    if is_kept.all():
+        return columns
+    names = ("image", "label", "score", "box", "ignore", "area")
+    kept: dict[str, Any] = {
+        name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
+    }
+    return replace(columns, **kept)

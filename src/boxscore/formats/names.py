@@ -1,0 +1,173 @@
+"""Class names, from a list, a names file with one a line, or YOLO's data.yaml."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boxscore.errors import InputError
+from boxscore.formats.files import Source, open_source
+
+
+def read_names(given: Any) -> dict[int, str]:
+    """Names by label, from a sequence, a mapping or the path of a file."""
+    if isinstance(given, Mapping):
+        return {int(label): str(name) for label, name in given.items()}
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return dict(enumerate(map(str, given)))
+    source = open_source(given)
+    return names_in(source.text(), source.suffix, str(source))
+
+
+def names_in(text: str, suffix: str, place: str) -> dict[int, str]:
+    """Names by label, from the text of data.yaml or of a file with one name a line."""
+    if suffix in (".yaml", ".yml"):
+        return names_of(read_yaml(text, place), place)
+    return dict(enumerate(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
+    """What `names` says."""
+    names = data.get("names")
+    if isinstance(names, list):
+        return dict(enumerate(map(str, names)))
+    if isinstance(names, Mapping) and all(str(label).strip().isdigit() for label in names):
+        return {int(label): str(name) for label, name in names.items()}
+    raise InputError(f"{place}: `names` must be a list, or a mapping from numbers to names; got {names!r}")
+
+
+def read_yaml(text: str, place: str) -> dict[str, Any]:
+    r"""A mapping of strings, lists and mappings of strings, by PyYAML if it is there, else by a reader of this much:
+    `key: value`, and lists and mappings of plain values, in brackets or one a line. Every value is a string.
+
+    >>> read_yaml("path: data  # here\nnames: [cat, 'a dog']", "data.yaml")
+    {'path': 'data', 'names': ['cat', 'a dog']}
+    >>> read_yaml("names:\n  0: cat\n  1: dog", "data.yaml")
+    {'names': {'0': 'cat', '1': 'dog'}}
+    """
+    try:
+        import yaml
+    except ImportError:
+        return _read_simple_yaml(text, place)
+    try:
+        data = yaml.load(
+            text, Loader=yaml.BaseLoader
+        )  # only strings come out of this one, so a class may be called `no`
+    except yaml.YAMLError as error:
+        raise InputError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{place}: must be a mapping with `names`; got {type(data).__name__}")
+    return data
+
+
+_KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s+(.*))?$""")
+
+
+def _read_simple_yaml(text: str, place: str) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    key: str | None = None
+    pending = ""
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = _without_comment(raw)
+        if not line.strip() or line.strip() in ("---", "..."):
+            continue
+        if pending:  # a bracket that is still open
+            pending += " " + line.strip()
+            if _is_closed(pending):
+                data[str(key)] = _value(pending)
+                pending = ""
+            continue
+        is_item = line.lstrip().startswith("- ")
+        if line[0] in " \t" or is_item:
+            _add_to(data, key, line.strip(), f"{place}: line {number}")
+            continue
+        match = _KEY.match(line.rstrip())
+        if match is None:
+            raise InputError(f"{place}: line {number} must be `key: value`; got {raw!r}")
+        key = _unquoted(match[1])
+        value = (match[2] or "").strip()
+        if value and value[0] in "[{" and not _is_closed(value):
+            pending = value
+        else:
+            data[key] = _value(value) if value else None
+    if pending:
+        raise InputError(f"{place}: `{key}` must end with a bracket; got the end of the file")
+    return data
+
+
+def _add_to(data: dict[str, Any], key: str | None, line: str, place: str) -> None:
+    if key is None:
+        raise InputError(f"{place}: must be `key: value`; got {line!r}")
+    if line.startswith("- "):
+        if data[key] is None:
+            data[key] = []
+        if isinstance(data[key], list):
+            data[key].append(_unquoted(line[2:].strip()))
+            return
+    match = _KEY.match(line)
+    if match is not None:
+        if data[key] is None:
+            data[key] = {}
+        if isinstance(data[key], dict):
+            data[key][_unquoted(match[1])] = _unquoted((match[2] or "").strip())
+            return
+    if isinstance(data[key], str):  # a text that goes on
+        data[key] += f" {line}"
+        return
+    raise InputError(f"{place}: must be an item of `{key}`; got {line!r}")
+
+
+def _without_comment(line: str) -> str:
+    quote = ""
+    for index, mark in enumerate(line):
+        if quote:
+            quote = "" if mark == quote else quote
+        elif mark in "\"'" and (index == 0 or line[index - 1] in " [{,:'"):  # '' inside of quotes is a quote
+            quote = mark
+        elif mark == "#" and (index == 0 or line[index - 1] in " \t"):
+            return line[:index].rstrip()
+    return line.rstrip()
+
+
+def _is_closed(value: str) -> bool:
+    return value.rstrip()[-1] in "]}"
+
+
+def _value(value: str) -> Any:
+    if value[0] == "[":
+        return [_unquoted(item) for item in _split(value[1:-1])]
+    if value[0] == "{":
+        pairs = [item.partition(":") for item in _split(value[1:-1])]
+        return {_unquoted(key.strip()): _unquoted(item.strip()) for key, _, item in pairs}
+    return _unquoted(value)
+
+
+def _split(items: str) -> list[str]:
+    parts = re.findall(r"""(?:[^,"']|"[^"]*"|'[^']*'|['"])+""", items)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        try:
+            return str(json.loads(value))
+        except ValueError:
+            return value[1:-1]
+    if len(value) >= 2 and value[0] == value[-1] == "'":
+        return value[1:-1].replace("''", "'")
+    return value
+
+
+NAMES_FILES = ("classes.txt", "obj.names", "predefined_classes.txt")
+
+
+def find_names(source: Source) -> tuple[dict[int, str], str] | None:
+    """The names in a folder's data.yaml, or in its names file, and which of them."""
+    for file in source.files(".yaml", ".yml"):
+        text = source.text(file)
+        if re.search(r"^names\s*:", text, re.MULTILINE):
+            return names_of(read_yaml(text, source.place(file)), source.place(file)), file
+    for file in source.files(".txt", ".names"):
+        if file.rpartition("/")[2] in NAMES_FILES:
+            return names_in(source.text(file), ".txt", source.place(file)), file
+    return None

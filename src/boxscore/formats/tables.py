@@ -1,0 +1,258 @@
+"""Tables of any kind to records: which column is which, by its name; one row a box."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.boxes import BoxFormat, check_box_format
+from boxscore.errors import InputError
+from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
+
+IMAGE_IDS = ("image_id", "imageid", "image")
+IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
+LABEL_IDS = ("category_id", "class_id", "label_id", "label")
+LABEL_NAMES = ("class_name", "label_name", "labelname", "category_name", "class", "category", "label")
+SCORES = ("score", "confidence", "conf")
+IGNORES = ("ignore", "iscrowd", "difficult", "isgroupof")
+LIST_BOXES = ("box", "bbox")
+BOXES: Mapping[tuple[str, str, str, str], BoxFormat] = {
+    ("x1", "y1", "x2", "y2"): "xyxy",
+    ("xmin", "ymin", "xmax", "ymax"): "xyxy",
+    ("x_min", "y_min", "x_max", "y_max"): "xyxy",
+    ("left", "top", "right", "bottom"): "xyxy",
+    ("cx", "cy", "w", "h"): "cxcywh",
+    ("cx", "cy", "width", "height"): "cxcywh",
+    ("xc", "yc", "w", "h"): "cxcywh",
+    ("x_center", "y_center", "width", "height"): "cxcywh",
+    ("x", "y", "w", "h"): "xywh",
+    ("x", "y", "width", "height"): "xywh",
+    ("left", "top", "width", "height"): "xywh",
+}
+WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, str, str, str]] = {
+    "xyxy": ("x1", "y1", "x2", "y2"),
+    "xywh": ("x", "y", "w", "h"),
+    "cxcywh": ("cx", "cy", "w", "h"),
+}
+"""The names that writers give the columns."""
+
+Column = Sequence[Any] | NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Table:
+    """Columns by lower-case name. Text stays text; what is not there is "" or None."""
+
+    source: str
+    columns: Mapping[str, Column]
+    num_rows: int
+    place: Callable[[int], str]
+
+    def find(self, *names: str) -> str | None:
+        """The first of the names that is a column's."""
+        return next((name for name in names if name in self.columns), None)
+
+    def need(self, what: str, *names: str) -> str:
+        """The same, but it must be there."""
+        found = self.find(*names)
+        if found is None:
+            raise InputError(
+                f"{self.source}: must have a column with the {what} ({', '.join(names)}); got {self._got()}"
+            )
+        return found
+
+    def _got(self) -> str:
+        return ", ".join(list(self.columns)[:12]) + (", …" if len(self.columns) > 12 else "") or "none"
+
+    def floats(self, name: str) -> Floats:
+        """A column of numbers."""
+        column = self.columns[name]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+            return column.astype(np.float64, copy=False)
+        try:
+            if isinstance(column, np.ndarray) or (column and not isinstance(column[0], str)):
+                column = [float(value) if type(value) in (int, float) else _fail() for value in column]
+            return np.fromiter(map(float, column), np.float64, len(column))
+        except (ValueError, TypeError):
+            for row, value in enumerate(column):
+                if not _is_number(value):
+                    raise InputError(f"{self.place(row)}: `{name}` must be a number; got {value!r}") from None
+            raise
+
+    def flags(self, name: str) -> NDArray[Any]:
+        """A column of 0 and 1, or false and true; nothing is 0."""
+        column = self.columns[name]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "biu":
+            return column
+        meaning = {"0": 0, "1": 1, "false": 0, "true": 1, "": 0, "none": 0, "0.0": 0, "1.0": 1}
+        flags = np.zeros(len(column), np.int64)
+        for row, value in enumerate(column):
+            flag = meaning.get(str(value).strip().lower())
+            if flag is None:
+                raise InputError(f"{self.place(row)}: `{name}` must be 0 or 1; got {value!r}")
+            flags[row] = flag
+        return flags
+
+    def keys(self, name: str) -> Key:
+        """A column of ids or names. Text is ids if every value reads like one: 7, but not 007."""
+        column = self.columns[name]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+            if column.dtype == np.uint64 and column.size and column.max() > np.iinfo(np.int64).max:
+                row = int(np.argmax(column))
+                raise InputError(f"{self.place(row)}: `{name}` must fit in 63 bits; got {column[row]}")
+            return column.astype(np.int64, copy=False)
+        values = column.tolist() if isinstance(column, np.ndarray) else column
+        if values and all(type(value) is int for value in values):
+            return np.array(values, np.int64)
+        for row, value in enumerate(values):
+            if type(value) not in (int, str) or value == "":
+                raise InputError(f"{self.place(row)}: `{name}` must be an id or a name; got {value!r}")
+        named = Named.of([str(value) for value in values])
+        if all(_is_id(value) for value in named.names):
+            return np.array([int(value) for value in named.names], np.int64)[named.code]
+        return named
+
+    def boxes(self, box_format: BoxFormat | None) -> tuple[Floats, BoxFormat, tuple[str, ...]]:
+        """The boxes, their format, and the columns that hold them."""
+        names = next((names for names in BOXES if all(name in self.columns for name in names)), None)
+        if names is not None:
+            return np.stack([self.floats(name) for name in names], axis=1), box_format or BOXES[names], names
+        name = self.find(*LIST_BOXES)
+        if name is None:
+            wanted = " | ".join(",".join(names) for names in BOXES)
+            raise InputError(f"{self.source}: must have the box as columns {wanted} | box; got {self._got()}")
+        if box_format is None:
+            raise InputError(f"{self.source}: column `{name}` has four numbers: say which by `box_format`")
+        return self._list_boxes(name), box_format, (name,)
+
+    def _list_boxes(self, name: str) -> Floats:
+        column = self.columns[name]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.shape[1:] == (4,):
+            return column.astype(np.float64, copy=False)
+        box = np.zeros((len(column), 4))
+        for row, value in enumerate(column):
+            given = value
+            try:
+                if isinstance(value, str):
+                    value = [float(each) for each in value.strip("[]() ").replace(",", " ").split()]
+                numbers = np.asarray(value, np.float64)
+            except (ValueError, TypeError):
+                numbers = np.zeros(0)
+            if numbers.shape != (4,):
+                raise InputError(f"{self.place(row)}: `{name}` must have 4 numbers; got {given!r}")
+            box[row] = numbers
+        return box
+
+
+def _fail() -> float:
+    raise ValueError
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, str):
+        return type(value) in (int, float)
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_id(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(text)) == text
+
+
+def truth_records(table: Table, options: Options) -> Records:
+    """The rows of a table as truths. A row with neither class nor box is an image without boxes."""
+    image_names, image_sizes, images = _images(table)
+    label = table.need("class", *LABEL_IDS, *LABEL_NAMES)
+    is_there = _is_there(table.columns[label])
+    if not is_there.all():
+        rows = np.flatnonzero(is_there)
+        table = _taken(table, rows)
+        images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
+    records = _records(table, options, images, image_names)
+    ignore, area = table.find(*IGNORES), table.find("area")
+    return replace(
+        records,
+        ignore=None if ignore is None else table.flags(ignore),
+        area=None if area is None else table.floats(area),
+        image_sizes=image_sizes,
+    )
+
+
+def detection_records(table: Table, options: Options) -> Records:
+    """The rows of a table as detections."""
+    image_names, _, images = _images(table)
+    score = table.need("score", *SCORES)
+    return replace(_records(table, options, images, image_names), score=table.floats(score))
+
+
+def _images(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
+    """Names by id where there are both, sizes, and what tells the images apart."""
+    name = table.need("image", *IMAGE_IDS, *IMAGE_NAMES)
+    images = table.keys(name)
+    other = table.find(*IMAGE_NAMES)
+    names: dict[int, str] | None = None
+    if not isinstance(images, Named) and other is not None and other != name:
+        column = table.columns[other]
+        names = {int(number): str(value) for number, value in zip(images.tolist(), column, strict=True)}
+        for row, (number, value) in enumerate(zip(images.tolist(), column, strict=True)):
+            if names[number] != str(value):
+                raise InputError(
+                    f"{table.place(row)}: image {number} must have one name; got {str(value)!r} and {names[number]!r}"
+                )
+    elif not isinstance(images, Named):
+        names = {number: str(number) for number in np.unique(images).tolist()}
+    sizes: dict[Any, tuple[int, int]] | None = None
+    if "image_width" in table.columns and "image_height" in table.columns:
+        width, height = table.floats("image_width"), table.floats("image_height")
+        keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
+        sizes = dict(zip(keys, zip(map(int, width.tolist()), map(int, height.tolist()), strict=True), strict=True))
+    return names, sizes, images
+
+
+def _is_there(column: Column) -> NDArray[np.bool_]:
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        return np.ones(len(column), bool)
+    return np.array([value is not None and value != "" for value in column], bool)
+
+
+def _taken(table: Table, rows: Ids) -> Table:
+    columns = {
+        name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
+        for name, column in table.columns.items()
+    }
+    return Table(
+        source=table.source,
+        columns=columns,
+        num_rows=len(rows),
+        place=lambda row: table.place(int(rows[row])),
+    )
+
+
+def _records(table: Table, options: Options, images: Key, image_names: dict[int, str] | None) -> Records:
+    if options.box_format is not None:
+        check_box_format(options.box_format)
+    box, box_format, names = table.boxes(options.box_format)
+    label_name = table.need("class", *LABEL_IDS, *LABEL_NAMES)
+    label = table.keys(label_name)
+    class_names = None
+    other = table.find(*LABEL_NAMES)
+    if not isinstance(label, Named) and other is not None and other != label_name:
+        pairs = dict(zip(label.tolist(), map(str, table.columns[other]), strict=True))
+        class_names = {number: pairs[number] for number in sorted(pairs)}
+    return Records(
+        image=images,
+        label=label,
+        box=box,
+        box_format=box_format,
+        place=table.place,
+        source=table.source,
+        image_names=image_names,
+        class_names=class_names,
+        terms={"box": ",".join(names)},
+    )

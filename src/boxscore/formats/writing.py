@@ -1,0 +1,183 @@
+"""What writers share: columns in host memory, names that are safe as file names, and what a format can't hold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.arrays import to_numpy
+from boxscore.boxes import BoxFormat, to_xywh, to_xyxy
+from boxscore.columns import Detections, Truths, host_ids
+from boxscore.errors import InputError
+from boxscore.formats.files import stem_of
+from boxscore.formats.records import Floats, Ids
+from boxscore.formats.tables import WRITTEN_BOXES
+from boxscore.text import count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """Something that the written file does not hold.
+
+    >>> print(Loss(num=12, what="ignore flag"))
+    12 ignore flags are lost
+    """
+
+    num: int
+    what: str
+    plural: str | None = None
+
+    def __str__(self) -> str:
+        return f"{count(self.num, self.what, self.plural)} {'is' if self.num == 1 else 'are'} lost"
+
+
+def number(value: float) -> str:
+    """The shortest decimal that reads back as the same number; whole ones without a point.
+
+    >>> number(48.0), number(0.1)
+    ('48', '0.1')
+    """
+    return repr(value).removesuffix(".0")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Host:
+    """Columns in host memory as float64, with the names and sizes of the truths."""
+
+    image: Ids
+    label: Ids
+    box: Floats
+    box_format: BoxFormat
+    score: Floats | None
+    ignore: NDArray[np.bool_] | None
+    area: Floats | None
+    image_names: Mapping[int, str]
+    class_names: Mapping[int, str] | None
+    sizes: Mapping[int, tuple[int, int]]
+    empty_images: Sequence[int]
+    """Images without boxes."""
+    empty_classes: Sequence[int]
+    """Classes without boxes."""
+
+    @classmethod
+    def of(cls, columns: Detections | Truths, truths: Truths | None = None) -> "Host":
+        """The columns; those of detections with the names of the truths."""
+        named = columns if isinstance(columns, Truths) else truths
+        if not isinstance(named, Truths):
+            raise InputError(f"`truths` must be boxscore.Truths; got {type(named).__name__}")
+        image, label = host_ids(columns.image), host_ids(columns.label)
+        seen_images, seen_labels = set(np.unique(image).tolist()), set(np.unique(label).tolist())
+        names = dict(named.image_names or {})
+        classes = named.names_by_label
+        if unknown := sorted(seen_images - set(names)) if names else []:
+            raise InputError(f"image {unknown[0]} is not among those of the truths")
+        if classes is not None and (unnamed := sorted(seen_labels - set(classes))):
+            raise InputError(f"label {unnamed[0]} is not among those of the truths")
+
+        def floats(name: str) -> Any:
+            column = getattr(columns, name, None)
+            return None if column is None else to_numpy(column).astype(np.float64, copy=False)
+
+        ignore = getattr(columns, "ignore", None)
+        return cls(
+            image=image,
+            label=label,
+            box=floats("box").reshape(-1, 4),
+            box_format=columns.box_format,
+            score=floats("score"),
+            ignore=None if ignore is None else to_numpy(ignore).astype(bool),
+            area=floats("area"),
+            image_names=names,
+            class_names=classes,
+            sizes=dict(named.image_sizes or {}),
+            empty_images=[number for number in names if number not in seen_images],
+            empty_classes=[label for label in classes or () if label not in seen_labels],
+        )
+
+    def __len__(self) -> int:
+        return len(self.box)
+
+    @property
+    def scores(self) -> Floats:
+        """The scores of detections."""
+        assert self.score is not None
+        return self.score
+
+    @property
+    def images(self) -> list[int]:
+        """Every image, with or without boxes, ascending."""
+        return sorted(self.image_names) if self.image_names else np.unique(self.image).tolist()
+
+    def box_columns(self) -> dict[str, Floats]:
+        """The four columns of the box as they are, under the names of their format."""
+        return dict(zip(WRITTEN_BOXES[self.box_format], self.box.T, strict=True))
+
+    def corners(self) -> Floats:
+        """Left, top, right, bottom. Shape (R, 4)."""
+        return np.stack(to_xyxy(self.box, self.box_format), axis=1)
+
+    def left_top_sizes(self) -> Floats:
+        """Left, top, width, height. Shape (R, 4)."""
+        return np.stack(to_xywh(self.box, self.box_format), axis=1)
+
+    def stems(self) -> dict[int, str]:
+        """File stems by image, each an own one and safe as a file name."""
+        images = self.images
+        stems = {image: stem_of(self.image_names.get(image, str(image))) for image in images}
+        owner: dict[str, int] = {}
+        for image, stem in stems.items():
+            check_file_name(stem)
+            if stem in owner:
+                raise InputError(
+                    f"images {owner[stem]} and {image} have the same file stem {stem!r}, so the format can't hold both"
+                )
+            owner[stem] = image
+        return stems
+
+    def fractions(self, box: Floats) -> Floats:
+        """Numbers of x, y, x, y in pixels as fractions of the images' sizes, such that multiplying gives them back."""
+        if not len(box):
+            return box
+        seen, code = np.unique(self.image, return_inverse=True)
+        for image in seen.tolist():
+            if image not in self.sizes:
+                raise InputError(
+                    f"image {image}: boxes are written as fractions of its size, and `image_sizes` has none for it"
+                )
+        scale = np.array([self.sizes[image] for image in seen.tolist()], np.float64)[code]
+        scale = np.concatenate([scale, scale], axis=1)
+        fraction = box / scale
+        for direction in (np.inf, -np.inf):
+            other = np.nextafter(fraction, direction)
+            fraction = np.where((fraction * scale != box) & (other * scale == box), other, fraction)
+        return fraction
+
+    def by_image(self) -> dict[int, list[int]]:
+        """The rows of each image, in order; every image is there."""
+        rows: dict[int, list[int]] = {image: [] for image in self.images}
+        for row, image in enumerate(self.image.tolist()):
+            rows[image].append(row)
+        return rows
+
+
+def check_file_name(name: str) -> None:
+    """Raise `InputError` unless a name can be that of a file in a folder."""
+    if not name or name in (".", "..") or any(mark in name for mark in "/\\\0\n\r"):
+        raise InputError(f"{name!r} can't be a part of a file name, as the format needs")
+
+
+def changed(before: Floats, after: Floats) -> int:
+    """How many boxes don't have the same bits."""
+    return int((before != after).any(axis=1).sum()) if len(before) else 0
+
+
+def from_xywh(box: Floats, box_format: BoxFormat) -> tuple[Floats, Floats, Floats, Floats]:
+    """Left, top, width, height in another format. Shapes (R,)."""
+    left, top, width, height = box.T
+    if box_format == "xyxy":
+        return left, top, left + width, top + height
+    if box_format == "cxcywh":
+        return left + width / 2, top + height / 2, width, height
+    return left, top, width, height

@@ -1,0 +1,352 @@
+"""YOLO (ultralytics): a label file an image, boxes as fractions; names in data.yaml, sizes from the images."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boxscore.boxes import to_xywh
+from boxscore.columns import Detections, Truths
+from boxscore.errors import InputError
+from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
+from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
+from boxscore.formats.names import NAMES_FILES, find_names, names_of, read_names, read_yaml
+from boxscore.formats.records import Floats, Named, Options, Records
+from boxscore.formats.writing import Host, Loss, changed, number
+
+SIZES = "sizes.csv"
+"""The list of sizes that our own folders have, as they have no images."""
+_NO_LABELS = (*NAMES_FILES, "train.txt", "val.txt", "test.txt", "readme.txt", "license.txt", "requirements.txt")
+_IMAGES = tuple(IMAGE_SUFFIXES)
+
+
+def recognises(source: Source, role: str) -> bool:
+    """Whether it is data.yaml, or has label files whose lines begin with a class and four numbers."""
+    if not source.is_folder:
+        return role == "truths" and source.suffix in (".yaml", ".yml")
+    files = _label_files(source)
+    for file in files[:100]:
+        words = source.read(file)[:10_000].removeprefix(b"\xef\xbb\xbf").strip().split(b"\n")[0].split()
+        if words:
+            return words[0].isdigit() and len(words) >= (5 if role == "truths" else 6) and _are_numbers(words)
+    return bool(files)
+
+
+def _are_numbers(words: Sequence[bytes]) -> bool:
+    try:
+        return bool(list(map(float, words)))
+    except ValueError:
+        return False
+
+
+def _label_files(source: Source) -> list[str]:
+    files = source.files(".txt")
+    inside = [file for file in files if "labels" in file.split("/")[:-1] and base_of(file) not in NAMES_FILES]
+    return inside or [file for file in files if base_of(file).lower() not in _NO_LABELS]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Folder:
+    """Label files by image, and image files by image, wherever they are."""
+
+    labels: dict[str, str]
+    images: dict[str, str]
+    read: Callable[[str], bytes]
+    measure: Callable[[str], tuple[int, int]]
+    show: Callable[[str], str]
+
+
+def _key(file: str, kind: str) -> str:
+    """A path without its suffix and without the folder "labels" or "images", so that the two meet.
+
+    >>> _key("labels/val/a.txt", "labels"), _key("images/val/a.jpg", "images")
+    ('val/a', 'val/a')
+    """
+    *folders, base = file.split("/")
+    if kind in folders:
+        last = len(folders) - 1 - folders[::-1].index(kind)
+        del folders[last]
+    return "/".join([*folders, stem_of(base)])
+
+
+def _by_key(files: Sequence[str], kind: str, prefix: str = "") -> dict[str, str]:
+    return {_key(file, kind): prefix + file for file in files}
+
+
+def _read_source(source: Source) -> _Folder:
+    if not source.path.is_dir():
+        return _Folder(
+            labels=_by_key(_label_files(source), "labels"),
+            images=_by_key(source.files(*_IMAGES), "images"),
+            read=source.read,
+            measure=lambda file: checked(size_of(source.read(file)), source.place(file)),
+            show=source.place,
+        )
+    root = f"{source.path}{os.sep}"
+    images = _by_key(source.files(*_IMAGES), "images", root)
+    if not images and (beside := _swapped(source.path, "labels", "images")):
+        images = _by_key(open_source(beside).files(*_IMAGES), "images", f"{beside}{os.sep}")
+    return _on_disk(_by_key(_label_files(source), "labels", root), images)
+
+
+def _on_disk(labels: dict[str, str], images: dict[str, str]) -> _Folder:
+    return _Folder(labels=labels, images=images, read=read_file, measure=size_in, show=str)
+
+
+def _swapped(path: Path, old: str, new: str) -> Path | None:
+    """The folder beside it: root/labels/val -> root/images/val, if there is one."""
+    parts = list(path.absolute().parts)
+    if old not in parts:
+        return None
+    parts[len(parts) - 1 - parts[::-1].index(old)] = new
+    other = Path(*parts)
+    return other if other.is_dir() else None
+
+
+def _read_yaml_folder(source: Source) -> _Folder:
+    """The labels of the images that `val` in data.yaml names: folders, or lists of images."""
+    data = read_yaml(source.text(), str(source))
+    root = source.path.parent / str(data.get("path") or "")
+    if not root.is_dir():
+        root = source.path.parent
+    given = data.get("val") or data.get("test") or data.get("train")
+    if given is None:
+        return _read_source(open_source(root))
+    labels: dict[str, str] = {}
+    images: dict[str, str] = {}
+    for entry in given if isinstance(given, list) else [given]:
+        path = root / entry
+        if path.is_dir():
+            pictures = _by_key(open_source(path).files(*_IMAGES), "images", f"{path}{os.sep}")
+            folder = _swapped(path, "images", "labels") or path
+            labels |= _by_key(_label_files(open_source(folder)), "labels", f"{folder}{os.sep}")
+        elif path.is_file():
+            lines = [line.strip() for line in open_source(path).text().splitlines() if line.strip()]
+            files = [str(path.parent / line.removeprefix("./")) for line in lines]
+            pictures = _by_key(files, "images")
+            found = {key: _label_of(file) for key, file in pictures.items()}
+            labels |= {key: file for key, file in found.items() if os.path.exists(file)}  # noqa: PTH110
+        else:
+            raise InputError(f"{source}: `val` must be a folder or a list of images; got {entry!r}, which is not there")
+        images |= pictures
+    return _on_disk(labels, images)
+
+
+def _label_of(image: str) -> str:
+    head, mark, tail = image.replace("\\", "/").rpartition("/images/")
+    folder = f"{head}/labels/{tail}" if mark else tail
+    return folder.rpartition(".")[0] + ".txt"
+
+
+def read_truths(source: Source, options: Options) -> Records:
+    """The boxes in the label files; polygons by their bounds. Every image is there, also one without a label file."""
+    folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
+    if not folder.labels:
+        raise InputError(f"{source}: no label files (labels/*.txt) in it")
+    keys = sorted(folder.labels.keys() | folder.images.keys())
+    sizes: dict[Any, tuple[int, int]] | None = None
+    names = _image_names(keys)
+    if options.sizes is None:
+        sizes = _sizes(source, folder, dict(zip(keys, names, strict=True)))
+    labels = [key for key in keys if key in folder.labels]
+    name_of = dict(zip(keys, names, strict=True))
+    records = _records(folder, labels, [name_of[key] for key in labels], "truths", str(source))
+    image = records["image"]
+    also = [name_of[key] for key in keys if key not in folder.labels]
+    records["image"] = Named(code=image.code, names=[*image.names, *also])
+    return Records(**records, image_sizes=sizes, class_names=_class_names(source, options))
+
+
+def _image_names(keys: Sequence[str]) -> list[str]:
+    stems = [base_of(key) for key in keys]
+    return stems if len(set(stems)) == len(stems) else list(keys)
+
+
+def _sizes(source: Source, folder: _Folder, names: dict[str, str]) -> dict[Any, tuple[int, int]]:
+    if folder.images:
+        return {name: folder.measure(folder.images[key]) for key, name in names.items() if key in folder.images}
+    for place in (source.path, *source.path.parents[:2]):
+        if (place / SIZES).is_file():
+            return read_sizes(place / SIZES) or {}
+    for file in source.files(SIZES) if source.is_folder else []:
+        return list_of_sizes(source.text(file), source.place(file))
+    raise InputError(
+        f"{source}: boxes are fractions, and there are no images to tell sizes by; give `sizes`, a list"
+        " (name,width,height) or the folder of the images"
+    )
+
+
+def _class_names(source: Source, options: Options) -> dict[int, str] | None:
+    if options.names is not None:
+        return read_names(options.names)
+    if not source.is_folder:
+        return names_of(read_yaml(source.text(), str(source)), str(source))
+    found = find_names(source)
+    if found is not None:
+        return found[0]
+    if source.path.is_dir():
+        for parent in list(source.path.absolute().parents)[:2]:
+            for name in ("data.yaml", "dataset.yaml", "data.yml", *NAMES_FILES):
+                if (parent / name).is_file():
+                    return read_names(parent / name)
+    return None
+
+
+def read_detections(source: Source, options: Options) -> Records:
+    """The boxes in the label files, the sixth number of a line as score. Images are those with a file."""
+    if not source.is_folder:
+        raise InputError(f"{source}: must be a folder of label files; got a file")
+    folder = _read_source(source)
+    keys = sorted(folder.labels)
+    names = None if options.names is None else read_names(options.names)
+    if names is None and (found := find_names(source)):
+        names = found[0]
+    if not keys and names is None:
+        raise InputError(f"{source}: no label files (*.txt) in it")
+    records = _records(folder, keys, _image_names(keys), "detections", str(source))
+    return Records(**records, class_names=names, is_position=names is None)
+
+
+def _records(folder: _Folder, keys: list[str], names: list[str], role: str, source: str) -> dict[str, Any]:
+    """What both roles have: all lines of all files as one table."""
+    files = [folder.labels[key] for key in keys]
+    contents = list(map(folder.read, files))
+    lines = b"\n".join(contents).split(b"\n")
+    num_lines = [content.count(b"\n") + 1 for content in contents]
+    first = np.concatenate([[0], np.cumsum(num_lines)])
+    fields = [line.split() for line in lines]
+    widths = np.fromiter(map(len, fields), np.int64, len(fields))
+    line_of = np.flatnonzero(widths)
+
+    def place(row: int) -> str:
+        line = int(line_of[row])
+        file = int(np.searchsorted(first, line, side="right")) - 1
+        return f"{folder.show(files[file])}: line {line - int(first[file]) + 1}"
+
+    width = 5 if role == "truths" else 6
+    try:
+        if (widths[line_of] == width).all():
+            flat = list(chain.from_iterable(fields))
+            table = np.fromiter(map(float, flat), np.float64, len(flat)).reshape(-1, width)
+        else:
+            raise ValueError
+    except ValueError:
+        table = _table_by_line([fields[line] for line in line_of.tolist()], role, place)
+    given = table[:, 0]
+    is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
+    if not is_fine.all():
+        row = int(np.argmin(is_fine))
+        raise InputError(f"{place(row)}: the class must be a number from 0 on; got {number(float(table[row, 0]))}")
+    file_of_line = np.repeat(np.arange(len(files)), num_lines)
+    return {
+        "image": Named(code=file_of_line[line_of] if len(files) else line_of, names=names),
+        "label": given.astype(np.int64),
+        "box": np.ascontiguousarray(table[:, 1:5]),
+        "box_format": "cxcywh",
+        "score": np.ascontiguousarray(table[:, 5]) if role == "detections" else None,
+        "is_normalized": True,
+        "place": place,
+        "source": source,
+    }
+
+
+def _table_by_line(rows: Sequence[Sequence[bytes]], role: str, place: Callable[[int], str]) -> Floats:
+    """The slow way, for polygons and for errors."""
+    has_score = role == "detections"
+    table = np.zeros((len(rows), 6 if has_score else 5))
+    for row, words in enumerate(rows):
+        try:
+            values = [float(word.removeprefix(b"\xef\xbb\xbf")) for word in words]
+        except ValueError:
+            values = []
+        score, values = (values[-1:], values[:-1]) if has_score else ([], values)
+        if len(values) == 5:
+            table[row] = [*values, *score]
+        elif len(values) >= 7 and len(values) % 2 == 1:
+            x, y = values[1::2], values[2::2]
+            low, high = (min(x), min(y)), (max(x), max(y))
+            middle = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2]
+            table[row] = [values[0], *middle, high[0] - low[0], high[1] - low[1], *score]
+        else:
+            text = decode_shown(b" ".join(words))
+            wanted = "class cx cy w h" + (" confidence" if has_score else ", or a class and a polygon")
+            raise InputError(f"{place(row)} must be numbers: {wanted}; got {text!r}")
+    return table
+
+
+def decode_shown(content: bytes) -> str:
+    """Bytes for an error message, not too many of them."""
+    text = content.decode("utf-8", "replace")
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
+    """`labels/STEM.txt` for every image, data.yaml with the names, and a list of sizes."""
+    host = Host.of(truths)
+    output, losses = _written(host, host.by_image(), None)
+    stems = host.stems()
+    sizes = "".join(
+        f"{_cell(stems[image])},{w},{h}\n" for image, (w, h) in sorted(host.sizes.items()) if image in stems
+    )
+    output[SIZES] = f"name,width,height\n{sizes}".encode()
+    losses = [
+        Loss(num=0 if host.ignore is None else int(host.ignore.sum()), what="ignore flag"),
+        Loss(num=0 if host.area is None else len(host), what="area"),
+        *losses,
+    ]
+    return output, losses
+
+
+def _cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n') else text
+
+
+def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
+    """`labels/STEM.txt` for every image that has detections, with the score as sixth number, and data.yaml."""
+    host = Host.of(detections, truths)
+    rows = {image: rows for image, rows in host.by_image().items() if rows}
+    return _written(host, rows, host.scores.tolist())
+
+
+def _written(
+    host: Host, rows_by_image: dict[int, list[int]], scores: list[float] | None
+) -> tuple[dict[str, bytes], list[Loss]]:
+    names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
+    order = {label: position for position, label in enumerate(sorted(names))}
+    left, top, width, height = to_xywh(host.box, host.box_format)
+    box = host.box
+    if host.box_format != "cxcywh":
+        box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
+    fractions = host.fractions(box)
+    stems = host.stems()
+    labels, rows = host.label.tolist(), fractions.tolist()
+    output: dict[str, bytes] = {}
+    for image, chosen in rows_by_image.items():
+        lines = [
+            f"{order[labels[row]]} {' '.join(map(number, rows[row]))}{f' {number(scores[row])}' if scores else ''}\n"
+            for row in chosen
+        ]
+        output[f"labels/{stems[image]}.txt"] = "".join(lines).encode()
+    listed = "".join(f"  {position}: {json.dumps(names[label])}\n" for label, position in order.items())
+    output["data.yaml"] = f"names:\n{listed}".encode() if listed else b"names: []\n"
+    scale = _scale(host)
+    moved = np.stack(to_xywh(fractions * scale, "cxcywh"), axis=1) if len(host) else host.box
+    before = np.stack([left, top, width, height], axis=1)
+    what = "last digit of a box that is a fraction now"
+    losses = [
+        Loss(num=sum(label != position for label, position in order.items()), what="class id"),
+        Loss(num=changed(before, moved), what=what, plural="last digits of boxes that are fractions now"),
+    ]
+    return output, losses
+
+
+def _scale(host: Host) -> Floats:
+    if not len(host):
+        return np.zeros((0, 4))
+    scale = np.array([host.sizes[image] for image in host.image.tolist()], np.float64)
+    return np.concatenate([scale, scale], axis=1)

@@ -1,0 +1,167 @@
+"""Detections find images and classes by id, name or stem; what finds none is never dropped in silence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import Detections, InputError, Truths
+
+NAMES = {1: "x/000007.jpg", 7: "x/000001.jpg", 12: "x/cat.v2.png"}
+
+
+def truths(**changes: Any) -> Truths:
+    """Three images, of which one has a box; two classes."""
+    good: dict[str, Any] = {
+        "image": [1],
+        "label": [3],
+        "box": [[0.0, 0.0, 9.0, 9.0]],
+        "class_names": {3: "Cat", 5: "dog"},
+        "image_names": NAMES,
+    }
+    return Truths(**good | changes)
+
+
+def results(folder: Path, images: list[Any], labels: list[Any] | None = None) -> Path:
+    """Results, one on each image: COCO's, or a table where classes have names."""
+    pairs = list(zip(images, labels or [3] * len(images), strict=True))
+    if any(isinstance(label, str) for _, label in pairs):
+        path = folder / "results.csv"
+        rows = "".join(f"{image},{label},0.5,0,0,1,1\n" for image, label in pairs)
+        path.write_text(f"image,label,score,x1,y1,x2,y2\n{rows}")
+    else:
+        path = folder / "results.json"
+        keys = ({"image_id": image, "category_id": label} for image, label in pairs)
+        path.write_text(json.dumps([key | {"bbox": [0, 0, 1, 1], "score": 0.5} for key in keys]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        ([1, 7, 12], [1, 7, 12]),
+        (["x/000001.jpg", "x/000007.jpg"], [7, 1]),
+        (["000001.jpg", "cat.v2.png"], [7, 12]),
+        (["000001", "cat.v2"], [7, 12]),
+        (["other/000001.png"], [7]),
+        (["C:\\data\\000001.jpg"], [7]),
+        (["12", "1"], [12, 1]),
+    ],
+)
+def test_images(tmp_path: Path, images: list[Any], expected: list[int]) -> None:
+    """Numbers are ids; texts are file names, with or without folder and suffix, or ids written as text."""
+    assert boxscore.read_detections(results(tmp_path, images), truths()).image.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [([3, 5], [3, 5]), (["Cat", "dog"], [3, 5]), (["cat", "DOG"], [3, 5]), (["5"], [5])]
+)
+def test_classes(tmp_path: Path, labels: list[Any], expected: list[int]) -> None:
+    """By id or name; case matters only where it tells two classes apart."""
+    found = boxscore.read_detections(results(tmp_path, [1] * len(labels), labels), truths())
+    assert found.label.tolist() == expected
+
+
+def test_case_that_tells_classes_apart_matters(tmp_path: Path) -> None:
+    """`cat` may be neither of them."""
+    both = truths(class_names={3: "Cat", 5: "CAT"})
+    assert boxscore.read_detections(results(tmp_path, [1], ["CAT"]), both).label.tolist() == [5]
+    with pytest.raises(InputError, match="class 'cat' is not among those of the truths"):
+        boxscore.read_detections(results(tmp_path, [1], ["cat"]), both)
+
+
+def test_stems_that_two_images_share_find_neither(tmp_path: Path) -> None:
+    """With their folders they are found."""
+    twins = truths(image=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
+    assert boxscore.read_detections(results(tmp_path, ["b/1.jpg"]), twins).image.tolist() == [1]
+    with pytest.raises(InputError, match=r"image '1.png' is not among those of the truths"):
+        boxscore.read_detections(results(tmp_path, ["1.png"]), twins)
+
+
+def test_numbers_that_we_gave_are_no_ids_of_a_file(tmp_path: Path) -> None:
+    """Truths of VOC are numbered by name. Then 7 may be 000007.jpg; where it may be two images, it is refused."""
+    names = {0: "000001", 1: "000002", 2: "000007"}
+    numbered = truths(image=[0], image_names=names, is_numbered=True)
+    assert boxscore.read_detections(results(tmp_path, [7, 1]), numbered).image.tolist() == [2, 0]
+    assert boxscore.read_detections(results(tmp_path, [0, 2]), numbered).image.tolist() == [0, 2]
+    with pytest.raises(InputError, match="image 1 may be '000002', the truths' image of that number, or '000001'"):
+        boxscore.read_detections(results(tmp_path, [1, 2]), numbered)
+    assert boxscore.read_detections(results(tmp_path, [1, 2]), truths(image=[0], image_names=names)).image.tolist() == [
+        1,
+        2,
+    ]
+
+
+def test_unmatched_images_are_an_error_with_place_count_and_examples(tmp_path: Path) -> None:
+    """The first of them, how many, and some that are known."""
+    path = results(tmp_path, [1, 99, 98, 99])
+    message = (
+        f"{path}: result 1: image 99 is not among those of the truths"
+        " (3 detections with it and 1 other image; known: x/000007.jpg, x/000001.jpg, x/cat.v2.png)"
+    )
+    with pytest.raises(InputError) as refused:
+        boxscore.read_detections(path, truths())
+    assert str(refused.value) == message
+
+
+def test_unmatched_detections_can_be_left_out_with_a_warning(tmp_path: Path) -> None:
+    """One warning, with the counts of images and classes."""
+    path = results(tmp_path, [1, 99, 7, 98], [3, 3, 4, 4])
+    with pytest.warns(UserWarning, match=r"^3 detections of 4 left out: .*image 99 .*; .*class 4 ") as caught:
+        found = boxscore.read_detections(path, truths(), unmatched="warn")
+    assert len(caught) == 1
+    assert found.image.tolist() == [1]
+    with pytest.raises(InputError, match="`unmatched` must be one of error, warn; got 'drop'"):
+        boxscore.read_detections(path, truths(), unmatched="drop")  # type: ignore[arg-type]
+
+
+def test_a_selection_drops_other_images_without_complaint(tmp_path: Path) -> None:
+    """Of truths that were read with the same selection; an unknown image that is selected is still an error."""
+    path = results(tmp_path, [1, 7, 12])
+    some = boxscore.select(Detections(image=[], label=[], score=[], box=[]), truths(), images=[1, 12])[1]
+    assert some.image_names == {1: NAMES[1], 12: NAMES[12]}
+    with pytest.raises(InputError, match="image 7 is not among those"):
+        boxscore.read_detections(path, some)
+    assert boxscore.read_detections(path, some, images=[1, 12]).image.tolist() == [1, 12]
+    assert boxscore.read_detections(path, truths(), images=["cat.v2"]).image.tolist() == [12]
+    listed = tmp_path / "list.txt"
+    listed.write_text("cat.v2.png 1\n\n000007 -1\n")
+    assert boxscore.read_detections(path, truths(), images=listed).image.tolist() == [1, 12]
+    with pytest.raises(InputError, match="`images`: 'nowhere' is not among them: "):
+        boxscore.read_detections(path, truths(), images=["nowhere"])
+
+
+def test_select_gives_both_without_the_rest() -> None:
+    """Rows, names and sizes of other images and classes are gone."""
+    there = truths(
+        image=[1, 7], label=[3, 5], box=np.ones((2, 4)), ignore=[True, False], image_sizes=dict.fromkeys(NAMES, (4, 4))
+    )
+    found = Detections(image=[1, 7, 12], label=[3, 3, 5], score=[0.5] * 3, box=np.ones((3, 4)))
+    detections, kept = boxscore.select(found, there, images=[1, "cat.v2.png"], classes=["cat"])
+    assert (detections.image.tolist(), kept.image.tolist()) == ([1], [1])
+    assert kept.names_by_label == {3: "Cat"}
+    assert kept.image_sizes == {1: (4, 4), 12: (4, 4)}
+    assert np.asarray(kept.ignore).tolist() == [True]
+    with pytest.raises(InputError, match="`classes`: 'cow' is not among them: Cat, dog"):
+        boxscore.select(found, there, classes=["cow"])
+
+
+def test_names_need_names(tmp_path: Path) -> None:
+    """Truths without them can be joined by id alone."""
+    bare = Truths(image=[1], label=[3], box=[[0, 0, 1, 1]])
+    assert boxscore.read_detections(results(tmp_path, [1, 999], [3, 4]), bare).image.tolist() == [1, 999]
+    with pytest.raises(InputError, match="images have names, but the truths have no `image_names`"):
+        boxscore.read_detections(results(tmp_path, ["a"]), bare)
+    with pytest.raises(InputError, match="classes have names, but the truths have no `class_names`"):
+        boxscore.read_detections(results(tmp_path, [1], ["cat"]), bare)
+
+
+def test_places_survive_what_is_left_out(tmp_path: Path) -> None:
+    """A bad number after a dropped row is named by its own row."""
+    path = tmp_path / "d.csv"
+    path.write_text("image,label,score,x1,y1,x2,y2\n99,3,0.5,0,0,1,1\n1,3,0.5,0,0,1,1\n7,3,0.5,5,0,1,1\n")
+    with pytest.raises(InputError, match=r"d.csv: line 4: `x1,y1,x2,y2` must have x1 <= x2"):
+        boxscore.read_detections(path, truths(), unmatched="warn")
