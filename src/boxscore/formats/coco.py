@@ -55,6 +55,8 @@ def _dataset(source: Source, dataset: Mapping[str, Any], role: str) -> Records:
     ids = images.keys("id")
     if not isinstance(ids, Named):
         numbers = ids.tolist()
+        if len(set(numbers)) < len(numbers):
+            raise InputError(f"{source}: images must have different ids")
         names = [str(row.get("file_name", number)) for row, number in zip(images.rows, numbers, strict=True)]
         more["image_names"] = dict(zip(numbers, names, strict=True)) if numbers else None
         more["image_sizes"] = {number: size for number, size in zip(numbers, images.sizes(), strict=True) if size}
@@ -104,30 +106,38 @@ class _Rows:
         for index, value in enumerate(values):
             if type(value) not in (int, float):
                 raise InputError(f"{self.place(index)}: `{key}` must be a number; got {value!r}")
-        return np.array(values, dtype=np.float64)
+        return self._array(key, values, np.float64)
 
     def boxes(self) -> NDArray[np.float64]:
         values = self.get("bbox")
         for index, value in enumerate(values):
             if not isinstance(value, list) or len(value) != 4 or any(type(x) not in (int, float) for x in value):
                 raise InputError(f"{self.place(index)}: `bbox` must have 4 numbers; got {value!r}")
-        return np.array(values, dtype=np.float64).reshape(-1, 4)
+        return self._array("bbox", values, np.float64).reshape(-1, 4)
+
+    def _array(self, key: str, values: list[Any], dtype: type) -> NDArray[Any]:
+        try:
+            return np.array(values, dtype=dtype)
+        except OverflowError:
+            for index, value in enumerate(values):
+                try:
+                    np.array(value, dtype=dtype)
+                except OverflowError:
+                    raise InputError(f"{self.place(index)}: `{key}` has a number that is too large") from None
+            raise
 
     def flags(self, key: str) -> NDArray[Any]:
         values = [row.get(key, 0) for row in self.rows]
         for index, value in enumerate(values):
             if type(value) not in (int, bool):
                 raise InputError(f"{self.place(index)}: `{key}` must be 0 or 1; got {value!r}")
-        return np.array(values, dtype=np.int64)
+        return self._array(key, values, np.int64)
 
     def keys(self, key: str) -> Key:
         """A column of ids: integers, or names if the first is one."""
         values = self.get(key)
         if not values or not isinstance(values[0], str):
-            try:
-                return np.array(self.whole(key), dtype=np.int64)
-            except OverflowError:
-                raise InputError(f"{self.path}: {self.kind}: `{key}` must fit in 63 bits") from None
+            return self._array(key, self.whole(key), np.int64)
         for index, value in enumerate(values):
             if type(value) is not str:
                 raise InputError(f"{self.place(index)}: `{key}` must be a name, as those before it; got {value!r}")
@@ -135,7 +145,10 @@ class _Rows:
 
     def sizes(self) -> list[tuple[int, int] | None]:
         pairs = [(row.get("width"), row.get("height")) for row in self.rows]
-        return [(w, h) if type(w) is int and type(h) is int and min(w, h) > 0 else None for w, h in pairs]
+        return [
+            (w, h) if type(w) is int and type(h) is int and 0 < min(w, h) <= max(w, h) < 10**9 else None
+            for w, h in pairs
+        ]
 
     def make(self, *, score: str | None = None, area: str | None = None, **more: Any) -> Records:
         """The records of these rows, with `more` of them."""
