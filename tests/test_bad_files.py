@@ -5,6 +5,7 @@ import json
 import os
 import struct
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,11 @@ def refused(call: Any, message: str) -> None:
             json.dumps(COCO).replace('"image_id": 7', '"image_id": 1e3'),
             "`image_id` must be an integer; got 1e3",
         ),
-        ("c.json", json.dumps(COCO).replace('"image_id": 7', f'"image_id": {2**70}'), "must fit in 63 bits"),
+        (
+            "c.json",
+            json.dumps(COCO).replace('"image_id": 7', f'"image_id": {2**70}'),
+            "annotation 0 (id 1): `image_id` must fit in 63 bits",
+        ),
         ("t.csv", "", "t.csv: a file in none of the formats"),
         ("t.csv", "image,label\na,cat\n", "t.csv: must have the box as columns x1,y1,x2,y2 | "),
         ("t.csv", TABLE + "a,cat,1,2,3\n", "t.csv: line 2 must have 6 cells, as the header has; got 5"),
@@ -335,8 +340,9 @@ def test_files_with_bytes_changed_give_columns_or_one_line(tmp_path: Path, seed:
         "j.json.gz": gzip.compress(json.dumps(COCO).encode()),
         "y/labels/a.txt": b"0 0.5 0.5 0.5 0.5\n1 0.1 0.1 0.3 0.3 0.2 0.4\n",
     }
-    boxscore.write_truths(tmp_path / "n.npz", TRUTHS)
-    good["n.npz"] = (tmp_path / "n.npz").read_bytes()
+    for name in ("n.npz", "p.parquet", "p.arrow") if find_spec("pyarrow") else ("n.npz",):
+        boxscore.write_truths(tmp_path / name, TRUTHS)
+        good[name] = (tmp_path / name).read_bytes()
     complaints: list[str] = []
     for name, content in good.items():
         for _ in range(5):

@@ -159,6 +159,21 @@ def test_yolo_truths(tmp_path: Path) -> None:
         assert truths.label.tolist() == [1, 0]
 
 
+def test_data_yaml_may_name_lists_of_images(tmp_path: Path) -> None:
+    """One image a line, from where the list is; a missing label file means no boxes, a missing list is an error."""
+    write(tmp_path / "data.yaml", "val: [some.txt]\nnames: [cat]\n")
+    write(tmp_path / "some.txt", "./images/a.png\nimages/b.png\n")
+    write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.25 0.5\n")
+    write(tmp_path / "labels" / "c.txt", "0 0.5 0.5 0.25 0.5\n")
+    for name in "abc":
+        write(tmp_path / "images" / f"{name}.png", PNG)
+    truths = boxscore.read_truths(tmp_path / "data.yaml")
+    assert (truths.image_names, len(truths)) == ({0: "a", 1: "b"}, 1)
+    write(tmp_path / "data.yaml", "val: nowhere\nnames: [cat]\n")
+    with pytest.raises(boxscore.InputError, match="`val` must be a folder or a list of images; got 'nowhere'"):
+        boxscore.read_truths(tmp_path / "data.yaml")
+
+
 def test_yolo_truths_with_a_list_of_sizes(tmp_path: Path) -> None:
     """And a names file; without either, the error says what to give."""
     write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.25 0.5")

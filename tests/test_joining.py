@@ -165,3 +165,22 @@ def test_places_survive_what_is_left_out(tmp_path: Path) -> None:
     path.write_text("image,label,score,x1,y1,x2,y2\n99,3,0.5,0,0,1,1\n1,3,0.5,0,0,1,1\n7,3,0.5,5,0,1,1\n")
     with pytest.raises(InputError, match=r"d.csv: line 4: `x1,y1,x2,y2` must have x1 <= x2"):
         boxscore.read_detections(path, truths(), unmatched="warn")
+
+
+def test_ids_in_a_table_are_no_names(tmp_path: Path) -> None:
+    """Image 1 is the one with that id, not 1.jpg."""
+    path = tmp_path / "d.csv"
+    path.write_text("image_id,label,score,x1,y1,x2,y2\n1,3,0.5,0,0,1,1\n")
+    there = truths(image=[2], image_names={1: "2.jpg", 2: "1.jpg"})
+    assert boxscore.read_detections(path, there).image.tolist() == [1]
+    path.write_text("image_id,file_name,label,score,x1,y1,x2,y2\n1,1.jpg,3,0.5,0,0,1,1\n")
+    assert boxscore.read_detections(path, there).image.tolist() == [2], "a name in the file itself says more"
+
+
+def test_a_selection_tells_folders_apart() -> None:
+    """Two images of one stem: by whole name each, by stem neither."""
+    twins = truths(image=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
+    nothing = Detections(image=[], label=[], score=[], box=[])
+    assert boxscore.select(nothing, twins, images=["a/1.jpg"])[1].image_names == {0: "a/1.jpg"}
+    with pytest.raises(InputError, match="`images`: 'c/1' is not among them"):
+        boxscore.select(nothing, twins, images=["c/1"])

@@ -79,9 +79,12 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
 
 def _whole(text: str | None, default: int, place: str) -> int:
     try:
-        return default if text is None else int(text)
+        number = default if text is None else int(text)
     except ValueError:
-        raise InputError(f"{place}: `id` must be an integer; got {text!r}") from None
+        number = 1 << 63
+    if abs(number) >= 1 << 63:
+        raise InputError(f"{place}: `id` must be an integer; got {text!r}")
+    return number
 
 
 def _size(image: Any) -> tuple[int, int] | None:
@@ -89,7 +92,7 @@ def _size(image: Any) -> tuple[int, int] | None:
         width, height = int(image.get("width", "0")), int(image.get("height", "0"))
     except ValueError:
         return None
-    return (width, height) if width > 0 and height > 0 else None
+    return (width, height) if 0 < width < 10**9 and 0 < height < 10**9 else None
 
 
 def _bounds(shape: Any, place: str) -> Sequence[float]:

@@ -109,13 +109,10 @@ def read_open_images_detections(source: Source, options: Options) -> Records:
 
 def _fractions(records: Records, options: Options) -> Records:
     label = records.label
-    ignore = records.ignore
-    if ignore is not None:
-        ignore = (np.asarray(ignore) == 1).astype(np.int64)
     if options.names is not None and isinstance(label, Named):
         meaning = _descriptions(options.names)
         label = replace(label, names=[meaning.get(name, name) for name in label.names])
-    return replace(records, label=label, ignore=ignore, is_normalized=True, image_names=records.image_names)
+    return replace(records, label=label, is_normalized=True)
 
 
 def _descriptions(path: Any) -> Mapping[str, str]:

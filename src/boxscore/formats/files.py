@@ -19,6 +19,8 @@ BOMB_SIZE = 1 << 30
 BOMB_RATIO = 200
 """Beyond that size, by this one. Annotations as text shrink to a fifth or a twentieth."""
 
+READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+
 DEEPEST = 8
 """How far down a folder is looked into; links may make it a circle."""
 
@@ -58,7 +60,8 @@ class Source:
     _archive: Any = None
     _mapped: Any = None
     """The bytes of the zip, where its members can be read without its module's overhead."""
-    _listing: list[str] = field(default_factory=list)
+    _listing: dict[str, list[str]] = field(default_factory=dict)
+    """Sorted names by suffix, once they are asked for."""
 
     @property
     def is_folder(self) -> bool:
@@ -73,13 +76,15 @@ class Source:
     def __str__(self) -> str:
         return str(self.path)
 
-    def files(self, *suffixes: str, under: str = "") -> list[str]:
-        """The files of a folder, in any folder in it, with one of the suffixes; sorted."""
+    def files(self, *suffixes: str) -> list[str]:
+        """The files of a folder, in any folder in it, with one of the suffixes, in lower case; sorted."""
         if not self._listing:
             names = self._archive_names() if self._archive is not None else _walk(str(self.path))
-            self._listing.extend(sorted(names))
-        prefix = f"{under}/" if under else ""
-        return [name for name in self._listing if name.startswith(prefix) and name.lower().endswith(suffixes or "")]
+            self._listing[""] = []  # looked at, even if there is nothing
+            for name in sorted(names):
+                self._listing.setdefault(os.path.splitext(name)[1].lower(), []).append(name)  # noqa: PTH122
+        groups = [self._listing[suffix] for suffix in suffixes if suffix in self._listing]
+        return list(groups[0]) if len(groups) == 1 else sorted(name for group in groups for name in group)
 
     def _archive_names(self) -> list[str]:
         return [info.filename for info in self._archive.infolist() if _is_member(info)]
@@ -123,7 +128,7 @@ def decode(content: bytes, place: str) -> str:
 def read_file(path: str) -> bytes:
     """All bytes of a file."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        handle = os.open(path, READ_ONLY)
         try:
             content = os.read(handle, 1 << 16)
             if len(content) < 1 << 16:

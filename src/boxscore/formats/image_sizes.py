@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from boxscore.errors import InputError
-from boxscore.formats.files import IMAGE_SUFFIXES, Source, open_source
+from boxscore.formats.files import IMAGE_SUFFIXES, READ_ONLY, Source, open_source
 
 HEAD = 1 << 15
 """How much of a file is looked at first; thumbnails in a JPEG's head may make more necessary."""
@@ -100,7 +100,7 @@ def _orientation(exif: bytes) -> int:
 def size_in(path: str) -> tuple[int, int]:
     """Width and height of an image file."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        handle = os.open(path, READ_ONLY)
         try:
             head = os.read(handle, HEAD)
             size = size_of(head)

@@ -391,12 +391,13 @@ class Selection:
 
     def ids(self, known: Mapping[int, str]) -> list[int]:
         """The ids of those selected, among the known ones; one that isn't known is an error."""
-        by_name = {self._key(name): number for number, name in known.items()}
+        keys = (str, base_of, stem_of) if self.kind == "images" else (str, str.casefold)
+        by_name: list[Rule] = [_finder(known, key) for key in keys]
         ids = []
         for value in self.values:
-            found = by_name.get(self._key(str(value)), _as_known_id(value, known))
-            if isinstance(value, int) and value in known:
-                found = value
+            by_id = partial(_as_known_id, known=known)
+            rules: list[Rule] = [*by_name, by_id] if isinstance(value, str) else [by_id, *by_name]
+            found = next((number for rule in rules if (number := rule(value)) is not None), None)
             if found is None:
                 raise InputError(f"`{self.kind}`: {value!r} is not among them: {_some(known.values())}")
             ids.append(found)

@@ -42,7 +42,7 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         name = base_of(str(data.get("imagePath") or stem_of(file or source.name)))
         names.append(name)
         width, height = data.get("imageWidth"), data.get("imageHeight")
-        if type(width) is int and type(height) is int and width > 0 and height > 0:
+        if type(width) is int and type(height) is int and 0 < min(width, height) <= max(width, height) < 10**9:
             sizes[name] = (width, height)
         for row, shape in enumerate(data["shapes"]):
             where = f"{place}: shape {row}"
@@ -95,6 +95,10 @@ def _bounds(shape: dict[str, Any], place: str) -> Sequence[float] | None:
     is_fine = all(isinstance(p, list) and len(p) == 2 and all(type(x) in (int, float) for x in p) for p in pairs)
     if len(pairs) < 2 or not is_fine:
         raise InputError(f"{place}: `points` must be at least 2 pairs of numbers; got {_short(points)}")
+    try:
+        pairs = [[float(x), float(y)] for x, y in pairs]
+    except OverflowError:
+        raise InputError(f"{place}: `points` has a number that is too large") from None
     if kind == "circle":
         (x, y), edge = pairs[0], pairs[1]
         radius = math.dist((x, y), edge)

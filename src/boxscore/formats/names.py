@@ -31,7 +31,7 @@ def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
     names = data.get("names")
     if isinstance(names, list):
         return dict(enumerate(map(str, names)))
-    if isinstance(names, Mapping) and all(str(label).strip().isdigit() for label in names):
+    if isinstance(names, Mapping) and all(re.fullmatch(r"[0-9]{1,9}", str(label).strip()) for label in names):
         return {int(label): str(name) for label, name in names.items()}
     raise InputError(f"{place}: `names` must be a list, or a mapping from numbers to names; got {names!r}")
 

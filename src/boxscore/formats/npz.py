@@ -19,6 +19,11 @@ LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
 """Arrays that are no columns: one entry an image or a class."""
 
 
+_BROKEN = (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, LookupError, RuntimeError, TypeError)
+_UNREADABLE = (*_BROKEN, MemoryError, SyntaxError, OverflowError)
+"""What NumPy raises for files that are not whole; a header may also promise more than there is memory."""
+
+
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether it is a file that ends in .npz."""
     return not source.is_folder and source.suffix == ".npz"
@@ -34,9 +39,9 @@ def _arrays(source: Source) -> dict[str, Any]:
         # Objects would be unpickled, which may run anything.
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name.lower(): arrays[name] for name in arrays.files}
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, KeyError, NotImplementedError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except _UNREADABLE as error:
         raise InputError(f"{source}: not a whole .npz file of numbers and text: {error}") from None
 
 
@@ -73,6 +78,11 @@ def read_detections(source: Source, options: Options) -> Records:
 
 def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
     more: dict[str, Any] = {}
+    for name, array in lists.items():
+        if array.ndim != (2 if name == "image_sizes" else 1):
+            raise InputError(
+                f"{records.source}: `{name}` must be a list, one entry an image or class; got {array.shape}"
+            )
     for pair in (("images", "image_names"), ("images", "image_sizes"), ("classes", "class_names")):
         if all(name in lists for name in pair) and len(lists[pair[0]]) != len(lists[pair[1]]):
             raise InputError(f"{records.source}: `{pair[1]}` must have as many entries as `{pair[0]}`")

@@ -44,13 +44,20 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
             read = arrow.parquet.read_table(io.BytesIO(content))
         else:
             read = arrow.ipc.open_stream(io.BytesIO(content)).read_all()
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        read.validate(full=True)  # offsets in a broken file may lead anywhere, and pyarrow would follow them
+        names = read.column_names
+        columns = {name.lower(): _column(arrow, read.column(index)) for index, name in enumerate(names)}
+    except (arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{source}: not a whole Parquet or Arrow file: {reason}") from None
-    columns = {name.lower(): _column(arrow, read.column(name)) for name in dict.fromkeys(read.column_names)}
+    if len(columns) < len(names):
+        raise InputError(f"{source}: columns must have different names; got {', '.join(names)}")
     table = Table(source=str(source), columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {row}")
-    lists = (read.schema.metadata or {}).get(LISTS)
-    return table, json.loads(lists) if lists else {}
+    try:
+        lists = json.loads((read.schema.metadata or {}).get(LISTS, b"{}"))
+    except ValueError:
+        lists = {}
+    return table, lists
 
 
 def _column(arrow: Any, column: Any) -> Column:
@@ -67,12 +74,15 @@ def _column(arrow: Any, column: Any) -> Column:
 
 def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
     more: dict[str, Any] = {}
-    if "images" in lists:
-        more["image_names"] = {int(number): name for number, name in lists["images"].items()}
-    if "sizes" in lists:
-        more["image_sizes"] = {int(number): (w, h) for number, (w, h) in lists["sizes"].items()}
-    if "classes" in lists:
-        more["class_names"] = {int(label): name for label, name in lists["classes"].items()}
+    try:
+        if "images" in lists:
+            more["image_names"] = {int(number): str(name) for number, name in lists["images"].items()}
+        if "sizes" in lists:
+            more["image_sizes"] = {int(number): (int(w), int(h)) for number, (w, h) in lists["sizes"].items()}
+        if "classes" in lists:
+            more["class_names"] = {int(label): str(name) for label, name in lists["classes"].items()}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{records.source}: the metadata `boxscore` must list images and classes by id") from None
     return replace(records, **more)
 
 

@@ -87,6 +87,8 @@ class Table:
         if isinstance(column, np.ndarray) and column.dtype.kind in "biu":
             return column
         meaning = {"0": 0, "1": 1, "false": 0, "true": 1, "": 0, "none": 0, "0.0": 0, "1.0": 1}
+        if name == "isgroupof":  # in Open Images, -1 is "not known"
+            meaning["-1"] = 0
         flags = np.zeros(len(column), np.int64)
         for row, value in enumerate(column):
             flag = meaning.get(str(value).strip().lower())
@@ -168,6 +170,8 @@ def _is_id(text: str) -> bool:
 def truth_records(table: Table, options: Options) -> Records:
     """The rows of a table as truths. A row with neither class nor box is an image without boxes."""
     image_names, image_sizes, images = _images(table)
+    if image_names is None and not isinstance(images, Named):
+        image_names = {number: str(number) for number in np.unique(images).tolist()}
     label = table.need("class", *LABEL_IDS, *LABEL_NAMES)
     is_there = _is_there(table.columns[label])
     if not is_there.all():
@@ -205,13 +209,19 @@ def _images(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, i
                 raise InputError(
                     f"{table.place(row)}: image {number} must have one name; got {str(value)!r} and {names[number]!r}"
                 )
-    elif not isinstance(images, Named):
-        names = {number: str(number) for number in np.unique(images).tolist()}
     sizes: dict[Any, tuple[int, int]] | None = None
     if "image_width" in table.columns and "image_height" in table.columns:
         width, height = table.floats("image_width"), table.floats("image_height")
+        is_fine = (width >= 0) & (height >= 0) & (np.maximum(width, height) < 1e9)
+        if not is_fine.all():
+            row = int(np.argmin(is_fine))
+            raise InputError(
+                f"{table.place(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are not"
+                f" known; got {width[row]:g} and {height[row]:g}"
+            )
         keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
-        sizes = dict(zip(keys, zip(map(int, width.tolist()), map(int, height.tolist()), strict=True), strict=True))
+        rows = zip(keys, width.tolist(), height.tolist(), strict=True)
+        sizes = {key: (int(w), int(h)) for key, w, h in rows if w >= 1 and h >= 1}
     return names, sizes, images
 
 

@@ -27,11 +27,13 @@ def recognises(source: Source, role: str) -> bool:
         names = source.files(".txt") if source.is_folder else [source.name]
         return any(_RESULTS.match(base_of(name)) for name in names)
     if not source.is_folder:
-        return source.suffix == ".xml" and b"<annotation>" in source.read()[:2000].replace(
-            b"<annotation ", b"<annotation>"
-        )
-    files = source.files(".xml")
-    return bool(files) and b"<annotation" in (head := source.read(files[0])[:2000]) and b"<annotations" not in head
+        return source.suffix == ".xml" and _is_annotation(source.read())
+    return any(_is_annotation(source.read(file)) for file in source.files(".xml")[:10])
+
+
+def _is_annotation(content: bytes) -> bool:
+    head = content[:4000].replace(b"\0", b"")  # whichever the encoding
+    return b"<annotation>" in head or b"<annotation " in head
 
 
 def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
@@ -109,7 +111,7 @@ def _scan(content: bytes) -> _Found | None:
 
 
 def _positive(width: int, height: int) -> tuple[int, int] | None:
-    return (width, height) if width > 0 and height > 0 else None
+    return (width, height) if 0 < width < 10**9 and 0 < height < 10**9 else None
 
 
 def _parse(content: bytes, place: str) -> _Found:

@@ -173,8 +173,9 @@ def _sizes(source: Source, folder: _Folder, names: dict[str, str]) -> dict[Any, 
     for place in (source.path, *source.path.parents[:2]):
         if (place / SIZES).is_file():
             return read_sizes(place / SIZES) or {}
-    for file in source.files(SIZES) if source.is_folder else []:
-        return list_of_sizes(source.text(file), source.place(file))
+    for file in source.files(".csv") if source.is_folder else []:
+        if base_of(file) == SIZES:
+            return list_of_sizes(source.text(file), source.place(file))
     raise InputError(
         f"{source}: boxes are fractions, and there are no images to tell sizes by; give `sizes`, a list"
         " (name,width,height) or the folder of the images"
