@@ -1,6 +1,6 @@
 """Run all of it: tools take turns, several rounds, each run in a process of its own; a Markdown table and JSON.
 
-python -m benchmarks [--rounds 3] [--only coco-val-like,voc2007,…]
+python -m benchmarks [--rounds 3] [--only coco-val-like,files,voc2007,…]
 """
 
 import argparse
@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contestants
+from benchmarks import contestants, files
 from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
@@ -73,6 +73,49 @@ def agreement(contestant: contestants.Contestant, run: dict[str, Any], ours: dic
     return f"within {distance:.1g}"
 
 
+def whole_processes(rounds: int, threads: int) -> list[dict[str, Any]]:
+    """From two files to the table, by whole processes."""
+    folder = prepare("coco-val-like", is_with_results=True)
+    paths = [str(folder / "truths.json"), str(folder / "detections.json")]
+    costs: dict[str, list[files.Cost]] = {name: [] for name in files.COMMANDS}
+    for _ in range(2 * rounds):
+        for name, command in files.COMMANDS.items():
+            say(f"files: {name}")
+            costs[name].append(files.run([*command, *paths], threads=threads))
+    rows: list[dict[str, Any]] = [
+        {
+            "tool": name,
+            "seconds": statistics.median(cost.seconds for cost in runs),
+            "peak_mb": statistics.median(cost.peak_mb for cost in runs),
+        }
+        for name, runs in costs.items()
+    ]
+    for row in rows:
+        row["ratio"] = row["seconds"] / rows[0]["seconds"]
+    return rows
+
+
+def folders(rounds: int) -> list[dict[str, Any]]:
+    """Reading folders of many small files; seconds without those of imports."""
+    rows = []
+    for kind in ("voc", "yolo"):
+        folder = files.folder_of(kind)
+        if folder is None:
+            continue
+        seconds: dict[str, list[float]] = {name: [] for name in files.readers(kind)}
+        for _ in range(rounds):
+            for name, command in files.readers(kind).items():
+                say(f"folder of {kind}: {name}")
+                done = subprocess.run([*command, str(folder)], capture_output=True, text=True)
+                if done.returncode != 0:
+                    raise RuntimeError(f"{name}:\n{done.stderr[-2000:]}")
+                seconds[name].append(float(done.stdout.split()[-1]))
+        medians = {name: statistics.median(values) for name, values in seconds.items()}
+        for name, median in medians.items():
+            rows.append({"kind": kind, "tool": name, "seconds": median, "ratio": median / medians["boxscore"]})
+    return rows
+
+
 def voc2007(rounds: int) -> list[dict[str, Any]]:
     """The engines of this repository on real VOC 2007 data."""
     names = ("native", "parallel", "as published", "sequential")
@@ -125,6 +168,32 @@ def markdown(report: dict[str, Any]) -> str:
         faster = "" if row["tool"] == "boxscore" else f"{row['ratio']:.1f}x"
         cells = [row["workload"], row["threads"], row["tool"], f"{row['seconds']:.3f}", faster]
         lines.append("| " + " | ".join(map(str, [*cells, f"{row['peak_mb']:,} MB", row["agrees"]])) + " |")
+    if report["files"]:
+        lines += [
+            "",
+            "## From two files to the table",
+            "",
+            "Whole processes, imports included: COCO-val-like files, 48 MB of detections and 5 MB of truths.",
+            "",
+            "| command | seconds | boxscore is faster | peak memory |",
+            "|---|---|---|---|",
+        ]
+        for row in report["files"]:
+            faster = f"{row['ratio']:.1f}x" if row["ratio"] != 1 else ""
+            lines.append(f"| {row['tool']} | {row['seconds']:.3f} | {faster} | {row['peak_mb']:.0f} MB |")
+    if report["folders"]:
+        lines += [
+            "",
+            "## Folders of 4,952 annotations",
+            "",
+            "VOC 2007's, and the same as YOLO's labels with their images; imports not included.",
+            "",
+            "| folder | tool | seconds | boxscore is faster |",
+            "|---|---|---|---|",
+        ]
+        for row in report["folders"]:
+            faster = f"{row['ratio']:.1f}x" if row["ratio"] != 1 else ""
+            lines.append(f"| {row['kind']} | {row['tool']} | {row['seconds']:.3f} | {faster} |")
     if report["voc"]:
         lines += [
             "",
@@ -148,7 +217,9 @@ def main() -> None:
     """Measure, print, write `build/bench/report.json` and `docs/benchmarks.md`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="coco-val-like,val2017,aerial,lvis-like,stream,voc2007,growth,slow")
+    parser.add_argument(
+        "--only", default="coco-val-like,val2017,aerial,lvis-like,stream,files,folders,voc2007,growth,slow"
+    )
     options = parser.parse_args()
     chosen = options.only.split(",")
     cores = len(os.sched_getaffinity(0))
@@ -170,6 +241,8 @@ def main() -> None:
         "machine": f"{cores} cores, {platform.machine()}, Python {platform.python_version()}",
         "versions": {name: version(name) for name in packages},
         "coco": coco,
+        "files": whole_processes(options.rounds, cores) if "files" in chosen else [],
+        "folders": folders(options.rounds) if "folders" in chosen else [],
         "voc": voc2007(options.rounds) if has_voc else [],
         "growth": growth() if "growth" in chosen else [],
     }

@@ -1,0 +1,158 @@
+"""Files to the table: whole processes, imports included. And folders of many small files, read by those who can."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.workloads import FOLDER, SHARED
+
+_DROP_IN = """
+import sys
+from {module} import COCO
+from {evaluator_module} import {evaluator} as COCOeval
+truths = COCO(sys.argv[1])
+evaluation = COCOeval(truths, truths.loadRes(sys.argv[2]), "bbox")
+evaluation.evaluate()
+evaluation.accumulate()
+evaluation.summarize()
+"""
+
+_VERNIER = """
+import sys
+from pathlib import Path
+from vernier import instance
+truths = instance.CocoDataset.from_json(Path(sys.argv[1]).read_bytes())
+summary = instance.evaluate_bbox_summary(
+    truths, Path(sys.argv[2]).read_bytes(), parity_mode="strict", max_dets=[1, 10, 100], use_cats=True,
+)
+print(summary.stats)
+"""
+
+
+def _script(module: str, evaluator_module: str, evaluator: str) -> list[str]:
+    return [
+        sys.executable,
+        "-c",
+        _DROP_IN.format(module=module, evaluator_module=evaluator_module, evaluator=evaluator),
+    ]
+
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "boxscore eval": [str(Path(sys.executable).with_name("boxscore")), "eval"],
+    "hotcoco": _script("hotcoco", "hotcoco", "COCOeval"),
+    "ultrafast-pycocotools": _script("ultrafast_pycocotools", "ultrafast_pycocotools", "COCOeval"),
+    "vernier": [sys.executable, "-c", _VERNIER],
+}
+"""Each is called with the truths and the detections."""
+
+
+class Cost(NamedTuple):
+    """What a process took."""
+
+    seconds: float
+    peak_mb: float
+
+
+def run(command: Sequence[str], *, threads: int) -> Cost:
+    """A process, from its start to its end."""
+    variables = {name: str(threads) for name in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BOXSCORE_THREADS")}
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | variables, text=True
+    )
+    assert process.stdout is not None
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{command[:2]}:\n{said[-2000:]}")
+    return Cost(seconds, usage.ru_maxrss / 1024)
+
+
+_READERS = {
+    "voc": {
+        "boxscore": "from boxscore import read_truths; read_truths(sys.argv[1] + '/Annotations')",
+        "supervision": (
+            "import supervision; supervision.DetectionDataset.from_pascal_voc("
+            "images_directory_path=sys.argv[1] + '/images', annotations_directory_path=sys.argv[1] + '/Annotations')"
+        ),
+        "globox": (
+            "import globox, pathlib; globox.AnnotationSet.from_pascal_voc("
+            "folder=pathlib.Path(sys.argv[1]) / 'Annotations')"
+        ),
+    },
+    "yolo": {
+        "boxscore": (
+            "from boxscore import read_truths; read_truths(sys.argv[1] + '/labels', sizes=sys.argv[1] + '/images',"
+            " names=sys.argv[1] + '/data.yaml')"
+        ),
+        "supervision": (
+            "import supervision; supervision.DetectionDataset.from_yolo(images_directory_path=sys.argv[1] + '/images',"
+            " annotations_directory_path=sys.argv[1] + '/labels', data_yaml_path=sys.argv[1] + '/data.yaml')"
+        ),
+        "globox": (
+            "import globox, pathlib; p = pathlib.Path(sys.argv[1]); globox.AnnotationSet.from_yolo_v5("
+            "folder=p / 'labels', image_folder=p / 'images', image_extension='.png')"
+        ),
+    },
+}
+_TIMED = """
+import sys, time, warnings
+warnings.simplefilter("ignore")
+{module}
+start = time.perf_counter()
+{call}
+print(time.perf_counter() - start)
+"""
+
+
+def readers(kind: str) -> Mapping[str, list[str]]:
+    """A command for each tool that reads a folder of that kind; it prints seconds, without those of imports."""
+    return {
+        name: [sys.executable, "-c", _TIMED.format(module=code.split("; ", 1)[0], call=code.split("; ", 1)[1])]
+        for name, code in _READERS[kind].items()
+    }
+
+
+def folder_of(kind: str) -> Path | None:
+    """A folder of about 5,000 annotations with their images, all of them tiny; None where the real data is not here."""
+    folder = FOLDER / f"folder-{kind}"
+    if (folder / "data.yaml").exists():
+        return folder
+    archive = SHARED / "voc2007/Annotations.zip"
+    if not archive.exists():
+        return None
+    import boxscore
+
+    truths = boxscore.read_truths(archive)
+    names = [Path(name).stem for name in (truths.image_names or {}).values()]
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    for name, (width, height) in zip(names, (truths.image_sizes or {}).values(), strict=True):
+        (folder / "images" / f"{name}.png").write_bytes(_png(width, height))
+    if kind == "voc":
+        boxscore.write_truths(folder, truths, format="voc", overwrite=True)
+    else:
+        boxscore.write_truths(folder, truths, format="yolo", overwrite=True)
+    classes = (truths.names_by_label or {}).values()
+    (folder / "data.yaml").write_text("names: [" + ", ".join(f"'{name}'" for name in classes) + "]\n")
+    return folder
+
+
+def _png(width: int, height: int) -> bytes:
+    """A black picture."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = np.zeros((height, 1 + (width + 7) // 8), np.uint8).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
