@@ -1,9 +1,9 @@
 """What the kernels need of an array library beyond the array API standard.
 
-Kernels are written once, against the namespace `xp` that `namespace` returns: `array_api_compat` for NumPy and
-PyTorch, `jax.numpy` itself, and `boxscore.arrays.tensorflow` for TensorFlow. The standard has no loop that a jit can
-trace, no reduction by segment and no word for "the widest float here"; those few are here. No library is imported
-before the user has imported it.
+Kernels are written once, against the namespace `xp` that `namespace` returns: NumPy and `jax.numpy` themselves,
+`array_api_compat` for PyTorch and old NumPy, and `boxscore.arrays.tensorflow` for TensorFlow. The standard has no loop
+that a jit can trace, no reduction by segment and no word for "the widest float here"; those few are here. No library is
+imported before the user has imported it.
 """
 
 import sys
@@ -14,6 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from boxscore.errors import InputError
+
+_IS_STANDARD = int(np.__version__.split(".")[0]) >= 2
+"""Whether NumPy has the array API's own names."""
 
 Array: TypeAlias = Any
 """An array of any supported library."""
@@ -72,6 +75,8 @@ def namespace(*arrays: Array) -> Namespace:
         import jax.numpy as xp
     elif name == "tensorflow":
         import boxscore.arrays.tensorflow as xp
+    elif _IS_STANDARD:
+        return np  # the compat layer would take longer to import than many an evaluation takes
     else:
         import array_api_compat.numpy as xp
     return xp
