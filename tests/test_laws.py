@@ -15,7 +15,10 @@ from tests.scenes import Scene, random_scene
 
 PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
 
-TALLY = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes", "num_truths")
+TALLY = (
+    *("image", "label", "score", "tier", "state", "is_true", "is_counted"),
+    *("classes", "truth_image", "truth_label", "truth_state"),
+)
 
 seeds = st.integers(0, 10**6)
 protocols = st.sampled_from(PROTOCOLS)
@@ -219,3 +222,32 @@ def test_box_formats_say_the_same(seed: int, protocol: str) -> None:
         there = scene.truth | {"box": converted(scene.truth["box"], box_format)}
         truths = Truths(**there, box_format=box_format, class_names=scene.truths.class_names)
         assert_same(boxscore.evaluate(Detections(**found, box_format=box_format), truths, protocol), expected)
+
+
+def test_a_tally_without_some_images_is_that_of_the_others() -> None:
+    """Detections, truths and all."""
+    scene = random_scene(3, num_images=8)
+    whole = boxscore.match(scene.detections, scene.truths)
+    gone = np.array([1, 4, 5])
+    parts: list[dict[str, Any]] = [
+        {name: column[~np.isin(columns["image"], gone)] for name, column in columns.items()}
+        for columns in (scene.detection, scene.truth)
+    ]
+    names = scene.truths.class_names
+    others = boxscore.match(
+        boxscore.Detections(**parts[0], box_format="xywh"),
+        boxscore.Truths(**parts[1], box_format="xywh", class_names=names),
+    )
+    left = whole.without(gone)
+    for column in TALLY:
+        assert np.array_equal(getattr(left, column), getattr(others, column)), column
+    assert not np.isin(left.images, gone).any()
+
+
+def test_an_image_with_truths_alone_is_an_image() -> None:
+    """Two tallies of it would count its truths twice."""
+    truths = boxscore.Truths(image=[7], label=[1], box=[[0, 0, 9, 9]])
+    nothing = boxscore.Detections(image=[], label=[], score=[], box=[])
+    tally = boxscore.match(nothing, truths)
+    with pytest.raises(boxscore.InputError, match=r"^image 7 is in more than one tally"):
+        tally.merge(tally)

@@ -188,7 +188,8 @@ def test_columns_of_a_tally_that_do_not_fit_together_are_refused() -> None:
         "state: unexpected dtype or size": {"state": tally.state.astype(np.uint64)},
         "state: beyond the area ranges": {"state": tally.state | np.uint8(128)},
         "classes: not ascending": {"classes": tally.classes[::-1]},
-        "num_truths: out of range": {"num_truths": tally.num_truths - 10**6},
+        "truth_label: not among the classes": {"truth_label": tally.truth_label + 1000},
+        "truth_state: unexpected dtype or size": {"truth_state": tally.truth_state[1:]},
         "label: not among the classes": {"label": tally.label + 1000},
     }
     for message, change in broken.items():

@@ -127,7 +127,8 @@ def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
     They are the same unless all classes are averaged as one.
     """
     protocol = tally.protocol
-    num_truths = tally.num_truths if averaged is curves else tally.num_truths.sum(axis=0, keepdims=True)
+    num_truths_KA = tally.num_truths
+    num_truths = num_truths_KA if averaged is curves else num_truths_KA.sum(axis=0, keepdims=True)
     main = next(measures(protocol))
     return Result(
         numbers={measure.name: average(measure, averaged, num_truths, protocol) for measure in measures(protocol)},
@@ -135,22 +136,22 @@ def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
             threshold: average(main._replace(thresholds=(t,)), averaged, num_truths, protocol)
             for t, threshold in enumerate(protocol.thresholds)
         },
-        per_class=_per_class(tally, curves),
+        per_class=_per_class(tally, curves, num_truths_KA[:, 0]),
         curves=curves,
         protocol=protocol,
         iou_dtype=tally.iou_dtype,
     )
 
 
-def _per_class(tally: Tally, curves: Curves) -> PerClass:
+def _per_class(tally: Tally, curves: Curves, num_truths_K: Ints) -> PerClass:
     names = tally.class_names or {}
-    recall_TK = np.where(tally.num_truths[:, 0] > 0, curves.recall[:, :, 0, -1], np.nan)
+    recall_TK = np.where(num_truths_K > 0, curves.recall[:, :, 0, -1], np.nan)
     return PerClass(
         label=tally.classes,
         name=tuple(names.get(int(label), str(label)) for label in tally.classes),
         ap=_mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
         ar=_mean_over_thresholds(recall_TK),
-        num_truths=tally.num_truths[:, 0],
+        num_truths=num_truths_K,
         num_detections=_compiled.count(compact(tally.label), compact(tally.classes)),
         ap_at=curves.average_precision[:, :, 0, -1].T,
         num_true=curves.num_true[:, :, 0, -1].T,

@@ -67,18 +67,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
             ]
         )
 
-    num_truths = [
-        [
-            sum(
-                not _is_ignored(truth, area)
-                for (_, label), there in truths_of.items()
-                if label == class_
-                for truth in there
-            )
-            for area in protocol.areas
-        ]
-        for class_ in classes.tolist()
-    ]
+    there = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
     shape = (len(kept), len(protocol.areas), len(protocol.thresholds))
     return Tally.from_verdicts(
         protocol=protocol,
@@ -88,7 +77,11 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         rank=np.array(ranks, np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
         classes=classes,
-        num_truths=np.array(num_truths, np.int64).reshape(classes.size, len(protocol.areas)),
+        truth_image=np.array([image for image, _, _ in there], np.int64),
+        truth_label=np.array([label for _, label, _ in there], np.int64),
+        truth_counts=np.array(
+            [[not _is_ignored(truth, area) for area in protocol.areas] for _, _, truth in there], bool
+        ).reshape(len(there), len(protocol.areas)),
         class_names=truths.names_by_label,
     )
 
@@ -274,7 +267,7 @@ def curves(tally: Tally, threads: int = 1) -> Curves:  # noqa: ARG001
     protocol = tally.protocol
     result = Curves.undefined(tally)
     rows = tally.sorted()
-    verdict = rows.verdict
+    verdict, num_truths = rows.verdict, tally.num_truths
     for k, label in enumerate(tally.classes):
         of_class = rows.label == label
         for m in range(len(protocol.limits)):
@@ -286,8 +279,8 @@ def curves(tally: Tally, threads: int = 1) -> Curves:  # noqa: ARG001
                     verdicts = verdict[within, a, t].tolist()
                     result.num_true[cell] = verdicts.count(TRUE)
                     result.num_false[cell] = verdicts.count(FALSE)
-                    if tally.num_truths[k, a] > 0:
-                        _draw(result, cell, verdicts, scores, int(tally.num_truths[k, a]), protocol)
+                    if num_truths[k, a] > 0:
+                        _draw(result, cell, verdicts, scores, int(num_truths[k, a]), protocol)
     return result
 
 

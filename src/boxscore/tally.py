@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import boxscore._compiled as _compiled
 from boxscore import text
+from boxscore.arrays import compact
 from boxscore.errors import InputError
 from boxscore.protocol import POOLED, Protocol
 
@@ -21,6 +23,9 @@ _ROWS = ("image", "label", "score", "tier", "state")
 _HITS = ("is_true", "is_counted")
 """The columns with a row for each hit."""
 
+_TRUTHS = ("truth_image", "truth_label", "truth_state")
+"""The columns with a row for each truth."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Tally:
@@ -29,8 +34,8 @@ class Tally:
     Rows stand by image, label and falling score; detections beyond the protocol's largest limit are not among them.
     Most detections meet no truth: they are false positives or, by their size, ignored, whatever the threshold, and
     `state` says so in a bit for each area range. The others are hits. Their verdicts, one bit for each area range and
-    threshold, are in `is_true` and `is_counted`. So a detection takes about 20 bytes. `verdict` has it all in plain
-    numbers.
+    threshold, are in `is_true` and `is_counted`. So a detection takes about 20 bytes, and a truth 9. `verdict` has it
+    all in plain numbers.
 
     >>> Tally.empty(Protocol.named("voc2007"))
     Tally(0 detections, 0 truths, 0 classes, voc2007)
@@ -54,8 +59,12 @@ class Tally:
     """The same for true or false positive; the other cells are ignored. Shape (H, W)."""
     classes: NDArray[np.int64]
     """Every label there is, ascending, with or without detections and truths. Shape (K,)."""
-    num_truths: NDArray[np.int64]
-    """Truths that count, by class and area range. Shape (K, A)."""
+    truth_image: NDArray[Any]
+    """The images of the truths; rows stand by image and label. Shape (G,)."""
+    truth_label: NDArray[Any]
+    """Their labels. Shape (G,)."""
+    truth_state: NDArray[Any]
+    """Bit a: it counts in area range a. Of the dtype of `state`. Shape (G,)."""
     class_names: Mapping[int, str] | None = None
     iou_dtype: str = "float64"
     """The precision in which IoUs were computed: the lowest of all that was merged."""
@@ -73,7 +82,9 @@ class Tally:
             rank=nothing,
             verdict=verdict,
             classes=nothing,
-            num_truths=np.zeros((0, len(protocol.areas)), np.int64),
+            truth_image=nothing,
+            truth_label=nothing,
+            truth_counts=np.zeros((0, len(protocol.areas)), bool),
         )
 
     @classmethod
@@ -86,11 +97,15 @@ class Tally:
         score: NDArray[Any],
         rank: NDArray[Any],
         verdict: NDArray[np.uint8],
+        truth_image: NDArray[Any],
+        truth_label: NDArray[Any],
+        truth_counts: NDArray[np.bool_],
         **more: Any,
     ) -> "Tally":
         """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
 
-        Shapes (D,), and (D, A, T) for `verdict`. `more`: the columns that have no row a detection.
+        Shapes (D,), and (D, A, T) for `verdict`. Truths in any order, with the area ranges that they count in: (G,),
+        and (G, A) for `truth_counts`. `more`: the columns that have a row neither for detections nor for truths.
         """
         order = np.lexsort((rank, label, image))
         verdict = verdict[order]
@@ -99,6 +114,7 @@ class Tally:
         kind = state_dtype(protocol)
         weight = (2 << np.arange(len(protocol.areas), dtype=np.uint64)).astype(kind)
         plain = ((verdict[:, :, 0] == FALSE) * weight).sum(axis=1, dtype=kind)
+        truth_order = np.lexsort((truth_label, truth_image))
         return cls(
             protocol=protocol,
             image=narrowest(image)[order],
@@ -108,6 +124,9 @@ class Tally:
             state=np.where(is_hit, kind.type(1), plain),
             is_true=_pack(verdict[is_hit] == TRUE),
             is_counted=_pack(verdict[is_hit] != IGNORED),
+            truth_image=narrowest(truth_image)[truth_order],
+            truth_label=narrowest(truth_label)[truth_order],
+            truth_state=(truth_counts[truth_order] * (weight >> kind.type(1))).sum(axis=1, dtype=kind),
             **more,
         )
 
@@ -122,9 +141,31 @@ class Tally:
         return verdict
 
     @property
+    def num_truths(self) -> NDArray[np.int64]:
+        """Truths that count, by class and area range. Shape (K, A)."""
+        counts: NDArray[np.int64] = _compiled.count_truths(
+            compact(self.truth_label), compact(self.truth_state), compact(self.classes), len(self.protocol.areas)
+        )
+        return counts
+
+    @property
     def is_hit(self) -> NDArray[np.bool_]:
         """Whether a detection has verdicts of its own. Shape (D,)."""
         return np.asarray(self.state & self.state.dtype.type(1), bool)
+
+    @property
+    def images(self) -> NDArray[np.int64]:
+        """The images that have detections or truths, ascending. Shape (N,)."""
+        found, there = (_compiled.distinct(compact(column)) for column in (self.image, self.truth_image))
+        return np.union1d(found, there)
+
+    def without(self, images: NDArray[Any]) -> "Tally":
+        """The same without some images: neither their detections nor their truths."""
+        is_kept, is_truth_kept = (np.isin(column, images, invert=True) for column in (self.image, self.truth_image))
+        rows = {column: getattr(self, column)[is_kept] for column in _ROWS}
+        hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in _HITS}
+        truths = {column: getattr(self, column)[is_truth_kept] for column in _TRUTHS}
+        return replace(self, **rows, **hits, **truths)
 
     def merge(self, *others: "Tally") -> "Tally":
         """All of it as one tally. Associative; the grouping and the order change no result.
@@ -139,30 +180,25 @@ class Tally:
                 pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
                 raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
         classes = np.unique(np.concatenate([tally.classes for tally in tallies]))
-        num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
-        for tally in tallies:
-            num_truths[np.searchsorted(classes, tally.classes)] += tally.num_truths
         _check_images_are_different(tallies)
         names: dict[int, str] = {}
         for tally in tallies:
             for label, name in (tally.class_names or {}).items():
                 if names.setdefault(label, name) != name:
                     raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
-        full = [tally for tally in tallies if len(tally)] or [self]
         return Tally(
             protocol=self.protocol,
-            **{column: _concatenate(full, column) for column in (*_ROWS, *_HITS)},
+            **{column: _concatenate(tallies, column) for column in (*_ROWS, *_HITS, *_TRUTHS)},
             classes=classes,
-            num_truths=num_truths,
             class_names=names or None,
             iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
         )
 
     def pooled(self) -> "Tally":
         """The same verdicts with all classes taken as one, for micro averages."""
-        one_class = {"classes": np.array([POOLED]), "num_truths": self.num_truths.sum(axis=0, keepdims=True)}
         rows = self.in_order(np.lexsort((self.label, self.image)))
-        return replace(rows, label=np.full_like(rows.label, POOLED), **one_class, class_names=None)
+        label, truth_label = (np.full_like(column, POOLED) for column in (rows.label, rows.truth_label))
+        return replace(rows, label=label, truth_label=truth_label, classes=np.array([POOLED]), class_names=None)
 
     def sorted(self) -> "Tally":
         """The same rows in the one order that curves are made in: class, falling score, image, rank."""
@@ -177,8 +213,8 @@ class Tally:
 
     @property
     def nbytes(self) -> int:
-        """The memory of the rows."""
-        return sum(getattr(self, column).nbytes for column in (*_ROWS, *_HITS))
+        """The memory of the columns."""
+        return sum(getattr(self, column).nbytes for column in (*_ROWS, *_HITS, *_TRUTHS))
 
     def __len__(self) -> int:
         return int(self.score.size)
@@ -219,12 +255,14 @@ def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uin
 
 
 def _check_images_are_different(tallies: tuple[Tally, ...]) -> None:
-    images = np.concatenate([np.unique(tally.image) for tally in tallies])
+    images = np.concatenate([tally.images for tally in tallies])
     seen, counts = np.unique(images, return_counts=True)
     if seen.size < images.size:
         image = seen[counts > 1][0]
         raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
 
 
-def _concatenate(tallies: list[Tally], column: str) -> Any:
-    return np.concatenate([getattr(tally, column) for tally in tallies])
+def _concatenate(tallies: tuple[Tally, ...], column: str) -> Any:
+    """The rows of all; a tally without rows has no dtype worth keeping."""
+    columns = [getattr(tally, column) for tally in tallies]
+    return np.concatenate([each for each in columns if each.size] or columns[:1])

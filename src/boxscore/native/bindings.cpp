@@ -97,6 +97,16 @@ nb::object distinct_ids(const Input& ids) {
     return to_numpy(found, {found.size()});
 }
 
+// Ids that must ascend, as those that others are looked up in.
+std::vector<int64_t> ascending(const Input& ids, const char* name) {
+    const int64_t* values = typed<int64_t>(ids, ids.size(), name);
+    std::vector<int64_t> table(values, values + ids.size());
+    for (size_t k = 1; k < table.size(); ++k) {
+        if (table[k - 1] >= table[k]) throw std::invalid_argument(std::string(name) + ": not ascending");
+    }
+    return table;
+}
+
 Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name, const char* table_name) {
     Buffer<int32_t> place(ids.size());
     const bool is_all_there = with_integers(
@@ -107,14 +117,24 @@ Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, c
 
 // How often each id of a table occurs.
 nb::object count_ids(const Input& ids, const Input& table) {
-    const int64_t* values = typed<int64_t>(table, table.size(), "table");
+    const std::vector<int64_t> values = ascending(table, "table");
     std::vector<int64_t> count(table.size());
     {
         nb::gil_scoped_release unlock;
-        const Buffer<int32_t> place = places_of(ids, {values, values + table.size()}, "ids", "the table");
+        const Buffer<int32_t> place = places_of(ids, values, "ids", "the table");
         for (size_t i = 0; i < place.size(); ++i) ++count[place[i]];
     }
     return to_numpy(count, {count.size()});
+}
+
+nb::object count_truths_of(const Input& label, const Input& state, const Input& classes, size_t num_areas) {
+    const Buffer<int32_t> place = places_of(label, ascending(classes, "classes"), "truth_label", "the classes");
+    auto count = [&](const auto* states) {
+        return count_truths(place.data(), states, place.size(), classes.size(), num_areas);
+    };
+    const std::vector<int64_t> counts = num_areas < 8 ? count(typed<uint8_t>(state, label.size(), "truth_state"))
+                                                      : count(typed<uint64_t>(state, label.size(), "truth_state"));
+    return to_numpy(counts, {classes.size(), num_areas});
 }
 
 bool are_finite_values(const Input& values) {
@@ -155,6 +175,14 @@ struct IdColumn {
 
     nb::object release(size_t size) {
         return is_narrow ? to_numpy(std::move(narrow), {size}) : to_numpy(std::move(wide), {size});
+    }
+
+    // A short column that was written the same way.
+    nb::object release(const std::vector<int32_t>& column, const std::vector<int64_t>& table) const {
+        if (is_narrow) return to_numpy(column, {column.size()});
+        std::vector<int64_t> looked_up;
+        for (const int32_t place : column) looked_up.push_back(table[place]);
+        return to_numpy(looked_up, {looked_up.size()});
     }
 };
 
@@ -200,11 +228,13 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
         label.widen(classes, tally.size);
     });
     const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
+    const nb::object truth_image = image.release(tally.truth_image, images);
+    const nb::object truth_label = label.release(tally.truth_label, classes);
     return nb::make_tuple(image.release(tally.size), label.release(tally.size),
                           to_numpy(std::move(out_score), {tally.size}), to_numpy(std::move(tier), {tally.size}),
                           to_numpy(std::move(state), {tally.size}), to_numpy(tally.is_true, {num_hits, num_words}),
                           to_numpy(tally.is_counted, {num_hits, num_words}), to_numpy(classes, {classes.size()}),
-                          to_numpy(tally.num_truths, {classes.size(), rules.num_areas()}));
+                          truth_image, truth_label, to_numpy(tally.truth_state, {num_truths}));
 }
 
 nb::tuple match_columns(const Input& image, const Input& label, const Input& score, const Input& box,
@@ -262,7 +292,6 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     const size_t size = label.size(), num_classes = classes.size();
     check_size(image, size, "image");
     check_size(score, size, "score");
-    typed<int64_t>(classes, num_classes, "classes");
     if (is_true.size() != is_counted.size()) throw std::invalid_argument("is_counted: unexpected size");
     const uint8_t* tiers = typed<uint8_t>(tier, size, "tier");
     const uint64_t* trues = typed<uint64_t>(is_true, is_true.size(), "is_true");
@@ -274,11 +303,7 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     for (size_t i = 0; i < num_truths.size(); ++i) {
         if (truths[i] < 0 || truths[i] >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
     }
-    const std::vector<int64_t> table(elements<int64_t>(classes), elements<int64_t>(classes) + num_classes);
-    for (size_t k = 1; k < num_classes; ++k) {
-        if (table[k - 1] >= table[k]) throw std::invalid_argument("classes: not ascending");
-    }
-
+    const std::vector<int64_t> table = ascending(classes, "classes");
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits();
     const size_t num_curves = num_thresholds * num_classes * num_areas * num_limits;
@@ -365,6 +390,7 @@ NB_MODULE(_compiled, module) {
     module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
+    module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
                "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "named"_a,
                "rules"_a, "num_threads"_a);

@@ -110,6 +110,8 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_points = rules.recall_points.size();
     const OwnTally<State> tally = match_files<State>(truths, std::move(detections), result.classes, rules, run);
     const TallyRows<double, State>& rows = tally.rows;
+    const std::vector<int64_t> num_truths = count_truths(rows.truth_label.data(), rows.truth_state.data(),
+                                                         rows.truth_state.size(), num_classes, num_areas);
 
     const size_t num_curves = num_thresholds * num_classes * num_areas * num_limits;
     Buffer<double> precision(num_curves * num_points), scores(num_curves * num_points);
@@ -118,7 +120,7 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
     const TallyColumns<double, State> columns{rows.size,         rows.label,         nullptr,
                                               rows.score,        rows.tier,          rows.state,
                                               rows.is_true.data(), rows.is_counted.data(), 0,
-                                              num_classes,       rows.num_truths.data()};
+                                              num_classes,       num_truths.data()};
     draw_curves(columns, rules, run,
                 {precision.data(), scores.data(), recall.data(), average_precision.data(), num_true.data(), num_false.data()});
 
@@ -133,10 +135,9 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
     const size_t stride = num_classes * num_areas * num_limits;  // from one threshold to the next
     for (size_t k = 0; k < num_classes; ++k) {
         const size_t first = k * num_areas * num_limits + num_limits - 1;
-        const int64_t num_truths = rows.num_truths[k * num_areas];
-        result.num_truths.push_back(num_truths);
+        result.num_truths.push_back(num_truths[k * num_areas]);
         result.ap.push_back(mean_over_thresholds(average_precision.data() + first, num_thresholds, stride));
-        result.ar.push_back(num_truths == 0 ? std::numeric_limits<double>::quiet_NaN()
+        result.ar.push_back(result.num_truths.back() == 0 ? std::numeric_limits<double>::quiet_NaN()
                                             : mean_over_thresholds(recall.data() + first, num_thresholds, stride));
         for (size_t t = 0; t < num_thresholds; ++t) {
             result.ap_at.push_back(average_precision[first + t * stride]);

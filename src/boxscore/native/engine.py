@@ -13,7 +13,7 @@ from boxscore.tally import Tally
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
     """The verdict of every detection."""
-    image, label, score, tier, state, is_true, is_counted, classes, num_truths = _compiled.match(
+    columns = _compiled.match(
         image=compact(to_numpy(detections.image)),
         label=compact(to_numpy(detections.label)),
         score=compact(host_scores(detections.score)),
@@ -29,17 +29,11 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         rules=rules_of(protocol),
         num_threads=threads,
     )
+    names = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes")
+    truth_names = ("truth_image", "truth_label", "truth_state")
     return Tally(
         protocol=protocol,
-        image=image,
-        label=label,
-        score=score,
-        tier=tier,
-        state=state,
-        is_true=is_true,
-        is_counted=is_counted,
-        classes=classes,
-        num_truths=num_truths,
+        **dict(zip((*names, *truth_names), columns, strict=True)),
         class_names=truths.names_by_label,
     )
 

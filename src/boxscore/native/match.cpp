@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <utility>
 
 namespace boxscore {
@@ -56,9 +55,10 @@ struct Truths {
     std::vector<Box4> box;
     std::vector<uint8_t> is_crowd;
     std::vector<uint64_t> is_regular;  // by cell, num_words a truth
+    std::vector<uint64_t> state;       // bit a where it counts in area range a
 
     Truths(const TruthColumns& columns, size_t num_images, size_t num_classes, const Rules& rules, const Cells& cells,
-           const Run& run, std::vector<int64_t>& num_truths) {
+           const Run& run) {
         const size_t size = columns.size, num_words = rules.num_words(), num_areas = rules.num_areas();
         const Groups by_label = group(columns.label, size, num_classes);
         std::vector<int32_t> image(size);
@@ -68,12 +68,9 @@ struct Truths {
         box.resize(size);
         is_crowd.resize(size);
         is_regular.assign(size * num_words, 0);
-        num_truths.assign(num_classes * num_areas, 0);
-        // In blocks, each with counts of its own; their sum is the same for any number of them.
+        state.assign(size, 0);
         constexpr size_t kBlock = size_t{1} << 14;
-        std::mutex counting;
         for_each_task((size + kBlock - 1) / kBlock, run, [] { return 0; }, [&](size_t block, int) {
-            std::vector<int64_t> count(num_truths.size());
             for (size_t g = block * kBlock, end = std::min(size, g + kBlock); g < end; ++g) {
                 const uint32_t row = by_label.at(by_image.at(static_cast<uint32_t>(g)));
                 const bool is_ignored = columns.ignore != nullptr && columns.ignore[row] != 0;
@@ -83,12 +80,10 @@ struct Truths {
                 const double size_of = columns.area == nullptr ? box[g].area : columns.area[row];
                 for (size_t a = 0; a < num_areas; ++a) {
                     if (is_ignored || size_of < rules.area_low[a] || size_of > rules.area_high[a]) continue;
-                    ++count[label[g] * num_areas + a];
+                    state[g] |= uint64_t{1} << a;
                     for (size_t w = 0; w < num_words; ++w) is_regular[g * num_words + w] |= cells.of_area[a * num_words + w];
                 }
             }
-            const std::lock_guard<std::mutex> hold(counting);
-            for (size_t i = 0; i < count.size(); ++i) num_truths[i] += count[i];
         });
         start = std::move(by_image.start);
     }
@@ -468,7 +463,7 @@ template <class Box, class Score, class State>
 void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& truth_columns, size_t num_images,
            size_t num_classes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally) {
     const Cells cells(rules);
-    const Truths truths(truth_columns, num_images, num_classes, rules, cells, run, tally.num_truths);
+    const Truths truths(truth_columns, num_images, num_classes, rules, cells, run);
     const Groups by_image = group(detections.image, detections.size, num_images);
     run.check();
     const Matcher<Box, Score, State> matcher(detections, truths, by_image, rules, cells, tally);
@@ -482,6 +477,11 @@ void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& t
             }
         });
     close_gaps(chunks, tally);
+    for (size_t image = 0; image < num_images; ++image) {
+        tally.truth_image.insert(tally.truth_image.end(), truths.start[image + 1] - truths.start[image], tally.image_id[image]);
+    }
+    for (const int32_t label : truths.label) tally.truth_label.push_back(tally.label_id[label]);
+    tally.truth_state.assign(truths.state.begin(), truths.state.end());
 }
 
 #define BOXSCORE_MATCH(Box, Score, State)                                                                             \

@@ -42,9 +42,21 @@ struct TallyRows {
     uint8_t* tier;  // the first limit that the detection's rank is within
     State* state;
     std::vector<uint64_t> is_true, is_counted;  // num_words a hit
-    std::vector<int64_t> num_truths;            // by class and area range
+    std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
+    std::vector<State> truth_state;                 // bit a where it counts in area range a
     size_t size = 0;
 };
+
+// Truths that count, by class and area range, from the places of their classes and their states.
+template <class State>
+std::vector<int64_t> count_truths(const int32_t* label, const State* state, size_t size, size_t num_classes,
+                                  size_t num_areas) {
+    std::vector<int64_t> count(num_classes * num_areas);
+    for (size_t g = 0; g < size; ++g) {
+        for (size_t a = 0; a < num_areas; ++a) count[label[g] * num_areas + a] += state[g] >> a & 1;
+    }
+    return count;
+}
 
 template <class Box, class Score, class State>
 void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& truths, size_t num_images,

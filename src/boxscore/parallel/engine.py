@@ -65,7 +65,9 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         rank=rank_E[is_kept_E],
         verdict=verdict_EAT[is_kept_E],
         classes=classes,
-        num_truths=_count_truths(there, truths, classes.size, protocol),
+        truth_image=host_ids(truths.image),
+        truth_label=host_ids(truths.label),
+        truth_counts=_which_count(there, truths, protocol),
         class_names=truths.names_by_label,
         iou_dtype="float64" if has_float64(home) else "float32",
     )
@@ -178,19 +180,16 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
     return verdict_NDAT
 
 
-def _count_truths(there: PaddedTruths, truths: Truths, num_classes: int, protocol: Protocol) -> Ints:
-    """Truths that count, by class and area range. Shape (K, A)."""
+def _which_count(there: PaddedTruths, truths: Truths, protocol: Protocol) -> NDArray[np.bool_]:
+    """Whether each truth counts in each area range, in host memory. Shape (H, A)."""
     xp = namespace(there.box)
     real = float_dtype(there.box)
-    box_H4, label_H, ignore_H = there.box[:-1], there.label[:-1], there.ignore[:-1]
+    box_H4, ignore_H = there.box[:-1], there.ignore[:-1]
     if there.area is None:
         _, area_H = measure(xp.astype(box_H4, real), box_format=truths.box_format, geometry=protocol.geometry)
     else:
         area_H = xp.astype(there.area[:-1], real)
-    is_regular_HA = is_in_areas(area_H, protocol.areas) & ~ignore_H[:, None]
-    num_truths = np.zeros((num_classes, len(protocol.areas)), np.int64)
-    np.add.at(num_truths, to_numpy(label_H), to_numpy(is_regular_HA))
-    return num_truths
+    return to_numpy(is_in_areas(area_H, protocol.areas) & ~ignore_H[:, None])
 
 
 def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
@@ -198,6 +197,7 @@ def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
     protocol = tally.protocol
     rows = tally.sorted()
     result = Curves.undefined(tally)
+    num_truths_KA = tally.num_truths
     label_D = np.searchsorted(tally.classes, rows.label)
     verdict_ATD = np.ascontiguousarray(np.moveaxis(rows.verdict, 0, -1))
     for m in range(len(protocol.limits)):
@@ -205,7 +205,7 @@ def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
         within = label_D[is_within_D], rows.score[is_within_D]
         for a in range(len(protocol.areas)):
             for t in range(len(protocol.thresholds)):
-                cell = _cell(*within, verdict_ATD[a, t][is_within_D], tally.num_truths[:, a], protocol)
+                cell = _cell(*within, verdict_ATD[a, t][is_within_D], num_truths_KA[:, a], protocol)
                 for name, values in cell._asdict().items():
                     getattr(result, name)[t, ..., a, m] = values
     return result
