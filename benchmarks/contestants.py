@@ -139,15 +139,10 @@ def _run_hotcoco_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
 def _run_boxscore_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
     import boxscore
 
-    protocol = boxscore.Protocol.named("coco")
-    tallies = []
+    metric = boxscore.MeanAveragePrecision("coco", box_format="xywh", threads=threads)
     for first in range(0, len(loaded[0]), 16):
-        found, there = (images[first : first + 16] for images in loaded)
-        ids = range(first, first + len(found))
-        detections = boxscore.Detections.from_images(found, image_ids=ids, box_format="xywh")
-        truths = boxscore.Truths.from_images(there, image_ids=ids, box_format="xywh")
-        tallies.append(boxscore.match(detections, truths, protocol, threads=threads))
-    result = boxscore.finish(boxscore.Tally.empty(protocol).merge(*tallies), threads=threads)
+        metric.update(*(images[first : first + 16] for images in loaded))
+    result = metric.compute()
     return [result[name] for name in STATS], result.curves.precision
 
 

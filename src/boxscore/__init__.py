@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from boxscore.curves import Curves
     from boxscore.errors import InputError
     from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
+    from boxscore.metric import MeanAveragePrecision
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.protocol import Area, Protocol
     from boxscore.result import PerClass, Result
@@ -21,6 +22,7 @@ __all__ = [
     "Curves",
     "Detections",
     "InputError",
+    "MeanAveragePrecision",
     "PerClass",
     "Protocol",
     "Result",
@@ -43,6 +45,7 @@ _HOMES = {
     "Curves": "curves",
     "Detections": "columns",
     "InputError": "errors",
+    "MeanAveragePrecision": "metric",
     "PerClass": "result",
     "Protocol": "protocol",
     "Result": "result",

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore import text
-from boxscore.arrays import Array, compact, convert, library, namespace, to_numpy
+from boxscore.arrays import Array, compact, convert, is_array, is_in_host_memory, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat
 from boxscore.checks import RowError, as_array, as_flags, as_ids, check_columns, check_rows, is_kind, shape_of
 from boxscore.errors import InputError
@@ -51,16 +51,20 @@ class Detections:
         *,
         image_ids: Sequence[int] | None = None,
         box_format: BoxFormat = "xyxy",
+        is_hosted: bool = False,
     ) -> "Detections":
         """Columns from one dict an image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
         Images are numbered 0, 1, 2, … unless `image_ids` says otherwise; batches to be merged later need their ids.
+        `is_hosted`: what is in host memory becomes NumPy's, which is quicker from there on.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
         keys = {"boxes": "box", "scores": "score", "labels": "label"}
-        return _from_images(cls, images, keys=keys, optional={}, image_ids=image_ids, box_format=box_format)
+        return _from_images(
+            cls, images, keys=keys, optional={}, image_ids=image_ids, is_hosted=is_hosted, box_format=box_format
+        )
 
     @classmethod
     def from_padded(
@@ -133,9 +137,11 @@ class Truths:
         image_ids: Sequence[int] | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
+        is_hosted: bool = False,
     ) -> "Truths":
         """Columns from one dict an image with `boxes` (G, 4), `labels` (G,) and, if you like, `iscrowd` or `difficult`
-        (G,) and `area` (G,). Images are numbered 0, 1, 2, … unless `image_ids` says otherwise.
+        (G,) and `area` (G,). Images are numbered 0, 1, 2, … unless `image_ids` says otherwise. `is_hosted`: what is in
+        host memory becomes NumPy's.
         """
         keys = {"boxes": "box", "labels": "label"}
         optional = {"iscrowd": "ignore", "difficult": "ignore", "area": "area"}
@@ -145,6 +151,7 @@ class Truths:
             keys=keys,
             optional=optional,
             image_ids=image_ids,
+            is_hosted=is_hosted,
             box_format=box_format,
             class_names=class_names,
         )
@@ -172,7 +179,7 @@ class Truths:
     @property
     def names_by_label(self) -> dict[int, str] | None:
         """The class names as a mapping, however they were given."""
-        return None if self.class_names is None else _class_names(self.class_names)
+        return cast(dict[int, str] | None, self.class_names)  # they were made one when they came
 
     def __len__(self) -> int:
         return int(self.label.shape[0])
@@ -246,14 +253,20 @@ def _from_images(
     keys: Mapping[str, str],
     optional: Mapping[str, str],
     image_ids: Sequence[int] | None,
+    is_hosted: bool = False,
     **settings: Any,
 ) -> Columns:
     if isinstance(images, Mapping) or not isinstance(images, Sequence):
         raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
     used = dict(keys) | {key: name for key, name in optional.items() if any(key in image for image in images)}
-    parts = [_image_columns(index, image, keys, used) for index, image in enumerate(images)]
-    num_rows = [int(part["label"].shape[0]) for part in parts]
-    columns = {name: _join([part[name] for part in parts], name) for name in used.values()}
+    if (quick := _join_alike(images, used)) is not None:
+        columns, num_rows = quick
+    else:
+        parts = [_image_columns(index, image, keys, used) for index, image in enumerate(images)]
+        num_rows = [int(part["label"].shape[0]) for part in parts]
+        columns = {name: _join([part[name] for part in parts], name) for name in used.values()}
+    if is_hosted and is_in_host_memory(columns["box"]):
+        columns = {name: to_numpy(column) for name, column in columns.items()}
     ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
     columns["image"] = np.repeat(ids, num_rows)
     try:
@@ -263,6 +276,33 @@ def _from_images(
         row = error.row - sum(num_rows[:index])
         key = next(key for key, name in used.items() if name == error.column)
         raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+
+
+def _join_alike(
+    images: Sequence[Mapping[str, Any]], used: Mapping[str, str]
+) -> tuple[dict[str, Array], list[int]] | None:
+    """The columns of all images and their lengths; None if images are not all alike, for the careful way to look at."""
+    if not images or len(set(used.values())) < len(used):
+        return None
+    try:
+        parts = {name: [image[key] for image in images] for key, name in used.items()}
+    except (KeyError, TypeError):
+        return None
+    kind = type(parts["label"][0])
+    if not is_array(parts["label"][0]) or any(type(part) is not kind for column in parts.values() for part in column):
+        return None
+    num_rows = [int(part.shape[0]) if len(part.shape) == 1 else -1 for part in parts["label"]]
+    for name, column in parts.items():
+        behind = (4,) if name == "box" else ()
+        if any(tuple(part.shape) != (num, *behind) for num, part in zip(num_rows, column, strict=True)):
+            return None
+        if any(part.dtype != column[0].dtype for part in column):
+            return None
+    xp = namespace(parts["label"][0])
+    columns = {name: xp.concat(column) for name, column in parts.items()}
+    if not is_kind(columns["label"], "integral") or library(*columns.values()) is None:
+        return None
+    return columns, num_rows
 
 
 def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:

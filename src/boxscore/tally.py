@@ -1,7 +1,7 @@
 """Tally: the verdicts of matching, all that the curves need. Mergeable: `empty` is the identity of `merge`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +17,13 @@ from boxscore.protocol import POOLED, Protocol
 IGNORED, FALSE, TRUE = 0, 1, 2
 """The verdicts, as the paper numbers them: ignored, false positive, true positive."""
 
-_ROWS = ("image", "label", "score", "tier", "state")
+ROWS = ("image", "label", "score", "tier", "state")
 """The columns with a row for each detection."""
 
-_HITS = ("is_true", "is_counted")
+HITS = ("is_true", "is_counted")
 """The columns with a row for each hit."""
 
-_TRUTHS = ("truth_image", "truth_label", "truth_state")
+TRUTHS = ("truth_image", "truth_label", "truth_state")
 """The columns with a row for each truth."""
 
 
@@ -162,9 +162,9 @@ class Tally:
     def without(self, images: NDArray[Any]) -> "Tally":
         """The same without some images: neither their detections nor their truths."""
         is_kept, is_truth_kept = (np.isin(column, images, invert=True) for column in (self.image, self.truth_image))
-        rows = {column: getattr(self, column)[is_kept] for column in _ROWS}
-        hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in _HITS}
-        truths = {column: getattr(self, column)[is_truth_kept] for column in _TRUTHS}
+        rows = {column: getattr(self, column)[is_kept] for column in ROWS}
+        hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in HITS}
+        truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}
         return replace(self, **rows, **hits, **truths)
 
     def merge(self, *others: "Tally") -> "Tally":
@@ -172,27 +172,15 @@ class Tally:
 
         An image may be in one of them only: ids tell images apart, and break ties.
         """
-        tallies = (self, *others)
         for other in others:
             if not isinstance(other, Tally):
                 raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
             if other.protocol != self.protocol:
                 pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
                 raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
-        classes = np.unique(np.concatenate([tally.classes for tally in tallies]))
+        tallies = (self, *others)
         _check_images_are_different(tallies)
-        names: dict[int, str] = {}
-        for tally in tallies:
-            for label, name in (tally.class_names or {}).items():
-                if names.setdefault(label, name) != name:
-                    raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
-        return Tally(
-            protocol=self.protocol,
-            **{column: _concatenate(tallies, column) for column in (*_ROWS, *_HITS, *_TRUTHS)},
-            classes=classes,
-            class_names=names or None,
-            iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
-        )
+        return joined(tallies)
 
     def pooled(self) -> "Tally":
         """The same verdicts with all classes taken as one, for micro averages."""
@@ -208,13 +196,13 @@ class Tally:
         """The same rows in another order."""
         place = np.cumsum(self.is_hit) - 1
         hits = place[order][self.is_hit[order]]
-        rows = {column: getattr(self, column)[order] for column in _ROWS}
-        return replace(self, **rows, **{column: getattr(self, column)[hits] for column in _HITS})
+        rows = {column: getattr(self, column)[order] for column in ROWS}
+        return replace(self, **rows, **{column: getattr(self, column)[hits] for column in HITS})
 
     @property
     def nbytes(self) -> int:
         """The memory of the columns."""
-        return sum(getattr(self, column).nbytes for column in (*_ROWS, *_HITS, *_TRUTHS))
+        return sum(getattr(self, column).nbytes for column in (*ROWS, *HITS, *TRUTHS))
 
     def __len__(self) -> int:
         return int(self.score.size)
@@ -226,6 +214,24 @@ class Tally:
             text.count(self.classes.size, "class", "classes"),
         ]
         return f"Tally({', '.join(counts)}, {self.protocol.title})"
+
+
+def joined(tallies: Sequence[Tally]) -> Tally:
+    """All of them as one; there is at least one, they have one protocol, and no two have an image in common."""
+    names: dict[int, str] = {}
+    for tally in tallies:
+        if tally.class_names is None or tally.class_names == names:
+            continue
+        for label, name in tally.class_names.items():
+            if names.setdefault(label, name) != name:
+                raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
+    return Tally(
+        protocol=tallies[0].protocol,
+        **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
+        classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
+        class_names=names or None,
+        iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
+    )
 
 
 def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
@@ -262,7 +268,7 @@ def _check_images_are_different(tallies: tuple[Tally, ...]) -> None:
         raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
 
 
-def _concatenate(tallies: tuple[Tally, ...], column: str) -> Any:
+def _concatenate(tallies: Sequence[Tally], column: str) -> Any:
     """The rows of all; a tally without rows has no dtype worth keeping."""
     columns = [getattr(tally, column) for tally in tallies]
     return np.concatenate([each for each in columns if each.size] or columns[:1])

@@ -34,6 +34,8 @@ def library(*arrays: Array) -> str:
     >>> library(np.zeros(3))
     'numpy'
     """
+    if len(arrays) == 1:
+        return _library_of(arrays[0])
     found = {_library_of(array) for array in arrays}
     frameworks = sorted(found - {"numpy"})
     if len(frameworks) > 1:

@@ -14,9 +14,9 @@ namespace boxscore {
 // Runs a computation without the interpreter lock. A long one goes to a thread of its own, while this one looks for Ctrl-C.
 template <class Compute>
 void run_without_lock(size_t num_rows, size_t num_threads, Compute compute) {
-    constexpr size_t kLong = size_t{1} << 16;
+    constexpr size_t kLong = size_t{1} << 16, kFew = size_t{1} << 13;
     nanobind::gil_scoped_release unlock;
-    if (num_rows < kLong) return compute(Run{num_threads, nullptr});
+    if (num_rows < kLong) return compute(Run{num_rows < kFew ? 1 : num_threads, nullptr});  // threads are not for nothing
     std::atomic<bool> is_cancelled{false};
     std::future<void> done = std::async(std::launch::async, [&] { compute(Run{num_threads, &is_cancelled}); });
     while (done.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {

@@ -1,0 +1,289 @@
+"""The streaming metric: mAP as inference goes. `update` matches and forgets the boxes; `compute` gives the result."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore import storage, text
+from boxscore.arrays import Array, is_in_host_memory, to_numpy
+from boxscore.boxes import BoxFormat, check_box_format
+from boxscore.columns import ClassNames, Detections, Truths, host_ids
+from boxscore.errors import InputError
+from boxscore.pipeline import finish, match
+from boxscore.protocol import Protocol, as_protocol
+from boxscore.result import Result
+from boxscore.tally import Tally, joined
+
+_WATCHED = 10
+"""Updates that are looked at for likely mistakes; those show from the first batch on."""
+
+
+class _Batch(NamedTuple):
+    """What came in one update."""
+
+    detections: Detections
+    truths: Truths
+    num_images: int
+    ids: list[int] | None
+    """Of the images; None if they are to be numbered."""
+
+
+class MeanAveragePrecision:
+    """mAP over a stream of batches, the same bits as one evaluation of everything.
+
+    `update` takes what detectors and loaders give, in NumPy, PyTorch, JAX or TensorFlow: a list of dicts, one an image;
+    a dict of padded batches; `Detections` and `Truths`. It matches and keeps about 20 bytes a detection; inputs are
+    neither changed nor kept. `compute` can be called at any time, and leaves all as it is.
+
+    Images are told apart by `image_ids`, or by `image_id` in the targets' dicts; else they are numbered as they come.
+    `warn`: whether inputs that are likely a mistake, such as fractions beside pixels, are warned about, once each.
+
+    >>> metric = MeanAveragePrecision("coco", box_format="xyxy", class_names=["cat", "dog"])
+    >>> found = {"boxes": np.array([[0, 0, 10, 9]]), "scores": np.array([0.9]), "labels": np.array([1])}
+    >>> metric.update([found], [{"boxes": np.array([[0, 0, 10, 10]]), "labels": np.array([1])}])
+    >>> round(metric.compute()["map"], 4)
+    0.9
+    """
+
+    def __init__(
+        self,
+        protocol: str | Protocol = "coco",
+        *,
+        box_format: BoxFormat = "xyxy",
+        class_names: ClassNames | None = None,
+        engine: str = "auto",
+        threads: int | None = None,
+        warn: bool = True,
+    ) -> None:
+        check_box_format(box_format)
+        self.protocol = as_protocol(protocol)
+        self.box_format = box_format
+        self.engine, self.threads, self.warn = engine, threads, warn
+        no_truths = Truths(image=[], label=[], box=[], class_names=class_names)
+        self.class_names = no_truths.names_by_label
+        self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all that was seen."""
+        self._tallies: list[Tally] = []
+        self._seen: set[int] = set()
+        self._is_numbering: bool | None = None
+        self._num_watched = 0
+        self._warned: set[str] = set()
+
+    def update(self, preds: Any, targets: Any, *, image_ids: Iterable[int] | None = None) -> None:
+        """Match one batch. If anything in it is wrong, it is refused as a whole, and all is as it was before."""
+        ids = None if image_ids is None else [_as_id(image) for image in image_ids]
+        batch = self._read(preds, targets, ids)
+        is_numbering = batch.ids is None
+        if self._is_numbering is not None and is_numbering != self._is_numbering:
+            raise InputError("either every update must name its images, or none; name them by `image_ids`")
+        images = self._number(batch) if batch.ids is None else batch.ids
+        repeated = next((image for image in images if image in self._seen), None)
+        if repeated is not None:
+            raise InputError(f"image {repeated} was in an update before; `reset` starts anew")
+        tally = match(batch.detections, batch.truths, self.protocol, self.engine, threads=self.threads)
+        if self.warn and self._num_watched < _WATCHED and len(batch.detections) and len(batch.truths):
+            self._num_watched += 1
+            self._look_for_mistakes(batch.detections, batch.truths)
+        self._is_numbering = is_numbering
+        self._seen.update(images)
+        self._tallies.append(tally)
+
+    def compute(self) -> Result:
+        """The result of all updates so far."""
+        return finish(self.tally, self.engine, threads=self.threads)
+
+    @property
+    def tally(self) -> Tally:
+        """All that was counted so far, as one tally."""
+        if len(self._tallies) != 1:
+            self._tallies = [joined([self._nothing, *self._tallies])]
+        return self._tallies[0]
+
+    def merge(self, *others: "MeanAveragePrecision") -> None:
+        """Count all that others have seen, too: those of other processes, say. An image may be in one of them only."""
+        tallies = []
+        for other in others:
+            if not isinstance(other, MeanAveragePrecision):
+                raise InputError(f"a metric can be merged with metrics only; got {type(other).__name__}")
+            if self._is_numbering or other._is_numbering:
+                raise InputError("metrics can be merged if every update named its images, by `image_ids`")
+            tallies.append(other.tally)
+        merged = self.tally.merge(*tallies)
+        self._tallies = [merged]
+        self._seen.update(*(other._seen for other in others))
+        if any(other._is_numbering is False for other in others):
+            self._is_numbering = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was seen, in plain arrays, for a checkpoint."""
+        return {
+            "tally": np.frombuffer(storage.to_bytes(self.tally), np.uint8).copy(),
+            "seen": np.array(sorted(self._seen), np.int64),
+            "is_numbering": self._is_numbering,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave."""
+        try:
+            content, seen, is_numbering = (state[key] for key in ("tally", "seen", "is_numbering"))
+        except (KeyError, TypeError):
+            raise InputError("`state` must be what `state_dict` gave") from None
+        tally = storage.from_bytes(to_numpy(content).tobytes(), "`state`")
+        if tally.protocol != self.protocol:
+            pair = f"{tally.protocol.name!r} and {self.protocol.name!r}"
+            raise InputError(f"`state` must be of the metric's own protocol; got {pair}, and they differ")
+        self.reset()
+        self._tallies = [tally]
+        self._seen = set(to_numpy(seen).tolist())
+        self._is_numbering = is_numbering
+
+    def __repr__(self) -> str:
+        counts = f"{text.count(len(self._seen), 'image')}, {text.count(sum(map(len, self._tallies)), 'detection')}"
+        return f"MeanAveragePrecision({self.protocol.title}, {counts})"
+
+    def _read(self, preds: Any, targets: Any, ids: list[int] | None) -> _Batch:
+        """The batch as columns."""
+        if isinstance(preds, Detections) or isinstance(targets, Truths):
+            return self._flat(preds, targets, ids)
+        if isinstance(preds, Mapping) and isinstance(targets, Mapping):
+            return self._padded(preds, targets, ids)
+        for name, images in (("preds", preds), ("targets", targets)):
+            if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
+                kinds = "a list of dicts, a dict of padded batches, or columns"
+                raise InputError(
+                    f"`preds` and `targets` must both be {kinds}; got {type(images).__name__} for `{name}`"
+                )
+        if len(preds) != len(targets):
+            raise InputError(f"`preds` and `targets` must have an entry an image; got {len(preds)} and {len(targets)}")
+        if ids is None and targets and all(isinstance(each, Mapping) and "image_id" in each for each in targets):
+            ids = [_as_id(each["image_id"]) for each in targets]
+        settings: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
+        detections = _named("preds", Detections.from_images, preds, **settings)
+        truths = _named("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
+        return _Batch(detections, truths, len(preds), ids)
+
+    def _flat(self, preds: Any, targets: Any, ids: list[int] | None) -> _Batch:
+        for name, columns, kind in (("preds", preds, Detections), ("targets", targets, Truths)):
+            if not isinstance(columns, kind):
+                rule = f"`{name}` must be boxscore.{kind.__name__}, since the other is columns"
+                raise InputError(f"{rule}; got {type(columns).__name__}")
+        if self.class_names is not None and targets.class_names is None:
+            targets = replace(targets, class_names=self.class_names)
+        seen = np.union1d(host_ids(preds.image), host_ids(targets.image)).tolist()
+        images = sorted({*seen, *(ids or ())})
+        return _Batch(preds, targets, len(images), images)
+
+    def _padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: list[int] | None) -> _Batch:
+        found = _renamed(
+            "preds", preds, {"boxes": "box", "labels": "label", "scores": "score", "discarded": "discarded"}
+        )
+        there = _renamed(
+            "targets",
+            targets,
+            {
+                "boxes": "box",
+                "labels": "label",
+                "ignore": "ignore",
+                "iscrowd": "ignore",
+                "difficult": "ignore",
+                "area": "area",
+            },
+        )
+        if "image_id" in targets and ids is None:
+            ids = [_as_id(image) for image in to_numpy(targets["image_id"]).tolist()]
+        sizes = {name: int(columns["label"].shape[0]) for name, columns in (("preds", found), ("targets", there))}
+        if sizes["preds"] != sizes["targets"]:
+            raise InputError(
+                f"`preds` and `targets` must have as many images; got {sizes['preds']} and {sizes['targets']}"
+            )
+        settings: dict[str, Any] = {"image": None if ids is None else np.array(ids), "box_format": self.box_format}
+        detections = _named("preds", Detections.from_padded, **_hosted(found), **settings)
+        truths = _named("targets", Truths.from_padded, **_hosted(there), class_names=self.class_names, **settings)
+        return _Batch(detections, truths, sizes["preds"], ids)
+
+    def _number(self, batch: _Batch) -> list[int]:
+        """The images' numbers, from where those of the last batch ended; the columns have them now."""
+        first = len(self._seen)
+        for columns in (batch.detections, batch.truths):
+            object.__setattr__(columns, "image", columns.image + first)  # made a moment ago, and nobody else's
+        return list(range(first, first + batch.num_images))
+
+    def _look_for_mistakes(self, detections: Detections, truths: Truths) -> None:
+        """Warn about what is likely wrong, though it may be right."""
+        if not (is_in_host_memory(detections.box) and is_in_host_memory(truths.box)):
+            return
+        found, there = to_numpy(detections.box), to_numpy(truths.box)
+        largest = [float(np.abs(box).max()) for box in (found, there)]
+        for one, other, name, others in ((0, 1, "preds", "targets"), (1, 0, "targets", "preds")):
+            if largest[one] <= 1.5 and largest[other] > 10:
+                self._tell(
+                    f"the boxes of `{name}` look like fractions of the image's size, those of `{others}` like pixels"
+                )
+        if self.box_format == "xywh":
+            for name, box in (("preds", found), ("targets", there)):
+                if len(box) >= 10 and (box[:, 2:] > box[:, :2]).all() and (box[:, :2] > 0).mean() > 0.8:
+                    self._tell(
+                        f"every box of `{name}` is wider than it is far from the left, and higher than from the top:"
+                        " are they corners, box_format='xyxy'?"
+                    )
+        labels, wanted = set(host_ids(detections.label).tolist()), set(host_ids(truths.label).tolist())
+        if not labels & wanted and min(len(detections), len(truths)) >= 5:
+            for shift in (1, -1):
+                if len({label + shift for label in labels} & wanted) * 2 > len(wanted):
+                    self._tell(f"no label of `preds` is in `targets`, but most would be with {shift:+d}: off by one?")
+
+    def _tell(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(f"{message} (warn=False silences this)", stacklevel=4)
+
+
+def _as_id(image: Any) -> int:
+    """An image id out of whatever holds it: a number, or an array of one."""
+    if isinstance(image, int) and not isinstance(image, bool):
+        return image
+    value = to_numpy(image) if hasattr(image, "shape") else np.asarray(image)
+    if value.size != 1 or value.dtype.kind not in "iu":
+        raise InputError(f"an image id must be an integer; got {image!r}")
+    return int(value.reshape(()))
+
+
+def _named(name: str, make: Any, *values: Any, **columns: Any) -> Any:
+    """What `make` makes; errors say which of the two arguments is meant."""
+    try:
+        return make(*values, **columns)
+    except InputError as error:
+        message = str(error)
+        raise InputError(
+            f"{name}{message.removeprefix('images')}" if message.startswith("images[") else f"`{name}`: {message}"
+        ) from None
+
+
+def _renamed(name: str, batch: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Array]:
+    """The columns of a padded batch under our names."""
+    found: dict[str, Array] = {}
+    for key, value in batch.items():
+        if key == "image_id":
+            continue
+        if key not in names:
+            raise InputError(f"`{name}` must have the keys {', '.join(names)}; got {key!r}")
+        if value is not None:
+            found[names[key]] = value if hasattr(value, "shape") else np.asarray(value)
+    for key in ("boxes", "labels", *(["scores"] if "scores" in names else [])):
+        if names[key] not in found:
+            raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, batch))}")
+    return found
+
+
+def _hosted(columns: Mapping[str, Array]) -> dict[str, Array | NDArray[Any]]:
+    """What is in host memory as NumPy's; the rest stays on its device."""
+    if not is_in_host_memory(columns["box"]):
+        return dict(columns)
+    return {name: to_numpy(column) for name, column in columns.items()}
