@@ -21,6 +21,11 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("files")
     group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: found out)")
     group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: found out)")
+    add_details(group)
+
+
+def add_details(group: Any) -> None:
+    """What files may not say of themselves."""
     group.add_argument(
         "--box-format", choices=("xyxy", "xywh", "cxcywh"), help="what the four numbers of a table's box column are"
     )

@@ -149,7 +149,9 @@ def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
     what = "last digit of a box that was not left, top, width, height"
     return [
         Loss(
-            num=changed(host.box, again), what=what, plural=what.replace("last digit of a box", "last digits of boxes")
+            num=changed(host.box, again),
+            what=what,
+            plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
         )
     ]
 

@@ -282,7 +282,9 @@ def _rounding(host: Host, box: Any) -> Loss:
     before = np.stack([box[:, 0], box[:, 1], width, height], axis=1)
     what = "last digit of a box that was not left, top, right, bottom"
     return Loss(
-        num=changed(before, again), what=what, plural=what.replace("last digit of a box", "last digits of boxes")
+        num=changed(before, again),
+        what=what,
+        plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
     )
 
 
