@@ -31,7 +31,7 @@ LAYERS = [
     ["result", "sequential", "parallel", "native"],
     ["pipeline", "direct"],
     ["formats"],
-    ["sample"],
+    ["inspection", "sample"],
     ["cli"],
 ]
 """What may import what: only modules of earlier rows, or of the same package."""
