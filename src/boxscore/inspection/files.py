@@ -115,7 +115,7 @@ def _is_sound(side: Side) -> Flags:
     records = side.records
     is_sound = side.is_finite & (side.extent >= 0).all(axis=1)
     if records.area is not None:
-        is_sound &= records.area >= 0
+        is_sound &= np.isfinite(records.area) & (records.area >= 0)
     return is_sound & lists.is_listed(side)
 
 

@@ -241,7 +241,7 @@ def scores(side: Side) -> Iterable[Finding]:
         return
     fine = score[np.isfinite(score)]
     is_out = np.isfinite(score) & ((score < 0) | (score > 1))
-    is_percent = is_out.any() and fine.min() >= 0 and fine.max() <= 100 and is_out.mean() >= 0.5
+    is_percent = is_out.mean() >= 0.5 and fine.min() >= 0 and 10 < fine.max() <= 100
     order = "only the order of scores counts, so the result is the same"
     yield from side.found(
         is_out,
