@@ -16,7 +16,7 @@ from boxscore.text import count
 MOST = 3000
 """So many of the best detections are compared with truths to see whether classes agree."""
 FEWEST = 10
-"""With fewer overlaps than this, nothing is said about classes."""
+"""With fewer overlaps than this, they say nothing about classes; with fewer detections, nothing does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ def shifted_classes(pair: Pair) -> Iterable[Finding]:
         why = f"read as {best}, {agreement[best]:.0%} agree with the truths that they overlap; as they are, {as_is:.0%}"
     else:
         fitting = [name for name, reading in readings.items() if np.isin(reading, order).all()]
-        if not pair.is_class_lost.any() or not fitting:
+        if not pair.is_class_lost.any() or not fitting or len(label) < FEWEST:
             return
         best = fitting[0]
         row = int(np.argmax(pair.is_class_lost))
