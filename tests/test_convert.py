@@ -132,6 +132,18 @@ def test_detections_need_their_truths(tmp_path: Path, capsys: Captured) -> None:
     assert "warning: 356 scores in" in capsys.readouterr().err
 
 
+def test_truths_are_truths_even_beside_truths(tmp_path: Path, capsys: Captured) -> None:
+    """A table without scores, and `--truths` that it does not need; a dataset that might have scores is refused."""
+    truths, _ = convert(tmp_path, "csv", ".csv")
+    capsys.readouterr()
+    assert main(["convert", str(truths), str(tmp_path / "out.npz"), "--truths", TRUTHS]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("wrote 222 truths in 40 images")
+    assert err == f"boxscore: warning: {truths} has no scores: it is converted as ground truth\n"
+    assert main(["convert", TRUTHS, str(tmp_path / "other.npz"), "--truths", TRUTHS]) == 1
+    assert "must have `score`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

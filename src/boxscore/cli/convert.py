@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """What was written; what was lost is a warning each."""
-    role: Role = "truths" if options.truths is None else "detections"
+    role = _role(options)
     name = _format_to_write(options, role)
     output = Path(options.output)
     if not options.overwrite and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
@@ -58,6 +58,25 @@ def run(options: argparse.Namespace) -> Outcome:
     for loss in losses:
         warnings.warn(str(loss), stacklevel=2)
     return Outcome("" if options.quiet else f"wrote {written} to {output} ({name})")
+
+
+def _role(options: argparse.Namespace) -> "Role":
+    """What the input holds: detections if their truths are given, unless it looks like truths and like nothing else."""
+    if options.truths is None:
+        return "truths"
+    from boxscore.formats import detect
+
+    if options.from_format is None:
+        try:
+            detect(options.input, "detections")
+        except InputError as error:
+            try:
+                detect(options.input, "truths")
+            except InputError:
+                raise error from None
+            warnings.warn(f"{options.input} has no scores: it is converted as ground truth", stacklevel=2)
+            return "truths"
+    return "detections"
 
 
 def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
