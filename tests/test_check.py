@@ -449,7 +449,11 @@ def test_what_only_the_evaluation_refuses_is_found(tmp_path: Path) -> None:
 
 def test_it_agrees_with_the_evaluation(tmp_path: Path) -> None:
     """No error: the evaluation goes through. An error: it refuses."""
-    for file, kind, plant, severity, *_ in PLANTED:
+    twice: Planting = lambda gt, _: gt["images"].append(gt["images"][3])  # noqa: E731
+    no_classes: Planting = lambda gt, _: (gt["annotations"].clear(), gt["categories"].clear())  # noqa: E731
+    cases = [(file, kind, plant, severity) for file, kind, plant, severity, *_ in PLANTED]
+    cases += [("gt.json", "an image twice", twice, "error"), ("gt.json", "no classes", no_classes, "error")]
+    for file, kind, plant, severity in cases:
         dataset, results = clean(12)
         plant(dataset, results)
         (tmp_path / "gt.json").write_text(json.dumps(dataset))

@@ -148,6 +148,8 @@ def _inspect_detections(
 def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | None) -> Pair:
     image, is_image_lost = join_images(records, known)
     label, is_class_lost = join_classes(records, known)
+    if known.names_by_label == {}:
+        is_class_lost = np.ones(len(records), bool)  # a list of classes, and none in it
     nowhere = np.where(is_image_lost, np.iinfo(np.int64).min, image)
     known_sizes = sizes_by_id(known.image_sizes, sizes, known.image_names)
     side = side_of_detections(records, protocol, image=nowhere, sizes=known_sizes)
