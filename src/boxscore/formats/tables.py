@@ -211,7 +211,9 @@ def _images(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, i
     if "image_width" in table.columns and "image_height" in table.columns:
         width, height = table.floats("image_width"), table.floats("image_height")
         keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
-        sizes = dict(zip(keys, zip(map(int, width.tolist()), map(int, height.tolist()), strict=True), strict=True))
+        rows = zip(keys, width.tolist(), height.tolist(), strict=True)
+        # 0 is what a writer puts where it knows no size.
+        sizes = {key: (int(w), int(h)) for key, w, h in rows if 0 < w < np.inf and 0 < h < np.inf}
     return names, sizes, images
 
 
