@@ -33,7 +33,7 @@ LAYERS = [
     ["pipeline", "direct"],
     ["metric"],
     ["formats"],
-    ["sample"],
+    ["inspection", "sample"],
     ["cli"],
 ]
 """What may import what: only modules of earlier rows, or of the same package."""

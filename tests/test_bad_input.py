@@ -222,7 +222,7 @@ def test_tallies_that_share_an_image_do_not_merge() -> None:
 def test_tallies_that_name_a_class_differently_do_not_merge() -> None:
     """One of them must be wrong."""
     first = boxscore.match(detections(), truths(class_names={1: "cat", 2: "dog"}))
-    second = boxscore.match(detections(image=[5, 5, 5]), truths(class_names={1: "cat", 2: "cow"}))
+    second = boxscore.match(detections(image=[5, 5, 5]), truths(image=[5, 6], class_names={1: "cat", 2: "cow"}))
     with refused("label 2 is 'dog' in one tally and 'cow' in another"):
         first.merge(second)
 

@@ -1,5 +1,6 @@
 """The documents tell the truth: their examples run, and their output is the output."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from boxscore.cli import main
+from boxscore.sample import FOLDER
 from tests.shared import shared_data
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +41,38 @@ def test_table_1_in_the_docs_is_the_one_that_the_command_prints(capsys: pytest.C
     main(["table1", str(shared_data("voc2007/Annotations.zip")), str(shared_data("voc2007/results"))])
     shown = blocks("docs/table1.md", "console")[0]
     assert shown.split("\n", 1)[1] == capsys.readouterr().out
+
+
+def test_the_commands_print_what_the_docs_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each in turn, in a folder with the sample, half of its detections, and the odd results that the docs show."""
+    for name in ("truths.json", "detections.json"):
+        (tmp_path / name).write_text((FOLDER / name).read_text())
+    every_other = json.loads((FOLDER / "detections.json").read_text())[::2]
+    (tmp_path / "fewer.json").write_text(json.dumps(every_other))
+    (odd,) = blocks("docs/commands.md", "json")
+    (tmp_path / "odd.json").write_text(odd)
+    monkeypatch.chdir(tmp_path)
+    shown = blocks("docs/commands.md", "console")
+    assert len(shown) == 5
+    for block in shown:
+        command, expected = block.removeprefix("$ boxscore ").split("\n", 1)
+        main(command.split())
+        out, err = capsys.readouterr()
+        assert err + out == expected, command
+
+
+def test_every_kind_of_finding_is_in_the_docs() -> None:
+    """And no other."""
+    sources = [path.read_text() for path in (ROOT / "src" / "boxscore" / "inspection").glob("*.py")]
+    kinds = set(re.findall(r'(?<!, )kind="([a-z-]+)"(?! if)', "".join(sources)))
+    kinds |= {"unreadable", "refused", "unused-class", "no-size"}
+    kinds |= {"score-range", "score-percent", "score-not-finite", "area-not-finite"}
+    text = (ROOT / "docs" / "commands.md").read_text()
+    table = text.split("| kind | severity | found in |\n|---|---|---|\n")[1].split("\n\n")[0]
+    documented = {kind for row in table.splitlines() for kind in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
+    assert documented == kinds
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:

@@ -459,3 +459,11 @@ def test_a_zip_of_voc_results(tmp_path: Path) -> None:
     truths = boxscore.read_truths(write(tmp_path / "c.json", json.dumps(COCO)))
     found = boxscore.read_detections(write(tmp_path / "r.zip", buffer.getvalue()), truths)
     assert rows_of(found, truths) == [("val/a.jpg", "cat", [1, 2, 3, 4], 0.5), ("val/a.jpg", "dog", [1, 2, 3, 4], 0.25)]
+
+
+def test_a_size_of_0_in_a_table_is_none(tmp_path: Path) -> None:
+    """Writers put 0 where they know no size."""
+    path = tmp_path / "truths.csv"
+    rows = ["a,1,1,1,2,2,640,480", "b,1,1,1,2,2,0,0"]
+    path.write_text("\n".join(["image,label,x1,y1,x2,y2,image_width,image_height", *rows]))
+    assert boxscore.read_truths(path).image_sizes == {0: (640, 480)}

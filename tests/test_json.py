@@ -363,3 +363,11 @@ def test_rules_of_columns_name_the_row_and_its_id() -> None:
         truths(images=[], annotations=rows)
     with pytest.raises(InputError, match=r"^gt.json: `label` must be one of those in `class_names` \(2\); got 3$"):
         truths(images=[], annotations=[BOX | {"category_id": 3}])
+
+
+def test_truths_on_images_that_are_not_listed_are_left_out_with_a_warning() -> None:
+    """As in COCO; a subset of a dataset may list its images alone."""
+    rows = [BOX | {"image_id": image, "id": image, "category_id": 2} for image in (4, 5, 6)]
+    with pytest.warns(UserWarning, match=r"^2 truths on images that the file does not list left out; the first is "):
+        there = truths(annotations=rows)
+    assert there.image.tolist() == [4]

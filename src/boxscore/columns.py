@@ -299,7 +299,7 @@ def _join_alike(
         if any(part.dtype != column[0].dtype for part in column):
             return None
     xp = namespace(parts["label"][0])
-    columns = {name: xp.concat(column) for name, column in parts.items()}
+    columns = {name: xp.concat(column, axis=0) for name, column in parts.items()}
     if not is_kind(columns["label"], "integral") or library(*columns.values()) is None:
         return None
     return columns, num_rows

@@ -108,16 +108,20 @@ class MeanAveragePrecision:
 
     def merge(self, *others: "MeanAveragePrecision") -> None:
         """Count all that others have seen, too: those of other processes, say. An image may be in one of them only."""
-        tallies = []
+        tallies, seen = [self.tally], set(self._seen)
         for other in others:
             if not isinstance(other, MeanAveragePrecision):
                 raise InputError(f"a metric can be merged with metrics only; got {type(other).__name__}")
             if self._is_numbering or other._is_numbering:
                 raise InputError("metrics can be merged if every update named its images, by `image_ids`")
+            if other.protocol != self.protocol:
+                pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
+                raise InputError(f"metrics of different protocols can't be merged; got {pair}, and they differ")
+            if repeated := seen & other._seen:
+                raise InputError(f"image {min(repeated)} is in more than one of the metrics")
             tallies.append(other.tally)
-        merged = self.tally.merge(*tallies)
-        self._tallies = [merged]
-        self._seen.update(*(other._seen for other in others))
+            seen |= other._seen
+        self._tallies, self._seen = [joined(tallies)], seen
         if any(other._is_numbering is False for other in others):
             self._is_numbering = False
 

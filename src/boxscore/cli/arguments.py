@@ -21,6 +21,11 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("files")
     group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: found out)")
     group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: found out)")
+    add_details(group)
+
+
+def add_details(group: Any) -> None:
+    """What files may not say of themselves."""
     group.add_argument(
         "--box-format", choices=("xyxy", "xywh", "cxcywh"), help="what the four numbers of a table's box column are"
     )
@@ -45,12 +50,18 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_protocol(parser: argparse.ArgumentParser) -> None:
-    """All that decides a number."""
+def add_limits(parser: argparse.ArgumentParser) -> Any:
+    """The protocol, and how many detections count in it; the group, for more of it."""
     group = parser.add_argument_group("protocol")
     group.add_argument("--protocol", choices=tuple(PROTOCOLS), default="coco", help="the rules (default: coco)")
-    group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument("--max-dets", type=limits, metavar="N", help="detections per image and class: 1,10,100 or all")
+    return group
+
+
+def add_protocol(parser: argparse.ArgumentParser) -> None:
+    """All that decides a number."""
+    group = add_limits(parser)
+    group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument(
         "--areas", type=areas, metavar="RANGES", help="e.g. small=0:1024,large=1024: in square pixels, or none"
     )
@@ -65,7 +76,11 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
     """The protocol that the options ask for."""
-    given = {"thresholds": options.iou, "limits": options.max_dets, "areas": options.areas}
+    given = {
+        "thresholds": getattr(options, "iou", None),
+        "limits": options.max_dets,
+        "areas": getattr(options, "areas", None),
+    }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     base = Protocol.named(options.protocol)
     if "areas" in changes:

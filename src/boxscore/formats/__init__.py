@@ -24,6 +24,7 @@ __all__ = [
     "Records",
     "Report",
     "detect",
+    "format_by_suffix",
     "join",
     "read_detections",
     "read_records",
@@ -307,10 +308,24 @@ def write_detections(
     return _write(Path(path), "detections", format, overwrite, detections, truths)
 
 
+def format_by_suffix(path: AnyPath) -> str | None:
+    """The name of the format that a file is written in by its name; None: the name doesn't tell.
+
+    >>> format_by_suffix("truths.csv.gz"), format_by_suffix("labels/")
+    ('csv', None)
+    """
+    suffix = _suffix(Path(path))
+    return next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
 def _write(path: Path, role: Role, name: str | None, overwrite: bool, *columns: Any) -> tuple[Loss, ...]:
-    suffix = Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+    suffix = _suffix(path)
     if name is None:
-        name = next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
+        name = format_by_suffix(path)
     each = FORMATS.get(name or "")
     if each is None or not each.is_written or getattr(each, role) is None:
         known = ", ".join(name for name, each in FORMATS.items() if each.is_written and getattr(each, role))

@@ -1,6 +1,7 @@
 """COCO JSON: a dataset with `images`, `annotations` and `categories`; a list of results."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,7 @@ def _records(source: Source, found: dict[str, Any], **more: Any) -> Records:
         place=place,
         source=str(source),
         terms=_KEYS,
+        id=ids,
         **more,
     )
 
@@ -95,7 +97,8 @@ def _images(source: Source, images: dict[str, Any], listed: Key) -> dict[str, An
     """Names and sizes of images, as records have them."""
     keys = [listed.names[code] for code in listed.code] if isinstance(listed, Named) else listed.tolist()
     if len(set(keys)) < len(keys):
-        raise InputError(f"{source}: images must have different ids")
+        twice = next(key for key, num in Counter(keys).items() if num > 1)
+        raise InputError(f"{source}: images must have different ids; got {twice!r} twice")
     sizes = {
         key: (int(width), int(height))
         for key, width, height in zip(keys, images["width"].tolist(), images["height"].tolist(), strict=True)
@@ -149,7 +152,9 @@ def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
     what = "last digit of a box that was not left, top, width, height"
     return [
         Loss(
-            num=changed(host.box, again), what=what, plural=what.replace("last digit of a box", "last digits of boxes")
+            num=changed(host.box, again),
+            what=what,
+            plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
         )
     ]
 

@@ -10,7 +10,7 @@ import numpy as np
 from boxscore.errors import InputError
 from boxscore.formats import xml
 from boxscore.formats.files import Source
-from boxscore.formats.records import Named, Options, Records, places
+from boxscore.formats.records import Named, Options, Records, RowsWarning, places
 from boxscore.text import count
 
 _CORNERS = ("xtl", "ytl", "xbr", "ybr")
@@ -59,8 +59,10 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         num_other += sum(shape.tag in _OTHER_SHAPES for shape in image)
         offsets.append(len(boxes))
     if num_other:
-        shapes = count(num_other, "shape")
-        warnings.warn(f"{where}: {shapes} of other kinds than box and polygon left out", stacklevel=4)
+        what = f"{count(num_other, 'shape')} of other kinds than box and polygon"
+        fate = "left out: they are no part of the data"
+        message = f"{where}: {what} left out"
+        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, place=str(where)), stacklevel=4)
     if len(set(ids)) < len(ids):
         raise InputError(f"{where}: images must have different ids")
     listed = [element.text.strip() for element in root.iterfind("meta//labels/label/name") if element.text]

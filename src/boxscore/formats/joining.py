@@ -1,5 +1,6 @@
 """Records to columns: truths get their numbers, detections are joined to the images and classes of the truths."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,10 +57,14 @@ class Report:
 
 
 def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
-    """The records as truths. Images without ids are numbered 0, 1, 2, … by name, classes without ids, too."""
+    """The records as truths. Images without ids are numbered 0, 1, 2, … by name, classes without ids, too.
+
+    Truths on images that the file does not list are left out, and a warning says how many.
+    """
+    records = _on_listed_images(records)
     image, image_names, is_numbered = _numbered_images(records)
     label, class_names = _numbered_classes(records)
-    image_sizes = _sizes_by_id(records.image_sizes, sizes, image_names)
+    image_sizes = sizes_by_id(records.image_sizes, sizes, image_names)
     if records.is_normalized and records.image_sizes is None and sizes is None:
         # Fractions are kept; an image of one by one says so to detections that come later.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
@@ -79,6 +84,20 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
         )
     except InputError as error:
         raise records.refuse(error) from None
+
+
+def _on_listed_images(records: Records) -> Records:
+    if records.image_names is None or isinstance(records.image, Named):
+        return records
+    is_listed = np.isin(records.image, list(records.image_names))
+    if is_listed.all():
+        return records
+    # as in COCO: an image that is not listed is not evaluated
+    row, num = int(np.argmin(is_listed)), int((~is_listed).sum())
+    what = count(num, "truth on an image", "truths on images")
+    first = f"{records.place(row)}, on image {records.image[row]}"
+    warnings.warn(f"{what} that the file does not list left out; the first is {first}", stacklevel=4)
+    return keep_rows(records, is_listed)
 
 
 def _numbered_images(records: Records) -> tuple[Ids, dict[int, str] | None, bool]:
@@ -126,8 +145,8 @@ def join(
     """
     if records.score is None:
         raise InputError(f"{records.source}: detections must have a score")
-    image, lost_image = _join_images(records, truths)
-    label, lost_class = _join_classes(records, truths)
+    image, lost_image = join_images(records, truths)
+    label, lost_class = join_classes(records, truths)
     is_lost = lost_image | lost_class
     is_wanted = _is_wanted(records.image, records.image_names, images) & _is_wanted(
         records.label, records.class_names, classes
@@ -143,7 +162,7 @@ def join(
     )
     if is_lost.any():
         records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-    box, box_format = _pixels(records, image, _sizes_by_id(truths.image_sizes, sizes, truths.image_names))
+    box, box_format = _pixels(records, image, sizes_by_id(truths.image_sizes, sizes, truths.image_names))
     if not records.is_normalized and _are_fractions(truths):
         rule = "the truths are fractions of their images' sizes, but the detections are pixels"
         raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
@@ -163,7 +182,8 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
             return replace(column, code=column.code[row])
         return None if column is None else column[row]
 
-    columns = {name: taken(getattr(records, name)) for name in ("image", "label", "box", "score", "ignore", "area")}
+    names = ("image", "label", "box", "score", "ignore", "area", "id")
+    columns = {name: taken(getattr(records, name)) for name in names}
     return replace(records, **columns, place=lambda index: records.place(int(row[index])))
 
 
@@ -171,7 +191,8 @@ Rule = Callable[[int | str], int | None]
 """The id among the truths for a value in the detections, if there is one."""
 
 
-def _join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+def join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+    """The truths' image of each row, and which rows have none."""
     known = truths.image_names or {}
     if not known:
         if isinstance(records.image, Named):
@@ -205,7 +226,8 @@ def _refuse_two_meanings(records: Records, by_number: Rule, by_stem: Rule, known
             )
 
 
-def _join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+def join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+    """The truths' class of each row, and which rows have none."""
     known = truths.names_by_label
     if not known:
         if isinstance(records.label, Named):
@@ -336,7 +358,7 @@ def _are_fractions(truths: Truths) -> bool:
     return sizes is not None and set(sizes.values()) == {(1, 1)}
 
 
-def _sizes_by_id(
+def sizes_by_id(
     known: Sizes | None, given: Sizes | None, names: Mapping[int, str] | None
 ) -> dict[int, tuple[int, int]]:
     """Sizes by image id, from sizes by id or name; those that were given come first."""

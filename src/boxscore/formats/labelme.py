@@ -10,7 +10,7 @@ import numpy as np
 
 from boxscore.errors import InputError
 from boxscore.formats.files import Source, base_of, stem_of
-from boxscore.formats.records import Named, Options, Records, places
+from boxscore.formats.records import Named, Options, Records, RowsWarning, places
 from boxscore.text import count
 
 
@@ -61,8 +61,10 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         name = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{source}: files must be of different images; got {name!r} more than once")
     if num_other:
-        shapes = count(num_other, "shape")
-        warnings.warn(f"{source}: {shapes} of other kinds than rectangle, polygon and circle left out", stacklevel=4)
+        what = f"{count(num_other, 'shape')} of other kinds than rectangle, polygon and circle"
+        fate = "left out: they are no part of the data"
+        message = f"{source}: {what} left out"
+        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, place=str(source)), stacklevel=4)
     file_of = places(offsets[:-1], lambda file, _: source.place(files[file]))
     return Records(
         image=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=names),

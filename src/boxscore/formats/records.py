@@ -64,6 +64,8 @@ class Records:
     score: Floats | None = None
     ignore: NDArray[Any] | None = None
     area: Floats | None = None
+    id: Ids | None = None
+    """Each row's own id, where the format has some; they decide nothing."""
     image_names: Mapping[int, str] | None = None
     """Every image by id, with or without rows; None where images have names only, or the file lists none."""
     image_sizes: Sizes | None = None
@@ -82,6 +84,15 @@ class Records:
             term = (self.terms or {}).get(error.column, error.column)
             return InputError(f"{self.place(error.row)}: `{term}` {error.rule}")
         return InputError(f"{self.source}: {error}")
+
+
+class RowsWarning(UserWarning):
+    """A warning about rows that reading changed or left out."""
+
+    def __init__(self, message: str, *, num: int, what: str, fate: str, place: str) -> None:
+        super().__init__(message)
+        self.num, self.what, self.fate, self.place = num, what, fate, place
+        """How many; what they are, counted; what became of them; where the first is."""
 
 
 def places(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str]) -> Callable[[int], str]:

@@ -221,6 +221,7 @@ def _images(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, i
             )
         keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
         rows = zip(keys, width.tolist(), height.tolist(), strict=True)
+        # 0 is what a writer puts where it knows no size.
         sizes = {key: (int(w), int(h)) for key, w, h in rows if w >= 1 and h >= 1}
     return names, sizes, images
 

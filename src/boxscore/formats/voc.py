@@ -12,7 +12,7 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
-from boxscore.formats.records import Named, Options, Records, places
+from boxscore.formats.records import Named, Options, Records, RowsWarning, places
 from boxscore.formats.writing import Host, Loss, changed, check_file_name, number
 from boxscore.text import count
 
@@ -203,9 +203,11 @@ def read_detections(source: Source, options: Options) -> Records:
     is_inverted = (table[:, 3:] < table[:, 1:3]).any(axis=1)
     if is_inverted.any():
         # As the devkit has it, such a box overlaps nothing and is a false positive. Columns hold no negative sizes.
-        where = f"{count(int(is_inverted.sum()), 'box', 'boxes')}, first in {place(int(np.argmax(is_inverted)))}"
+        num, first = int(is_inverted.sum()), place(int(np.argmax(is_inverted)))
+        boxes, order = count(num, "box", "boxes"), "corners in the wrong order"
         fate = "each is taken as a box one pixel thin, so it counts as a false positive"
-        warnings.warn(f"corners in the wrong order ({where}); {fate}", stacklevel=4)
+        message = f"{order} ({boxes}, first in {first}); {fate}"
+        warnings.warn(RowsWarning(message, num=num, what=f"{boxes} with {order}", fate=fate, place=first), stacklevel=4)
         table[:, 3:] = np.maximum(table[:, 3:], table[:, 1:3])
     names = Named.of(stems)  # type: ignore[arg-type]
     return Records(
@@ -284,7 +286,9 @@ def _rounding(host: Host, box: Any) -> Loss:
     before = np.stack([box[:, 0], box[:, 1], width, height], axis=1)
     what = "last digit of a box that was not left, top, right, bottom"
     return Loss(
-        num=changed(before, again), what=what, plural=what.replace("last digit of a box", "last digits of boxes")
+        num=changed(before, again),
+        what=what,
+        plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
     )
 
 

@@ -31,7 +31,9 @@ bool is_fine(const CocoFile& truths, const CocoFile& detections, double largest)
         if (!are_boxes_fine(boxes->box.data(), boxes->size(), BoxFormat::xywh, largest)) return false;
         if (!is_in(distinct_of(boxes->category), distinct_of(truths.categories.id))) return false;
         if (!truths.has_images || truths.images.size() == 0) continue;
-        if (truths.images.id.are_names || !is_in(distinct_of(boxes->image.value), distinct_of(truths.images.id.value))) return false;
+        const std::vector<int64_t> images = distinct_of(truths.images.id.value);
+        if (truths.images.id.are_names || images.size() < truths.images.size()) return false;
+        if (!is_in(distinct_of(boxes->image.value), images)) return false;
     }
     for (const double area : truths.boxes.area) {
         if (area < 0) return false;

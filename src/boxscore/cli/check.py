@@ -1,0 +1,79 @@
+"""`boxscore check GT DT …`: what is wrong or suspicious in the data."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boxscore.cli import arguments
+from boxscore.cli.evaluate import write_text
+from boxscore.cli.terminal import Outcome, styled
+from boxscore.text import count
+
+if TYPE_CHECKING:
+    from boxscore.inspection import Finding
+
+_EXAMPLES = """\
+examples:
+  boxscore check instances_val2017.json
+  boxscore check truths.json detections.json
+  boxscore check labels/ predictions/ --sizes images/ --names data.yaml --json findings.json
+
+error: the evaluation refuses it. warning: it changes the result, or surely is a mistake. note: good to know.
+The exit code is 1 if there is an error, else 0."""
+
+_STYLES = {"error": "red", "warning": "yellow", "note": "bold"}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "check",
+        help="say what is wrong or suspicious in the data",
+        description="Say what is wrong or suspicious in the data, all of it in one pass.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    arguments.add_files(parser, is_detections_optional=True)
+    arguments.add_limits(parser)
+    arguments.add_formats(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", metavar="FILE", help="write findings as JSON; `-`: to stdout, instead of the listing")
+    group.add_argument("--quiet", action="store_true", help="print no listing; the exit code says whether all is well")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """The listing, and exit code 1 if the evaluation would refuse something."""
+    from boxscore.formats.records import Options
+    from boxscore.inspection import Reading, inspect_files
+
+    reading = Reading(
+        truths_format=options.gt_format,
+        detections_format=options.dt_format,
+        options=Options(box_format=options.box_format, sizes=options.sizes, names=options.names),
+    )
+    findings = inspect_files(options.truths, options.detections, arguments.protocol_of(options), reading)
+    code = int(any(finding.severity == "error" for finding in findings))
+    document = json.dumps([finding.to_dict() for finding in findings], indent=1)
+    if options.json == "-":
+        return Outcome(document, code)
+    if options.json is not None:
+        write_text(Path(options.json), f"{document}\n")
+    return Outcome("" if options.quiet else listing(findings), code)
+
+
+def listing(findings: "Sequence[Finding]") -> str:
+    """Every finding in three lines, and how many there are."""
+    parts = [
+        f"{styled(finding.severity, _STYLES[finding.severity], sys.stdout)}: {finding.title}\n"
+        f"  {finding.example}\n"
+        f"  {finding.effect}\n"
+        for finding in findings
+    ]
+    number = Counter(finding.severity for finding in findings)
+    kinds = [(severity, number[severity]) for severity in ("error", "warning", "note")]
+    return "\n".join([*parts, ", ".join(count(num, kind) if num else f"no {kind}s" for kind, num in kinds)])

@@ -1,0 +1,145 @@
+"""`boxscore convert IN OUT`: the same boxes in another format, and what that format can't hold."""
+
+import argparse
+import contextlib
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boxscore.cli import arguments
+from boxscore.cli.terminal import Outcome
+from boxscore.errors import InputError
+from boxscore.text import count
+
+if TYPE_CHECKING:
+    from boxscore.columns import Detections, Truths
+    from boxscore.formats import Loss, Role
+
+_EXAMPLES = """\
+examples:
+  boxscore convert instances_val2017.json truths.csv
+  boxscore convert VOC2007/Annotations labels/ --to yolo
+  boxscore convert labels/ truths.json --sizes images/ --names data.yaml
+  boxscore convert detections.json results/ --truths instances_val2017.json --to voc
+
+With --truths, IN holds detections: GT tells the names and sizes of images, and the classes.
+OUT's format is that of its suffix: .json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz; else --to says it."""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "convert",
+        help="write ground truth or detections in another format",
+        description="Write ground truth or detections in another format, and say what it can't hold.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", metavar="IN", help="ground truth or detections, in any format")
+    parser.add_argument("output", metavar="OUT", help="the file or folder to write, whole or not at all")
+    parser.add_argument("--from", dest="from_format", metavar="NAME", help="format of IN (default: found out)")
+    parser.add_argument("--to", dest="to_format", metavar="NAME", help="format of OUT (default: that of its suffix)")
+    parser.add_argument("--truths", metavar="GT", help="the ground truth that IN's detections are for, in any format")
+    arguments.add_details(parser.add_argument_group("files"))
+    group = parser.add_argument_group("output")
+    group.add_argument("--overwrite", action="store_true", help="replace OUT; other files in a folder stay")
+    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=run, complain=parser.error)
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """What was written; what was lost is a warning each."""
+    role = _role(options)
+    name = _format_to_write(options, role)
+    output = Path(options.output)
+    if not options.overwrite and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
+        raise InputError(f"{output}: is there already; --overwrite replaces it")
+    written, losses = (_convert_truths if role == "truths" else _convert_detections)(options, output, name)
+    for loss in losses:
+        warnings.warn(str(loss), stacklevel=2)
+    return Outcome("" if options.quiet else f"wrote {written} to {output} ({name})")
+
+
+def _role(options: argparse.Namespace) -> "Role":
+    """What the input holds: detections if their truths are given, unless it looks like truths and like nothing else."""
+    if options.truths is None:
+        return "truths"
+    from boxscore.formats import detect
+
+    if options.from_format is None:
+        try:
+            detect(options.input, "detections")
+        except InputError as error:
+            try:
+                detect(options.input, "truths")
+            except InputError:
+                raise error from None
+            warnings.warn(f"{options.input} has no scores: it is converted as ground truth", stacklevel=2)
+            return "truths"
+    return "detections"
+
+
+def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
+    """The format of the output; names that no format has are a wrong call."""
+    from boxscore.formats import FORMATS, format_by_suffix
+
+    source = FORMATS.get(options.from_format or "")
+    if options.from_format is not None and (source is None or getattr(source, role) is None):
+        known = ", ".join(name for name, each in FORMATS.items() if getattr(each, role))
+        options.complain(f"argument --from: must be one of {known} for {role}; got {options.from_format!r}")
+    name = format_by_suffix(options.output) if options.to_format is None else options.to_format
+    known = ", ".join(name for name, each in FORMATS.items() if each.is_written and getattr(each, role))
+    if name is None:
+        options.complain(f"argument --to: needed, as {options.output!r} has no suffix that tells; one of {known}")
+    if name not in known.split(", "):
+        options.complain(f"argument --to: must be one of {known} for {role}; got {name!r}")
+    return str(name)
+
+
+def _details(options: argparse.Namespace) -> dict[str, Any]:
+    return {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
+
+
+def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tuple[str, "tuple[Loss, ...]"]:
+    from boxscore.formats import read_truths, write_truths
+
+    num_scores = _num_scores(options)
+    try:
+        truths = read_truths(options.input, format=options.from_format, **_details(options))
+    except InputError:
+        if num_scores:
+            raise InputError(f"{options.input}: holds detections; give their ground truth by --truths") from None
+        raise
+    losses = write_truths(output, truths, format=name, overwrite=options.overwrite)
+    if num_scores:
+        hint = "to convert detections, give their ground truth by --truths"
+        warnings.warn(f"{count(num_scores, 'score')} in {options.input} left out: {hint}", stacklevel=2)
+    return f"{count(len(truths), 'truth')} in {count(_num_images(truths, truths), 'image')}", losses
+
+
+def _num_scores(options: argparse.Namespace) -> int:
+    """How many rows the input has as detections; 0 where truths have a score, too, or there is none."""
+    from boxscore.formats import detect, read_records
+    from boxscore.formats.records import Options
+
+    with contextlib.suppress(InputError), warnings.catch_warnings(action="ignore"):
+        name = options.from_format or detect(options.input, "detections")
+        if name != "openimages":
+            return len(read_records(options.input, "detections", Options(**_details(options)), format=name))
+    return 0
+
+
+def _convert_detections(options: argparse.Namespace, output: Path, name: str) -> tuple[str, "tuple[Loss, ...]"]:
+    from boxscore.formats import read_detections, read_truths, write_detections
+
+    truths = read_truths(options.truths, **_details(options))
+    detections = read_detections(options.input, truths, format=options.from_format, **_details(options))
+    losses = write_detections(output, detections, truths, format=name, overwrite=options.overwrite)
+    return f"{count(len(detections), 'detection')} in {count(_num_images(detections, truths), 'image')}", losses
+
+
+def _num_images(columns: "Detections | Truths", truths: "Truths") -> int:
+    """Images that have boxes, and, for truths, those without."""
+    if columns is truths and truths.image_names:
+        return len(truths.image_names)
+    return len(set(columns.image.tolist()))

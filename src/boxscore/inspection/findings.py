@@ -1,0 +1,30 @@
+"""A finding: how bad, how many, where for example, and what it does to the result."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""error: the evaluation refuses it. warning: it changes the result, or surely is a mistake. note: good to know."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One kind of problem in one file."""
+
+    severity: Severity
+    kind: str
+    """A short name that stays the same, for programs."""
+    file: str
+    count: int
+    """How many rows, images or classes have it."""
+    title: str
+    """What was found, with the count."""
+    example: str
+    """The first of them, with its place in the file."""
+    effect: str
+    """What it does to the result."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
