@@ -239,7 +239,7 @@ def batch(box: Any, label: Any, **more: Any) -> dict[str, Any]:
         (batch(boxes(12), 1), batch(boxes(12, 1 / 640), 1), "xyxy", "the boxes of `targets` look like fractions"),
         (
             batch(boxes(12), 1),
-            batch(boxes(12), 1),
+            batch(boxes(5), 1),
             "xywh",
             "every box of `preds` is wider than it is far from the left",
         ),
