@@ -11,6 +11,9 @@ from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.errors import InputError
 from boxscore.protocol import LARGEST_SIDE
 
+_KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
+"""The array API's kinds of dtypes in NumPy's letters."""
+
 
 def check_columns(
     columns: Any, *, counted_by: str, whole: Sequence[str], real: Sequence[str], boolean: Sequence[str] = ()
@@ -139,6 +142,8 @@ def _is_finite(column: Array) -> Array:
 
 def is_kind(column: Array, kind: str) -> bool:
     """Whether the column's dtype is of a kind of the array API: "bool", "integral" or "real floating"."""
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in _KINDS[kind]
     return bool(namespace(column).isdtype(column.dtype, kind))
 
 

@@ -288,21 +288,19 @@ def _join_alike(
         parts = {name: [image[key] for image in images] for key, name in used.items()}
     except (KeyError, TypeError):
         return None
-    kind = type(parts["label"][0])
-    if not is_array(parts["label"][0]) or any(type(part) is not kind for column in parts.values() for part in column):
+    first = parts["label"][0]
+    if not is_array(first) or any({*map(type, column)} != {type(first)} for column in parts.values()):
         return None
-    num_rows = [int(part.shape[0]) if len(part.shape) == 1 else -1 for part in parts["label"]]
+    if any(len(part.shape) != 1 for part in parts["label"]):
+        return None
+    num_rows = [int(part.shape[0]) for part in parts["label"]]
     for name, column in parts.items():
-        behind = (4,) if name == "box" else ()
-        if any(tuple(part.shape) != (num, *behind) for num, part in zip(num_rows, column, strict=True)):
+        expected = [(num, 4) if name == "box" else (num,) for num in num_rows]
+        if [part.shape for part in column] != expected or len({part.dtype for part in column}) > 1:
             return None
-        if any(part.dtype != column[0].dtype for part in column):
-            return None
-    xp = namespace(parts["label"][0])
+    xp = namespace(first)
     columns = {name: xp.concat(column, axis=0) for name, column in parts.items()}
-    if not is_kind(columns["label"], "integral") or library(*columns.values()) is None:
-        return None
-    return columns, num_rows
+    return (columns, num_rows) if is_kind(columns["label"], "integral") else None
 
 
 def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
