@@ -1,6 +1,7 @@
 """`boxscore eval`: the table, JSON, CSV; the short way for COCO files gives what columns give."""
 
 import csv
+import fnmatch
 import io
 import json
 import math
@@ -283,3 +284,19 @@ def test_undefined_numbers_are_dashes_and_null(tmp_path: Path, capsys: pytest.Ca
     summaries = summarize_files(path, [DETECTIONS], Protocol.named("coco"), threads=1)
     assert summaries is not None
     assert math.isnan(summaries[0].per_class[-1].ap)
+
+
+def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By a list in a file, by a pattern, by names."""
+    detections, truths = sample.load()
+    names = truths.image_names or {}
+    chosen = [name for name in names.values() if fnmatch.fnmatch(name, "*1*")]
+    assert 1 < len(chosen) < len(names)
+    listed = tmp_path / "list.txt"
+    listed.write_text("".join(f"{name}\n" for name in chosen))
+    expected = boxscore.evaluate(*boxscore.select(detections, truths, images=chosen, classes=["dog", "car"])).to_dict()
+    for images in (str(listed), "*1*"):
+        assert main(["eval", *FILES, "--images", images, "--classes", "dog,car", "--json", "-"]) == 0
+        assert json.loads(capsys.readouterr().out) == expected
+    assert main(["eval", *FILES, "--images", "nothing*"]) == 1
+    assert "`images`: 'nothing*' matches none of them" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import Source, open_source, write_output
-from boxscore.formats.joining import Report, Selection, join, select, select_truths, take, to_truths
+from boxscore.formats.joining import Pattern, Report, Selection, join, select, select_truths, take, to_truths
 from boxscore.formats.records import Options, Records
 from boxscore.formats.writing import Loss
 from boxscore.text import count
@@ -173,10 +173,10 @@ def read_truths(
     """The truths in a file, folder, .gz or .zip of any format.
 
     `format`: one of `FORMATS`, else it is found out. `images` and `classes`: only these, by id or name; images also by
-    the path of a list of them, or of an image set of VOC by its name. `box_format`: what four numbers in one column of
-    a table are. `sizes`: of images, for boxes that are fractions: a mapping from names to (width, height), the path of
-    a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO and Open Images: a list of
-    them, or the path of a file.
+    the path of a list of them, by a pattern like "night_*", or by the name of a VOC image set. `box_format`: what four
+    numbers in one column of a table are. `sizes`: of images, for boxes that are fractions: a mapping from names to
+    (width, height), the path of a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO
+    and Open Images: a list of them, or the path of a file.
 
     Where a format has no ids, images are numbered 0, 1, 2, … by name.
 
@@ -264,6 +264,8 @@ def _images(images: Any, root: Path) -> Selection | None:
     if not path.is_file():
         sets = [folder / "ImageSets" / "Main" / f"{images}.txt" for folder in (root, root.parent)]
         path = next((file for file in sets if file.is_file()), path)
+    if not path.is_file() and any(sign in str(images) for sign in "*?["):
+        return Pattern(str(images))
     lines = open_source(path).text().splitlines()
     return Selection("images", [line.split()[0] for line in lines if line.strip()])
 

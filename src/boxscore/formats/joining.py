@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -423,6 +424,26 @@ class Selection:
             if found is None:
                 raise InputError(f"`{self.kind}`: {value!r} is not among them: {_some(known.values())}")
             ids.append(found)
+        return ids
+
+
+class Pattern(Selection):
+    """The images whose names, with or without folder and suffix, match a pattern with `*`, `?` and `[…]`."""
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__("images", [])
+        self._pattern = pattern
+
+    def has(self, value: int | str) -> bool:
+        """Whether a name matches."""
+        name = str(value)
+        return any(fnmatchcase(part, self._pattern) for part in (name, base_of(name), stem_of(name)))
+
+    def ids(self, known: Mapping[int, str]) -> list[int]:
+        """The ids of those that match; none is an error."""
+        ids = [number for number, name in known.items() if self.has(name)]
+        if not ids:
+            raise InputError(f"`images`: {self._pattern!r} matches none of them: {_some(known.values())}")
         return ids
 
 
