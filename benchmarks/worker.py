@@ -8,11 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-REPEATS = 3
 
-
-def main(table: str, name: str, folder: str, threads: str) -> None:
-    """Measure `REPEATS` runs after one to warm up."""
+def main(table: str, name: str, folder: str, threads: str, repeats: str) -> None:
+    """Measure some runs, after one to warm up if there are several."""
     for variable in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BOXSCORE_THREADS"):
         os.environ[variable] = threads
     import numpy as np
@@ -23,7 +21,7 @@ def main(table: str, name: str, folder: str, threads: str) -> None:
     loaded = contestant.load(Path(folder))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = []
-    for _ in range(REPEATS + 1):
+    for _ in range(int(repeats)):
         start = time.perf_counter()
         stats, precision = contestant.run(loaded, int(threads))
         seconds.append(time.perf_counter() - start)
