@@ -246,8 +246,10 @@ def _warn_of_many(detections: Detections, limit: int) -> None:
     """Warn if an image has more detections of a class than count."""
     if len(detections) <= limit:
         return
-    pairs = np.stack([host_ids(detections.image), host_ids(detections.label)])
-    most = np.unique(pairs, axis=1, return_counts=True)[1].max()
+    image, label = host_ids(detections.image), host_ids(detections.label)
+    if np.unique(image, return_counts=True)[1].max() <= limit:
+        return
+    most = np.unique(np.stack([image, label]), axis=1, return_counts=True)[1].max()
     if most > limit:
         warnings.warn(
             f"an image has {most} detections of one class, and no more than {limit}, the largest of"
