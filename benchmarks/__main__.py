@@ -162,8 +162,8 @@ def markdown(report: dict[str, Any]) -> str:
         "",
         "## From loaded data to all of COCO's arrays and numbers",
         "",
-        "boxscore from NumPy arrays, checks included; the others from their own loaded form. vernier is left out of LVIS-like: it "
-        "takes a minute and a half a run there, and 13 GB.",
+        "boxscore from NumPy arrays, checks included; the others from their own loaded form. vernier is left out of "
+        "LVIS-like: it takes a minute and a half a run there, and 13 GB.",
         "",
         "| workload | threads | tool | seconds | boxscore is faster | peak memory | numbers as ours |",
         "|---|---|---|---|---|---|---|",
@@ -232,7 +232,7 @@ def main() -> None:
         if workload not in chosen or not is_present(workload):
             continue
         is_main = workload == "coco-val-like"
-        names = (*FAST, *SLOW) if is_main and "slow" in chosen else FAST
+        names: tuple[str, ...] = (*FAST, *SLOW) if is_main and "slow" in chosen else FAST
         names = tuple(name for name in names if (workload, name) not in LEFT_OUT)
         coco += measure("CONTESTANTS", workload, names, threads=cores, rounds=options.rounds)
         if is_main:

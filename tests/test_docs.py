@@ -36,6 +36,27 @@ def test_the_readme_shows_what_make_demo_prints(capsys: pytest.CaptureFixture[st
     assert blocks("README.md", "text") == [capsys.readouterr().out]
 
 
+def test_the_examples_of_training_run() -> None:
+    """One after the other, with a detector that finds every truth."""
+    import torch
+
+    boxes, labels = torch.tensor([[0.0, 0.0, 9.0, 9.0], [5.0, 5.0, 20.0, 30.0]]), torch.tensor([0, 1])
+    found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}
+    dataset = [(torch.zeros(3, 8, 8), {"boxes": boxes, "labels": labels, "image_id": image}) for image in (7, 8)]
+    names: dict[str, Any] = {"boxes": boxes, "labels": labels, "dataset": dataset, "class_names": ["cat", "dog"]}
+    names["loader"] = [([image], [target]) for image, target in dataset]
+    names["model"] = lambda images: [found] * (1 if torch.is_tensor(images) else len(images))
+    names["padded_model"] = lambda images: {key: torch.stack([value] * len(images)) for key, value in found.items()}
+    names["print"] = lambda *_: None
+    examples = blocks("docs/training.md", "python")
+    assert len(examples) == 5
+    for example in examples:
+        exec(example, names)
+        if "result" in names:
+            assert names["result"]["map"] == pytest.approx(1)
+    assert names["metric"].compute()["map_per_class"].tolist() == pytest.approx([1, 1])
+
+
 def test_table_1_in_the_docs_is_the_one_that_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """From the real data."""
     main(["table1", str(shared_data("voc2007/Annotations.zip")), str(shared_data("voc2007/results"))])

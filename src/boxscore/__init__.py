@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from boxscore.errors import InputError
     from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
     from boxscore.metric import MeanAveragePrecision
+    from boxscore.parallel.loading import collate_truths
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.protocol import Area, Protocol
     from boxscore.result import PerClass, Result
@@ -28,6 +29,7 @@ __all__ = [
     "Result",
     "Tally",
     "Truths",
+    "collate_truths",
     "evaluate",
     "finish",
     "match",
@@ -51,6 +53,7 @@ _HOMES = {
     "Result": "result",
     "Tally": "tally",
     "Truths": "columns",
+    "collate_truths": "parallel.loading",
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore import storage, text
+from boxscore import distributed, storage, text
 from boxscore.arrays import Array, is_in_host_memory, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
@@ -41,6 +41,8 @@ class MeanAveragePrecision:
 
     Images are told apart by `image_ids`, or by `image_id` in the targets' dicts; else they are numbered as they come.
     `warn`: whether inputs that are likely a mistake, such as fractions beside pixels, are warned about, once each.
+    `sync`: whether `compute` is over all processes of torch.distributed, where there are several, and `process_group`
+    which of them; the default is all.
 
     >>> metric = MeanAveragePrecision("coco", box_format="xyxy", class_names=["cat", "dog"])
     >>> found = {"boxes": np.array([[0, 0, 10, 9]]), "scores": np.array([0.9]), "labels": np.array([1])}
@@ -58,11 +60,14 @@ class MeanAveragePrecision:
         engine: str = "auto",
         threads: int | None = None,
         warn: bool = True,
+        sync: bool = True,
+        process_group: Any = None,
     ) -> None:
         check_box_format(box_format)
         self.protocol = as_protocol(protocol)
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
+        self.sync, self.process_group = sync, process_group
         no_truths = Truths(image=[], label=[], box=[], class_names=class_names)
         self.class_names = no_truths.names_by_label
         self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol)
@@ -96,8 +101,16 @@ class MeanAveragePrecision:
         self._tallies.append(tally)
 
     def compute(self) -> Result:
-        """The result of all updates so far."""
-        return finish(self.tally, self.engine, threads=self.threads)
+        """The result of all updates so far, on all processes of torch.distributed: all of them must call this then.
+
+        Each gets the same bits, those of one process that has seen everything. An image that several have seen counts
+        once, if updates named their images; numbered images are all different, those of rank 0 first. What this
+        process has counted stays as it is.
+        """
+        tally = self.tally
+        if self.sync and distributed.is_distributed(self.process_group):
+            tally = distributed.gather(tally, self._is_numbering, self.process_group)
+        return finish(tally, self.engine, threads=self.threads)
 
     @property
     def tally(self) -> Tally:

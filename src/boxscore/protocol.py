@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
@@ -145,7 +145,7 @@ class Protocol:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: infinite bounds are None."""
-        plain = asdict(self)
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["thresholds"] = list(self.thresholds)
         plain["recall_points"] = list(self.recall_points)
         plain["limits"] = list(self.limits)

@@ -2,7 +2,7 @@
 
 | stage | algorithm | functions |
 |---|---|---|
-| data loading | 4 | `pad_truths` |
+| data loading | 4 | `pad_truths`; for a loader: `collate_truths` |
 | post-processing | 5 | `discard_below`, `discard_beyond_top`, `discard_overlapping` |
 | IoU computation | 6 | `pairwise_iou` |
 | IoU filtering | 7 | `filter_iou` |
@@ -20,7 +20,7 @@ from boxscore.parallel.batch import Matched, match_batch
 from boxscore.parallel.categorization import categorize_above, categorize_below
 from boxscore.parallel.extraction import Extracted, extract
 from boxscore.parallel.iou import filter_iou, pairwise_iou
-from boxscore.parallel.loading import PaddedDetections, PaddedTruths, pad_truths
+from boxscore.parallel.loading import PaddedDetections, PaddedTruths, collate_truths, pad_truths
 from boxscore.parallel.postprocessing import discard_below, discard_beyond_top, discard_overlapping, rank_by_score
 from boxscore.parallel.precision_recall import ClassCurves, precision_recall
 
@@ -35,6 +35,7 @@ __all__ = [
     "average_under_envelope",
     "categorize_above",
     "categorize_below",
+    "collate_truths",
     "discard_below",
     "discard_beyond_top",
     "discard_overlapping",

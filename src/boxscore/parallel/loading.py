@@ -3,11 +3,15 @@
 Dimensions: N images, G truths of the image that has most.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from boxscore.arrays import Array, constant, int_dtype, namespace
+from boxscore.arrays import Array, constant, int_dtype, is_array, namespace
+from boxscore.checks import as_array, as_flags, is_kind, shape_of
 from boxscore.errors import InputError
+
+_FLAGS = ("ignore", "iscrowd", "difficult")
+"""The names under which targets mark truths that neither reward nor punish."""
 
 
 class PaddedTruths(NamedTuple):
@@ -72,6 +76,80 @@ def pad_truths(
         label=xp.stack([_pad(label, length, fill=-1) for label in labels], axis=0),
         ignore=xp.stack([_pad(ignore, length, fill=True) for ignore in ignores], axis=0),
     )
+
+
+def collate_truths(samples: Sequence[tuple[Any, Mapping[str, Any]]]) -> tuple[Any, dict[str, Array]]:
+    """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
+
+    A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, one of `ignore`,
+    `iscrowd` and `difficult` (G,), `area` (G,) and `image_id`. Images of one shape are stacked, others stay a list. The
+    batch has `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
+    targets have them, as `MeanAveragePrecision.update` takes it. Other keys are left out.
+
+    >>> import numpy as np
+    >>> one = {"boxes": np.ones((1, 4)), "labels": np.array([7]), "image_id": 3}
+    >>> two = {"boxes": np.ones((2, 4)), "labels": np.array([7, 8]), "image_id": 5}
+    >>> images, targets = collate_truths([(np.zeros((3, 8, 8)), one), (np.zeros((3, 8, 8)), two)])
+    >>> images.shape, targets["labels"].tolist(), targets["image_id"].tolist()
+    ((2, 3, 8, 8), [[7, -1], [7, 8]], [3, 5])
+    """
+    if not samples:
+        raise InputError("`samples` must have at least one image; got none")
+    targets = [_target(index, sample) for index, sample in enumerate(samples)]
+    for index, target in enumerate(targets):
+        for key in ("area", "image_id"):
+            if (key in target) != (key in targets[0]):
+                raise InputError(f"samples[{index}]: {key!r} must be in the targets of all samples, or of none")
+    padded = pad_truths(*([target[key] for target in targets] for key in ("boxes", "labels", "ignore")))
+    batch = {"boxes": padded.box, "labels": padded.label, "ignore": padded.ignore}
+    xp = namespace(padded.label)
+    if "area" in targets[0]:
+        length = int(padded.label.shape[1])
+        batch["area"] = xp.stack([_pad(target["area"], length, fill=0) for target in targets], axis=0)
+    if "image_id" in targets[0]:
+        ids = [int(target["image_id"]) for target in targets]
+        batch["image_id"] = constant(ids, like=padded.label, dtype=int_dtype(padded.label))
+    images = [image for image, _ in samples]
+    if all(is_array(image) and image.shape == images[0].shape and image.dtype == images[0].dtype for image in images):
+        return namespace(*images).stack(images, axis=0), batch
+    return images, batch
+
+
+def _target(index: int, sample: Any) -> dict[str, Any]:
+    """The target of a sample with one name for each thing, checked."""
+    try:
+        return _checked_target(sample)
+    except InputError as error:
+        raise InputError(f"samples[{index}]: {error}") from None
+
+
+def _checked_target(sample: Any) -> dict[str, Any]:
+    if not isinstance(sample, Sequence) or len(sample) != 2 or not isinstance(sample[1], Mapping):
+        raise InputError(f"a sample must be an image and its target, a dict; got {type(sample).__name__}")
+    target = sample[1]
+    for key in ("boxes", "labels"):
+        if key not in target:
+            raise InputError(f"the target must have the key {key!r}; got {sorted(map(str, target))}")
+    given = {key: as_array(key, target[key]) for key in ("boxes", "labels", "area", *_FLAGS) if key in target}
+    label, size = given["labels"], shape_of(given["labels"])
+    xp = namespace(label)
+    if len(size) != 1:
+        raise InputError(f"`labels` must have one dimension; got shape {size}")
+    if size == (0,) and shape_of(given["boxes"]) == (0,):
+        given["boxes"] = xp.reshape(given["boxes"], (0, 4))
+    for key, column in given.items():
+        expected = (*size, 4) if key == "boxes" else size
+        if shape_of(column) != expected:
+            raise InputError(f"`{key}` must have shape {expected} for {size[0]} labels; got {shape_of(column)}")
+    if size[0] and not is_kind(label, "integral"):
+        raise InputError(f"`labels` must hold integers; got {label.dtype}")
+    if size[0] and int(xp.min(label)) < 0:
+        raise InputError(f"`labels` must not be negative, as dummies are; got {int(xp.min(label))}")
+    flags = [key for key in _FLAGS if key in given]
+    if len(flags) > 1:
+        raise InputError(f"one of {', '.join(_FLAGS)} must do; got {' and '.join(flags)}")
+    ignore = as_flags(flags[0], given.pop(flags[0])) if flags else xp.zeros_like(label, dtype=xp.bool)
+    return {**given, "ignore": ignore} | ({"image_id": target["image_id"]} if "image_id" in target else {})
 
 
 def _pad(values: Array, length: int, *, fill: int) -> Array:

@@ -1,0 +1,281 @@
+"""The metric as torchmetrics has it: its constructor, its names, its synchronization. Needs PyTorch and torchmetrics.
+
+What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/training.md.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from torchmetrics import Metric
+
+from boxscore import storage
+from boxscore.arrays import to_numpy
+from boxscore.boxes import BoxFormat, check_box_format, sizes
+from boxscore.columns import Detections, Truths, host_ids
+from boxscore.distributed import renumbered, without_copies
+from boxscore.errors import InputError
+from boxscore.pipeline import finish, match
+from boxscore.protocol import Protocol, check_choice
+from boxscore.result import Result
+from boxscore.tally import Tally, joined
+
+Images = Sequence[Mapping[str, Any]]
+
+
+class MeanAveragePrecision(Metric):
+    """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
+
+    `update` takes a list of dicts, one an image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
+    `boxes` (G, 4), `labels` (G,), and if you like `iscrowd` (G,) and `area` (G,), of what is there. It matches, and
+    keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools is needed.
+
+    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Two are new:
+    `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
+    same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
+    ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
+
+    >>> metric = MeanAveragePrecision()
+    >>> found = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
+    >>> there = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 10.0]])}
+    >>> metric.update([found | {"labels": torch.tensor([1])}], [there | {"labels": torch.tensor([1])}])
+    >>> metric.compute()["map"], metric.compute()["map_large"]
+    (tensor(0.9000), tensor(-1.))
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    warn_on_many_detections = True
+    tallies: Any
+    """Bytes of tallies, one or more a tensor."""
+
+    def __init__(
+        self,
+        box_format: BoxFormat = "xyxy",
+        iou_type: str | tuple[str, ...] = "bbox",
+        iou_thresholds: Sequence[float] | None = None,
+        rec_thresholds: Sequence[float] | None = None,
+        max_detection_thresholds: Sequence[int] | None = None,
+        class_metrics: bool = False,
+        extended_summary: bool = False,
+        average: str = "macro",
+        backend: str = "pycocotools",  # noqa: ARG002 — there is one
+        *,
+        unique_images: bool = False,
+        scalars_only: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        check_box_format(box_format)
+        if iou_type not in ("bbox", ("bbox",), ["bbox"]):
+            instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
+            raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
+        check_choice("average", average, ("macro", "micro"))
+        flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
+        for name, flag in (flags | {"unique_images": unique_images, "scalars_only": scalars_only}).items():
+            if not isinstance(flag, bool):
+                raise InputError(f"`{name}` must be True or False; got {flag!r}")
+        self.protocol = _protocol(iou_thresholds, rec_thresholds, max_detection_thresholds)
+        self.box_format, self.iou_type, self.average = box_format, ("bbox",), average
+        self.class_metrics, self.extended_summary = class_metrics, extended_summary
+        self.unique_images, self.scalars_only = unique_images, scalars_only
+        self.add_state("tallies", default=[], dist_reduce_fx="cat")
+
+    @property
+    def iou_thresholds(self) -> list[float]:
+        """The IoU thresholds, ascending."""
+        return list(self.protocol.thresholds)
+
+    @property
+    def rec_thresholds(self) -> list[float]:
+        """The recall points, ascending."""
+        return list(self.protocol.recall_points)
+
+    @property
+    def max_detection_thresholds(self) -> list[int]:
+        """The limits, ascending."""
+        return [int(limit) for limit in self.protocol.limits if limit is not None]
+
+    def update(self, preds: Images, target: Images) -> None:
+        """Match one batch. If anything in it is wrong, it is refused as a whole."""
+        for name, images in (("preds", preds), ("target", target)):
+            if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
+                raise InputError(f"`{name}` must be a list of dicts, one an image; got {type(images).__name__}")
+        if len(preds) != len(target):
+            raise InputError(f"`preds` and `target` must have an entry an image; got {len(preds)} and {len(target)}")
+        ids = _named("target", _ids, target) if self.unique_images else None
+        given: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
+        detections: Detections = _named("preds", Detections.from_images, preds, **given)
+        complete = _named("target", _complete, target, self.box_format)
+        truths: Truths = _named("target", Truths.from_images, complete, **given)
+        if self.warn_on_many_detections:
+            _warn_of_many(detections, self.max_detection_thresholds[-1])
+        content = storage.to_bytes(match(detections, truths, self.protocol))
+        if self.average == "micro":
+            # as in torchmetrics: one label for all, in the order that they came
+            found = replace(detections, label=np.zeros(len(detections), np.int64))
+            there = replace(truths, label=np.zeros(len(truths), np.int64))
+            content += storage.to_bytes(match(found, there, self.protocol.replace(class_agnostic=True)))
+        self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
+
+    def compute(self) -> dict[str, torch.Tensor]:
+        """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
+        each = list(self._split())
+        per_class = self._finish(self.protocol, each)
+        averaged = per_class
+        if self.average == "micro":
+            averaged = self._finish(self.protocol.replace(class_agnostic=True), each)
+        numbers = _numbers(averaged)
+        if self.scalars_only:
+            return numbers
+        classes = per_class.per_class
+        last = self.max_detection_thresholds[-1]
+        values = (classes.ap, classes.ar) if self.class_metrics else (np.array([-1.0]), np.array([-1.0]))
+        extended = {}
+        if self.extended_summary:
+            curves = averaged.curves
+            extended = {name: torch.tensor(getattr(curves, name)) for name in ("precision", "recall", "scores")}
+        return {
+            **numbers,
+            **extended,
+            "map_per_class": _tensor(values[0]),
+            f"mar_{last}_per_class": _tensor(values[1]),
+            "classes": torch.from_numpy(classes.label.astype(np.int32)),
+        }
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """A figure and axes of one result or several; without `val`, of what `compute` gives. Needs matplotlib."""
+        return self._plot(val, ax)
+
+    def sync(self, *values: Any, **settings: Any) -> None:
+        """Gather the bytes of all processes, in the three collectives of torchmetrics."""
+        if not self._is_synced:
+            # A process without data must send no bytes; torchmetrics would have it send no floats.
+            self.tallies = [_as_bytes(self.tallies, self.device)]
+        super().sync(*values, **settings)
+
+    def _split(self) -> Iterator[Tally]:
+        """The tallies, those of rank 0 first, in the order of updates."""
+        rest = memoryview(_as_bytes(self.tallies, torch.device("cpu")).numpy())
+        while len(rest):
+            tally, rest = storage.split_bytes(rest, "the state of the metric")
+            yield tally
+
+    def _finish(self, protocol: Protocol, tallies: Sequence[Tally]) -> Result:
+        """The result of those tallies that are of one protocol."""
+        own = [tally for tally in tallies if tally.protocol == protocol]
+        return finish(
+            joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
+        )
+
+
+def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
+    """COCO's protocol with what was given in place of its own."""
+    names = {"thresholds": "iou_thresholds", "recall_points": "rec_thresholds", "limits": "max_detection_thresholds"}
+    changes: dict[str, Any] = {}
+    for name, values in zip(names, (thresholds, recalls, limits), strict=True):
+        if values is None:
+            continue
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise InputError(f"`{names[name]}` must be a list of numbers; got {values!r}")
+        if len(values):
+            changes[name] = list(values)
+    if "limits" in changes:
+        if not all(isinstance(limit, Integral) for limit in changes["limits"]):
+            raise InputError(f"`max_detection_thresholds` must be positive integers; got {changes['limits']}")
+        changes["limits"] = sorted(set(changes["limits"]))
+    try:
+        return Protocol.named("coco", **changes)
+    except InputError as error:
+        name, rest = str(error).removeprefix("`").split("`", 1)
+        raise InputError(f"`{names[name]}`{rest}") from None
+
+
+def _ids(target: Images) -> list[int]:
+    """The images' ids."""
+    for index, image in enumerate(target):
+        if not isinstance(image, Mapping) or "image_id" not in image:
+            raise InputError(f"images[{index}] must be a dict with the key 'image_id', for unique_images=True")
+    return [int(image["image_id"]) for image in target]
+
+
+def _complete(target: Images, box_format: BoxFormat) -> Images:
+    """The targets with no keys but torchmetrics', in full: no `iscrowd` means none, no `area` or 0 means the box's."""
+    images = [
+        {key: image[key] for key in ("boxes", "labels", "iscrowd", "area") if key in image}
+        if isinstance(image, Mapping)
+        else image
+        for image in target
+    ]
+    if any("area" in image for image in images):
+        return [_with_areas(image, box_format) for image in images]
+    return images
+
+
+def _with_areas(image: Mapping[str, Any], box_format: BoxFormat) -> Mapping[str, Any]:
+    if not {"boxes", "labels"} <= set(image):
+        return image  # which is refused in a moment
+    box = np.asarray(_hosted(image["boxes"]), np.float64).reshape(-1, 4)
+    width, height = sizes(box, box_format)
+    area = np.asarray(_hosted(image.get("area", np.zeros(len(box)))), np.float64)
+    if area.shape != (len(box),):
+        return image
+    return {**image, "area": np.where(area > 0, area, width * height)}
+
+
+def _hosted(values: Any) -> Any:
+    return to_numpy(values) if hasattr(values, "shape") else values
+
+
+def _named(name: str, make: Callable[..., Any], images: Images, *values: Any, **settings: Any) -> Any:
+    """What `make` makes of images; errors say which of the two arguments is meant."""
+    try:
+        return make(images, *values, **settings)
+    except InputError as error:
+        raise InputError(str(error).replace("images", name, 1)) from None
+
+
+def _warn_of_many(detections: Detections, limit: int) -> None:
+    """Warn if an image has more detections of a class than count."""
+    if len(detections) <= limit:
+        return
+    image, label = host_ids(detections.image), host_ids(detections.label)
+    if np.unique(image, return_counts=True)[1].max() <= limit:
+        return
+    most = np.unique(np.stack([image, label]), axis=1, return_counts=True)[1].max()
+    if most > limit:
+        warnings.warn(
+            f"an image has {most} detections of one class, and no more than {limit}, the largest of"
+            " `max_detection_thresholds`, count (warn_on_many_detections=False silences this)",
+            stacklevel=4,
+        )
+
+
+def _numbers(result: Result) -> dict[str, torch.Tensor]:
+    """The numbers under their names; 50 and 75 are always there."""
+    numbers = {"map": result["map"]}
+    for name, threshold in (("map_50", 0.5), ("map_75", 0.75)):
+        near = [value for each, value in result.per_threshold.items() if abs(each - threshold) < 1e-9]
+        numbers[name] = near[0] if near else np.nan
+    numbers |= {name: value for name, value in result.items() if name not in numbers}
+    return {name: _tensor(np.array([value])) for name, value in numbers.items()}
+
+
+def _tensor(values: Any) -> torch.Tensor:
+    """Single-precision numbers, -1 for undefined. One number alone has no axis once `Metric` has seen it."""
+    return torch.from_numpy(np.where(np.isnan(values), -1.0, values).astype(np.float32))
+
+
+def _as_bytes(tallies: Any, device: torch.device) -> torch.Tensor:
+    """The bytes of a list of tensors, or of one, as one tensor."""
+    parts = tallies if isinstance(tallies, list) else [tallies]
+    return torch.cat(
+        [torch.zeros(0, dtype=torch.uint8, device=device), *(part.to(device, torch.uint8) for part in parts)]
+    )

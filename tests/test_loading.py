@@ -1,0 +1,109 @@
+"""A loader's batches: padded where they are made, taken by the metric as they are."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import boxscore
+from tests.world_of_metrics import SCENE, as_dicts, plain
+
+
+class Images(torch.utils.data.Dataset):  # type: ignore[misc]
+    """The scene as a dataset: an image of zeros, and its target."""
+
+    def __init__(self, **renamed: str) -> None:
+        self.renamed = renamed
+
+    def __len__(self) -> int:
+        return SCENE.num_images
+
+    def __getitem__(self, image: int) -> tuple[Any, dict[str, Any]]:
+        _, target = as_dicts(SCENE, image)
+        named = {self.renamed.get(key, key): value for key, value in target.items()}
+        return torch.zeros(3, 4, 4), named | {"image_id": image, "name": f"{image}.jpg"}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_data_loaders_batches_give_what_evaluate_gives(num_workers: int) -> None:
+    """To the last bit, with padding in between."""
+    metric = boxscore.MeanAveragePrecision(box_format="xywh", warn=False)
+    loader = torch.utils.data.DataLoader(
+        Images(), batch_size=5, shuffle=True, num_workers=num_workers, collate_fn=boxscore.collate_truths
+    )
+    for images, targets in loader:
+        assert images.shape[1:] == (3, 4, 4)
+        assert set(targets) == {"boxes", "labels", "ignore", "area", "image_id"}
+        found = [as_dicts(SCENE, image)[0] for image in targets["image_id"].tolist()]
+        length = max(len(each["labels"]) for each in found)
+        pads = [length - len(each["labels"]) for each in found]
+        preds = {
+            "boxes": [torch.cat([each["boxes"], torch.zeros(n, 4)]) for each, n in zip(found, pads, strict=True)],
+            "scores": [torch.cat([each["scores"], torch.zeros(n)]) for each, n in zip(found, pads, strict=True)],
+            "labels": [torch.cat([each["labels"], torch.full((n,), -1)]) for each, n in zip(found, pads, strict=True)],
+        }
+        metric.update({name: torch.stack(parts) for name, parts in preds.items()}, targets)
+    truths = boxscore.Truths(**SCENE.truth, box_format="xywh")
+    expected = plain(boxscore.evaluate(SCENE.detections, truths))
+    for name, values in plain(metric.compute()).items():
+        assert np.array_equal(values, expected[name], equal_nan=name in ("numbers", "ap", "average_precision")), name
+
+
+@pytest.mark.parametrize("flag", ["ignore", "difficult"])
+def test_truths_to_ignore_have_three_names(flag: str) -> None:
+    """As everywhere in boxscore; dummies are ignored, too."""
+    samples, renamed = ([each[image] for image in range(6)] for each in (Images(), Images(iscrowd=flag)))
+    expected, found = (boxscore.collate_truths(each)[1] for each in (samples, renamed))
+    assert torch.equal(found["ignore"], expected["ignore"])
+    assert found["ignore"][found["labels"] == -1].all()
+
+
+def test_what_targets_do_not_have_the_batch_does_not() -> None:
+    """No area, no ids, nothing ignored; NumPy stays NumPy; images of different shapes stay a list."""
+    samples = [(np.zeros((2, size)), {"boxes": np.ones((size, 4)), "labels": np.arange(size)}) for size in (1, 3)]
+    images, targets = boxscore.collate_truths(samples)
+    assert [image.shape for image in images] == [(2, 1), (2, 3)]
+    assert set(targets) == {"boxes", "labels", "ignore"}
+    assert targets["labels"].tolist() == [[0, -1, -1], [0, 1, 2]]
+    assert targets["ignore"].tolist() == [[False, True, True], [False, False, False]]
+    assert isinstance(targets["boxes"], np.ndarray)
+
+
+def test_an_image_without_truths_is_all_dummies() -> None:
+    """Even if its boxes have no second axis, as datasets give them."""
+    empty = {"boxes": torch.zeros(0), "labels": torch.zeros(0)}
+    one = {"boxes": torch.ones(1, 4, dtype=torch.float64), "labels": torch.tensor([2])}
+    _, targets = boxscore.collate_truths([(torch.zeros(1), empty), (torch.zeros(1), one)])
+    assert targets["labels"].tolist() == [[-1], [2]]
+    assert targets["boxes"].shape == (2, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": torch.tensor([1, -1])}, "samples[1]: `labels` must not be negative, as dummies are; got -1"),
+        ({"boxes": torch.ones(3, 4)}, "samples[1]: `boxes` must have shape (2, 4) for 2 labels; got (3, 4)"),
+        ({"area": torch.ones(2)}, "samples[1]: 'area' must be in the targets of all samples, or of none"),
+        (
+            {"ignore": torch.zeros(2).bool(), "iscrowd": torch.zeros(2).bool()},
+            "samples[1]: one of ignore, iscrowd, difficult must do; got ignore and iscrowd",
+        ),
+    ],
+)
+def test_targets_that_cannot_be_right_are_refused(change: dict[str, Any], message: str) -> None:
+    """With their place in the batch."""
+    good = {"boxes": torch.ones(2, 4), "labels": torch.tensor([1, 2])}
+    with pytest.raises(boxscore.InputError) as caught:
+        boxscore.collate_truths([(torch.zeros(1), good), (torch.zeros(1), good | change)])
+    assert str(caught.value) == message
+
+
+def test_samples_that_are_none_are_refused() -> None:
+    """So is a batch without any."""
+    with pytest.raises(boxscore.InputError, match="must have at least one image; got none"):
+        boxscore.collate_truths([])
+    with pytest.raises(boxscore.InputError, match=r"samples\[0\]: the target must have the key 'labels'"):
+        boxscore.collate_truths([(torch.zeros(1), {"boxes": torch.ones(1, 4)})])
+    with pytest.raises(boxscore.InputError, match=r"samples\[0\]: a sample must be an image and its target"):
+        boxscore.collate_truths([torch.zeros(2)])
