@@ -88,8 +88,10 @@ def test_no_framework_is_imported_before_the_user_does() -> None:
     """Nor anything else that is heavy: NumPy and the compat layer are all."""
     code = "import sys, json, boxscore, boxscore.cli; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
     heavy = {"torch", "jax", "tensorflow", "matplotlib", "pandas", "scipy", "pycocotools", "torchmetrics"}
-    heavy |= {"pyarrow", "yaml", "xml", "zipfile"}
+    heavy |= {"pyarrow", "yaml", "xml", "zipfile", "lightning"}
     assert not heavy & set(run(code))
+    used = code.replace("; print", "; boxscore.MeanAveragePrecision().compute(); boxscore.collate_truths; print")
+    assert not {"torch", "jax", "tensorflow", "torchmetrics", "lightning"} & set(run(used))
 
 
 def test_jax_without_x64_works_in_float32_and_says_so() -> None:
