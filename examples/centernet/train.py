@@ -40,8 +40,8 @@ class Plan(NamedTuple):
     batch: int = 16
 
 
-FULL = Plan(epochs=8, num_train=1024, num_validate=480, side=128, width=32)
-QUICK = Plan(epochs=4, num_train=1280, num_validate=192, side=64, width=16)
+FULL = Plan(epochs=8, num_train=768, num_validate=384, side=128, width=32)
+QUICK = Plan(epochs=3, num_train=768, num_validate=192, side=64, width=16)
 
 
 class Validation(NamedTuple):
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m examples.centernet.train", description=__doc__.split("\n")[0])
-    parser.add_argument("--epochs", type=int, help="8, or 4 with --quick")
+    parser.add_argument("--epochs", type=int, help="8, or 3 with --quick")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="smaller images, network and data: half a minute")
     parser.add_argument("--threads", type=int, help="for PyTorch; by default all cores")
