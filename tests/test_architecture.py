@@ -33,7 +33,7 @@ LAYERS = [
     ["result", "sequential", "parallel", "native"],
     ["pipeline", "direct"],
     ["metric"],
-    ["torchmetrics"],
+    ["torchmetrics", "jax", "keras"],
     ["formats"],
     ["inspection", "sample"],
     ["cli"],
@@ -87,7 +87,7 @@ def run(code: str) -> Any:
 def test_no_framework_is_imported_before_the_user_does() -> None:
     """Nor anything else that is heavy: NumPy and the compat layer are all."""
     code = "import sys, json, boxscore, boxscore.cli; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
-    heavy = {"torch", "jax", "tensorflow", "matplotlib", "pandas", "scipy", "pycocotools", "torchmetrics"}
+    heavy = {"torch", "jax", "tensorflow", "keras", "matplotlib", "pandas", "scipy", "pycocotools", "torchmetrics"}
     heavy |= {"pyarrow", "yaml", "xml", "zipfile", "lightning"}
     assert not heavy & set(run(code))
     used = code.replace("; print", "; boxscore.MeanAveragePrecision().compute(); boxscore.collate_truths; print")

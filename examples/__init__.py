@@ -1,0 +1,1 @@
+"""What boxscore is for, in programs that run."""

@@ -1,0 +1,267 @@
+"""The state for compiled JAX loops: jitted, scanned and merged, it gives the bits of one evaluation of everything."""
+
+import importlib
+import json
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import InputError, Protocol
+from tests.scenes import Scene, random_scene
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+metric = importlib.import_module("boxscore.jax")
+update, merge = jax.jit(metric.update), jax.jit(metric.merge)
+jnp = jax.numpy
+NAMES = [f"class {label}" for label in range(4)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _double() -> Any:
+    jax.config.update("jax_enable_x64", True)  # as the other tests of JAX have it
+
+
+def batched(scene: Scene, size: int, *, areas: bool = True) -> list[tuple[dict[str, Any], dict[str, Any], Any]]:
+    """The scene in padded batches of `size` images; the last may end in images that are all padding."""
+    images = range(-(-scene.num_images // size) * size)
+    rows, truth_rows = (
+        [np.flatnonzero(columns["image"] == image) for image in images] for columns in (scene.detection, scene.truth)
+    )
+
+    def padded(column: Any, rows: list[Any], fill: float) -> Any:
+        longest = max(row.size for row in rows) + 1
+        values = np.full((len(rows), longest, *column.shape[1:]), fill, column.dtype)
+        for image, row in enumerate(rows):
+            values[image, : row.size] = column[row]
+        return values.reshape(-1, size, *values.shape[1:])
+
+    found, truth = scene.detection, scene.truth
+    preds = {"boxes": padded(found["box"], rows, 0), "scores": padded(found["score"], rows, 0)}
+    preds |= {"labels": padded(found["label"], rows, -1)}
+    targets = {"boxes": padded(truth["box"], truth_rows, 0), "labels": padded(truth["label"], truth_rows, -1)}
+    targets |= {"iscrowd": padded(truth["ignore"], truth_rows, 0)}
+    if areas:
+        targets |= {"area": padded(truth["area"], truth_rows, 0)}
+    ids = np.array(images).reshape(-1, size)
+    return [
+        ({key: value[i] for key, value in preds.items()}, {key: value[i] for key, value in targets.items()}, ids[i])
+        for i in range(len(ids))
+    ]
+
+
+def fresh(protocol: str | Protocol, capacity: int = 2000) -> Any:
+    """A state for scenes."""
+    return metric.empty(protocol, capacity, box_format="xywh", class_names=NAMES)
+
+
+def assert_equal(result: boxscore.Result, expected: boxscore.Result) -> None:
+    """To the last bit, curves and all."""
+    assert dict(result) == pytest.approx(dict(expected), abs=0, nan_ok=True)
+    for name in ("precision", "recall", "scores", "average_precision", "num_true", "num_false"):
+        ours, theirs = (getattr(each.curves, name) for each in (result, expected))
+        assert np.array_equal(ours, theirs, equal_nan=True), name
+    assert np.array_equal(result.per_class.num_truths, expected.per_class.num_truths)
+    assert result.per_class.name == expected.per_class.name
+
+
+PROTOCOLS: list[str | Protocol] = ["coco", "voc2007", "voc2012", "paper", Protocol.named("coco", class_agnostic=True)]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["coco", "voc2007", "voc2012", "paper", "agnostic"])
+def test_jitted_updates_give_the_bits_of_evaluate(protocol: str | Protocol) -> None:
+    """Over batches of three, the last padded with empty images."""
+    scene = random_scene(3, num_images=11)
+    donating = jax.jit(metric.update, donate_argnums=0)
+    state = fresh(protocol)
+    for batch in batched(scene, 3):
+        state = donating(state, *batch)
+    assert_equal(metric.compute(state), boxscore.evaluate(scene.detections, scene.truths, protocol))
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+def test_a_scan_over_batches_gives_the_bits_of_evaluate(protocol: str) -> None:
+    """The whole epoch is one compiled program."""
+    scene = random_scene(4)
+    batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batched(scene, 4))
+
+    def step(state: Any, batch: Any) -> tuple[Any, None]:
+        return metric.update(state, *batch), None
+
+    state, _ = jax.jit(partial(jax.lax.scan, step))(fresh(protocol), batches)
+    assert_equal(metric.compute(state), boxscore.evaluate(scene.detections, scene.truths, protocol))
+
+
+def test_merged_states_are_one() -> None:
+    """Whichever saw which batch, in either order."""
+    scene = random_scene(5, num_images=10)
+    one, other = fresh("coco"), fresh("coco")
+    for index, batch in enumerate(batched(scene, 2)):
+        if index in (0, 3):
+            one = update(one, *batch)
+        else:
+            other = update(other, *batch)
+    expected = boxscore.evaluate(scene.detections, scene.truths)
+    assert_equal(metric.compute(merge(one, other)), expected)
+    assert_equal(metric.compute(merge(other, one)), expected)
+    assert_equal(metric.compute(merge(fresh("coco", 1), merge(one, other))), expected)
+
+
+def test_truths_without_areas_or_flags_are_measured_by_their_boxes() -> None:
+    """As everywhere else."""
+    scene = random_scene(6)
+    del scene.truth["area"]
+    state = fresh("coco")
+    for batch in batched(scene, 6, areas=False):
+        state = update(state, *batch)
+    assert_equal(metric.compute(state), boxscore.evaluate(scene.detections, scene.truths))
+
+
+def test_a_state_that_has_seen_nothing_has_no_numbers() -> None:
+    """NaN is undefined."""
+    result = metric.compute(fresh("voc2012"))
+    assert np.isnan(result["map"])
+    assert len(result.per_class) == 4
+
+
+PRED = {
+    "boxes": np.tile(np.array([0.0, 0, 9, 9]), (2, 3, 1)),
+    "labels": np.ones((2, 3), int),
+    "scores": np.array([[0.9, 0.5, 0.4]] * 2),
+}
+TARGET = {"boxes": PRED["boxes"][:, :1], "labels": np.ones((2, 1), int)}
+
+
+def test_the_last_row_of_the_buffer_can_be_used() -> None:
+    """And padding beyond it harms no earlier row: 8 detections in room for 8, with a batch of 6 rows at row 4."""
+    discarded = np.array([[False, True, False], [False, False, True]])
+    pred = PRED | {"discarded": discarded, "scores": np.array([[0.9, 0.1, 0.8], [0.7, 0.6, 0.1]])}
+    state = metric.empty("voc2012", 8)
+    for first in (0, 2):
+        state = update(state, pred, TARGET, np.array([first, first + 1]))
+    result = metric.compute(state)
+    assert result.per_class.num_detections.tolist() == [8]
+    assert result.per_class.num_true.tolist() == [[4]]
+
+
+def test_what_found_no_room_is_an_error_and_stays_one() -> None:
+    """Also after a merge with a state that has room."""
+    state = metric.empty("voc2012", 10)
+    for first in (0, 2):
+        state = update(state, PRED, TARGET, np.array([first, first + 1]))
+    with pytest.raises(InputError, match=r"`capacity` must be at least the number of rows; got 10, and 12 detections"):
+        metric.compute(state)
+    with pytest.raises(InputError, match="`capacity`"):
+        metric.compute(merge(metric.empty("voc2012", 10), state))
+
+    few = metric.empty("voc2012", 100, truth_capacity=3)
+    for first in (0, 2):
+        few = update(few, PRED, TARGET, np.array([first, first + 1]))
+    with pytest.raises(InputError, match=r"`truth_capacity` must be .*; got 3, and 4 truths came"):
+        metric.compute(few)
+
+
+def test_a_batch_larger_than_the_room_is_refused_at_once() -> None:
+    """When the step is compiled, before it runs."""
+    with pytest.raises(InputError, match=r"`capacity` must have room for a batch, 2 \* 3 with its padding; got 5"):
+        update(metric.empty("voc2012", 5), PRED, TARGET, np.array([0, 1]))
+
+
+def test_numbers_that_are_not_finite_are_reported_by_compute() -> None:
+    """A compiled step can't refuse them; in padding they don't matter."""
+    for key, value in (("scores", np.nan), ("boxes", np.inf)):
+        spoilt = PRED | {key: PRED[key].copy()}
+        spoilt[key][1, 2] = value
+        state = update(metric.empty("voc2012", 10), spoilt, TARGET, np.array([0, 1]))
+        with pytest.raises(InputError, match="must have finite numbers and no negative size; got 1 row that had not"):
+            metric.compute(state)
+        padding = spoilt | {"labels": np.array([[1, 1, 1], [1, 1, -1]])}
+        assert metric.compute(update(metric.empty("voc2012", 10), padding, TARGET, np.array([0, 1])))["map"] == 1
+    reversed_box = TARGET | {"boxes": -TARGET["boxes"]}
+    with pytest.raises(InputError, match="got 2 rows"):
+        metric.compute(update(metric.empty("voc2012", 10), PRED, reversed_box, np.array([0, 1])))
+
+
+def test_an_image_that_comes_twice_is_an_error() -> None:
+    """In one batch, in two, or in two states."""
+    once = update(metric.empty("voc2012", 20), PRED, TARGET, np.array([3, 4]))
+    twice = update(once, PRED, TARGET, np.array([4, 5]))
+    same = update(metric.empty("voc2012", 20), PRED, TARGET, np.array([4, 4]))
+    for state in (twice, same, merge(once, once)):
+        with pytest.raises(InputError, match=r"image [34] was in an update before"):
+            metric.compute(state)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": np.ones((2, 4))}, r"`preds`: `scores` must have shape \(2, 3\), to go with `labels`; got \(2, 4\)"),
+        ({"labels": np.ones((2, 3))}, "`preds`: `labels` must be integers"),
+        ({"score": np.ones((2, 3))}, "`preds` must have the keys boxes, labels, scores, discarded; got 'score'"),
+    ],
+)
+def test_errors_name_the_argument_and_the_rule(change: dict[str, Any], message: str) -> None:
+    """Shapes and types are known while tracing, so these come at once."""
+    with pytest.raises(InputError, match=message):
+        update(metric.empty("voc2012", 20), PRED | change, TARGET, np.array([0, 1]))
+
+
+def test_other_errors_name_the_argument_and_the_rule() -> None:
+    """Made with nonsense, updated with nonsense, merged with another kind, computed from nothing."""
+    state = metric.empty("voc2012", 20)
+    with pytest.raises(InputError, match="`capacity` must be a number of rows, at least 1; got 0"):
+        metric.empty("coco", 0)
+    with pytest.raises(InputError, match="must have as many images; got 2, 2 and shape"):
+        update(state, PRED, TARGET, np.array([0, 1, 2]))
+    with pytest.raises(InputError, match="`preds` must be a dict of padded arrays; got list"):
+        update(state, [], TARGET, np.array([0, 1]))
+    with pytest.raises(InputError, match="`preds` must have the key 'scores'"):
+        update(state, TARGET, TARGET, np.array([0, 1]))
+    with pytest.raises(InputError, match="`image_ids` must be integers; got float64"):
+        update(state, PRED, TARGET, np.array([0.5, 1]))
+    both = {"iscrowd": np.zeros((2, 1), bool), "difficult": np.zeros((2, 1), bool)}
+    with pytest.raises(InputError, match="one of ignore, iscrowd and difficult"):
+        update(state, PRED, TARGET | both, np.array([0, 1]))
+    with pytest.raises(InputError, match="their `protocol` differ"):
+        merge(state, metric.empty("coco", 20))
+    with pytest.raises(InputError, match=r"`state` must be a boxscore\.jax\.State; got NoneType"):
+        metric.compute(None)
+    named = metric.empty("voc2012", 20, class_names=["background"])
+    with pytest.raises(InputError, match="`label` must be one of those in `class_names`"):
+        metric.compute(update(named, PRED, TARGET, np.array([0, 1])))
+
+
+def test_without_x64_the_verdicts_of_whole_pixels_are_the_same() -> None:
+    """In float32, and the result says so; ids that don't fit are refused."""
+    code = """
+import json, jax, numpy as np, boxscore, boxscore.jax as metric
+random = np.random.default_rng(0)
+corner = random.integers(0, 50, (4, 20, 2))
+box = np.concatenate([corner, corner + random.integers(4, 30, (4, 20, 2))], axis=2)
+label, score = random.integers(0, 3, (4, 20)), random.integers(0, 50, (4, 20)) / 64
+near = box[:, :8] + random.integers(0, 3, (4, 8, 4)) * [0, 0, 1, 1]
+preds, targets = {"boxes": box, "labels": label, "scores": score}, {"boxes": near, "labels": label[:, :8]}
+result = metric.compute(metric.update(metric.empty("coco", 100), preds, targets, np.arange(4)))
+found = boxscore.Detections.from_padded(box=box, label=label, score=score)
+expected = boxscore.evaluate(found, boxscore.Truths.from_padded(box=near, label=label[:, :8]))
+assert np.array_equal(result.curves.precision, expected.curves.precision)
+try:
+    metric.update(metric.empty("coco", 100), preds, targets, np.arange(4) + 2**40)
+except boxscore.InputError as error:
+    print(json.dumps([result.iou_dtype, result["map"], expected["map"], str(error)]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    dtype, ours, theirs, error = json.loads(done.stdout)
+    assert (dtype, ours) == ("float32", theirs)
+    assert error.startswith("`image_ids` must fit int32, all there is without x64")
+
+
+def test_a_state_shows_what_it_has_room_for() -> None:
+    """Not its arrays."""
+    state = metric.empty("coco", 500, truth_capacity=80)
+    assert repr(state) == "State(coco, room for 500 detections and 80 truths)"
+    assert all(hasattr(metric, name) for name in metric.__all__)
