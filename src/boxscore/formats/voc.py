@@ -3,8 +3,8 @@
 import re
 import warnings
 from collections.abc import Sequence
+from html import escape
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -267,13 +267,13 @@ def _annotation(host: Host, image: int, stem: str, objects: Sequence[str]) -> st
     if image in host.sizes:
         width, height = host.sizes[image]
         size = f"\t<size>\n\t\t<width>{width}</width>\n\t\t<height>{height}</height>\n\t</size>\n"
-    return f"<annotation>\n\t<filename>{escape(name)}</filename>\n{size}{''.join(objects)}</annotation>\n"
+    return f"<annotation>\n\t<filename>{escape(name, quote=False)}</filename>\n{size}{''.join(objects)}</annotation>\n"
 
 
 def _object(name: str, is_difficult: bool, box: Sequence[float]) -> str:
     corners = "".join(f"\t\t\t<{tag}>{number(x)}</{tag}>\n" for tag, x in zip(_CORNERS, box, strict=True))
     return (
-        f"\t<object>\n\t\t<name>{escape(name)}</name>\n\t\t<difficult>{int(is_difficult)}</difficult>\n"
+        f"\t<object>\n\t\t<name>{escape(name, quote=False)}</name>\n\t\t<difficult>{int(is_difficult)}</difficult>\n"
         f"\t\t<bndbox>\n{corners}\t\t</bndbox>\n\t</object>\n"
     )
 
