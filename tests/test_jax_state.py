@@ -192,7 +192,7 @@ def test_an_image_that_comes_twice_is_an_error() -> None:
     twice = update(once, PRED, TARGET, np.array([4, 5]))
     same = update(metric.empty("voc2012", 20), PRED, TARGET, np.array([4, 4]))
     for state in (twice, same, merge(once, once)):
-        with pytest.raises(InputError, match=r"image [34] was in an update before"):
+        with pytest.raises(InputError, match=r"image [34] came more than once"):
             metric.compute(state)
 
 
@@ -258,6 +258,13 @@ except boxscore.InputError as error:
     dtype, ours, theirs, error = json.loads(done.stdout)
     assert (dtype, ours) == ("float32", theirs)
     assert error.startswith("`image_ids` must fit int32, all there is without x64")
+
+
+def test_a_detection_takes_as_many_bytes_as_the_docstring_says() -> None:
+    """With x64, as these tests have it: five columns of 8, and a byte for each area range and threshold."""
+    for protocol, expected in (("coco", 80), ("voc2012", 41)):
+        rows = metric.empty(protocol, 10).detections.columns.values()
+        assert sum(column.nbytes for column in rows) == 10 * expected
 
 
 def test_a_state_shows_what_it_has_room_for() -> None:

@@ -65,8 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = QUICK if options.quick else FULL
     if options.epochs is not None:
         plan = plan._replace(epochs=options.epochs)
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     options.folder.mkdir(parents=True, exist_ok=True)
     weights = options.folder / "best.pt"
@@ -115,11 +114,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="8, or 3 with --quick")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="smaller images, network and data: half a minute")
-    parser.add_argument("--threads", type=int, help="for PyTorch; by default all cores")
+    parser.add_argument("--threads", type=int, default=1, help="for PyTorch; more wait for each other on shared cores")
     parser.add_argument("--folder", type=Path, default=Path("runs/centernet"), help="for weights and logs")
     options = parser.parse_args(arguments)
-    if options.epochs is not None and options.epochs < 1:
-        parser.error(f"--epochs must be at least 1; got {options.epochs}")
+    for name in ("epochs", "threads"):
+        if (value := getattr(options, name)) is not None and value < 1:
+            parser.error(f"--{name} must be at least 1; got {value}")
     return options
 
 

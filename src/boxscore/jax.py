@@ -83,8 +83,8 @@ def empty(
 ) -> State:
     """A state that has seen nothing, with room for `capacity` detections and `truth_capacity` truths.
 
-    Padding and what is discarded take no room. `truth_capacity` is `capacity` unless it is given. A detection takes 64
-    bytes under COCO and 25 under VOC, and somewhat more with x64.
+    Padding and what is discarded take no room. `truth_capacity` is `capacity` unless it is given. A detection takes 60
+    bytes under COCO and 21 under VOC; with x64 enabled, 80 and 41.
 
     >>> empty("voc2012", 1000)
     State(voc2012, room for 1000 detections and 1000 truths)
@@ -390,4 +390,4 @@ def _check_images_are_different(found: Mapping[str, NDArray[Any]], there: Mappin
     pairs = [np.stack([columns["image"], columns["serial"]], axis=1) for columns in (found, there)]
     images, counts = np.unique(np.unique(np.concatenate(pairs), axis=0)[:, 0], return_counts=True)
     if (counts > 1).any():
-        raise InputError(f"image {images[counts > 1][0]} was in an update before; an image needs an id of its own")
+        raise InputError(f"image {images[counts > 1][0]} came more than once; an image needs an id of its own")
