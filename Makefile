@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/boxscore/native/*.cpp src/boxscore/native/*.h)
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
-PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools supervision globox
+PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
 .PHONY: demo test sanitize fuzz bench lint types clean

@@ -6,8 +6,11 @@ arrays and its twelve numbers. It gives the numbers and, if the tool has it, the
 
 import contextlib
 import io
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,6 +149,34 @@ def _run_boxscore_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
     return [result[name] for name in STATS], result.curves.precision
 
 
+def _stream_into(metric: Any, loaded: Any) -> tuple[Any, Any]:
+    for first in range(0, len(loaded[0]), 16):
+        metric.update(*(images[first : first + 16] for images in loaded))
+    result = metric.compute()
+    return [float(result[name]) for name in STATS], None
+
+
+def _run_torchmetrics_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
+    """Torchmetrics wants torchvision for one function, which has nothing to do where boxes are xywh already."""
+    del threads
+    import torchmetrics.detection.mean_ap as module
+
+    ops = ModuleType("torchvision.ops")
+    ops.box_convert = lambda boxes, **_: boxes  # type: ignore[attr-defined]
+    sys.modules.update({"torchvision": ModuleType("torchvision"), "torchvision.ops": ops})
+    module._TORCHVISION_AVAILABLE = True
+    metric = module.MeanAveragePrecision(box_format="xywh", backend="faster_coco_eval")
+    metric.warn_on_many_detections = False
+    return _stream_into(metric, loaded)
+
+
+def _run_boxscore_torchmetrics_stream(loaded: Any, threads: int, **settings: Any) -> tuple[Any, Any]:
+    del threads
+    from boxscore.torchmetrics import MeanAveragePrecision
+
+    return _stream_into(MeanAveragePrecision(box_format="xywh", **settings), loaded)
+
+
 CONTESTANTS: Mapping[str, Contestant] = {
     "boxscore": Contestant("boxscore", _load_boxscore, _run_boxscore),
     "hotcoco": Contestant("hotcoco", *_drop_in("hotcoco", "hotcoco.COCOeval")),
@@ -161,5 +192,10 @@ CONTESTANTS: Mapping[str, Contestant] = {
 
 STREAMS: Mapping[str, Contestant] = {
     "boxscore": Contestant("boxscore", _load_stream, _run_boxscore_stream),
+    "boxscore.torchmetrics": Contestant("boxscore", _load_stream, _run_boxscore_torchmetrics_stream, is_exact=False),
+    "boxscore.torchmetrics, class_metrics": Contestant(
+        "boxscore", _load_stream, partial(_run_boxscore_torchmetrics_stream, class_metrics=True), is_exact=False
+    ),
     "hotcoco": Contestant("hotcoco", _load_stream, _run_hotcoco_stream),
+    "torchmetrics": Contestant("torchmetrics", _load_stream, _run_torchmetrics_stream, is_exact=False),
 }
