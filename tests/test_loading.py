@@ -30,7 +30,12 @@ def test_a_data_loaders_batches_give_what_evaluate_gives(num_workers: int) -> No
     """To the last bit, with padding in between."""
     metric = boxscore.MeanAveragePrecision(box_format="xywh", warn=False)
     loader = torch.utils.data.DataLoader(
-        Images(), batch_size=5, shuffle=True, num_workers=num_workers, collate_fn=boxscore.collate_truths
+        Images(),
+        batch_size=5,
+        shuffle=True,
+        num_workers=num_workers,
+        collate_fn=boxscore.collate_truths,
+        multiprocessing_context="spawn" if num_workers else None,  # other tests have started threads, bad for a fork
     )
     for images, targets in loader:
         assert images.shape[1:] == (3, 4, 4)

@@ -224,6 +224,8 @@ def test_other_threads_run_meanwhile() -> None:
 def test_ctrl_c_stops_a_long_evaluation_within_a_second() -> None:
     """In a single image of one class, where matching would take minutes."""
     code = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have it ignored
 import numpy as np, boxscore
 num = 100_000
 box = np.random.default_rng(0).uniform(0, 1, (num, 4)) + [0, 0, 100, 100]
