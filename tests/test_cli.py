@@ -1,8 +1,11 @@
 """The command: tables on stdout, the rest on stderr, exit codes."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -147,3 +150,27 @@ def test_bad_coco_files_name_the_place(
     path.write_text(truths)
     assert main(["table1", str(path), str(sample.FOLDER / "detections.json")]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_ctrl_c_is_exit_code_130(tmp_path: Path) -> None:
+    """With one word on stderr, and no traceback. The detections come through a pipe that says nothing."""
+    pipe = tmp_path / "detections.json"
+    os.mkfifo(pipe)
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have it ignored
+from boxscore.cli import main
+print("ready", flush=True)
+sys.exit(main(sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", code, "eval", str(sample.FOLDER / "truths.json"), str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "ready\n"
+            time.sleep(2)
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=20)
+            assert (run.returncode, out, err) == (130, "", "boxscore: interrupted\n")
+        finally:
+            run.kill()

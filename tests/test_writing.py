@@ -242,3 +242,26 @@ def test_every_written_format_is_in_the_table() -> None:
                 assert callable(each.function("read", role))
                 if each.is_written:
                     assert callable(each.function("write", role))
+
+
+@pytest.mark.parametrize("name", ["voc", "t.csv", "t.npz", "t.parquet"])
+def test_truncated_is_kept_where_a_format_has_a_place_for_it(tmp_path: Path, name: str) -> None:
+    """It decides no number; elsewhere it is said to be lost."""
+    flags = [True, False, True]
+    truths = Truths(
+        image=[0, 0, 1],
+        label=[0, 1, 1],
+        box=[[1, 2, 3, 4]] * 3,
+        truncated=flags,
+        class_names=["cat", "dog"],
+        image_names={0: "a.jpg", 1: "b.jpg"},
+        image_sizes={0: (9, 9), 1: (9, 9)},
+    )
+    chosen = "voc" if name == "voc" else None
+    assert not any("truncated" in str(loss) for loss in boxscore.write_truths(tmp_path / name, truths, format=chosen))
+    again = boxscore.read_truths(tmp_path / name)
+    assert again.truncated is not None
+    assert again.truncated.tolist() == flags
+    for other, target in (("yolo", "labels"), ("coco", "t.json"), ("openimages", "o.csv")):
+        losses = boxscore.write_truths(tmp_path / target, truths, format=other)
+        assert any(str(loss).startswith("2 truncated flags") for loss in losses), other

@@ -107,6 +107,8 @@ class Truths:
     """Boxes in `box_format`, of finite numbers and no negative size. Shape (G, 4)."""
     ignore: Array | None = None
     """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Shape (G,)."""
+    truncated: Array | None = None
+    """VOC's "truncated": a part of it is outside of the image. Decides no number; files keep it. Shape (G,)."""
     area: Array | None = None
     """The area that decides its size class, else the box's own; COCO gives the area of the mask. Shape (G,)."""
     box_format: BoxFormat = "xyxy"
@@ -121,7 +123,9 @@ class Truths:
     """Whether the image ids are only places in a list of names, from a format that has no ids."""
 
     def __post_init__(self) -> None:
-        check_columns(self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore",))
+        check_columns(
+            self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore", "truncated")
+        )
         if self.area is not None:
             check_rows("area", self.area >= 0, "must not be negative", self.area)
         if self.class_names is not None:
@@ -208,7 +212,9 @@ def host_scores(column: Array) -> NDArray[Any]:
 def pooled(columns: Columns) -> Columns:
     """The same boxes as one class, sorted by the label they had: COCO breaks ties between classes that way."""
     order = np.argsort(to_numpy(columns.label), kind="stable")
-    names = [name for name in ("score", "box", "ignore", "area") if getattr(columns, name, None) is not None]
+    names = [
+        name for name in ("score", "box", "ignore", "truncated", "area") if getattr(columns, name, None) is not None
+    ]
     moved: dict[str, Any] = {name: _take(getattr(columns, name), order) for name in names}
     if isinstance(columns, Truths):
         moved["class_names"] = {POOLED: "all"}

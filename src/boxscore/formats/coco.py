@@ -131,7 +131,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         ],
         "categories": [{"id": label, "name": name} for label, name in _categories(host)],
     }
-    return {"": json.dumps(dataset).encode()}, _rounding(host, box)
+    return {"": json.dumps(dataset).encode()}, [*host.flags_lost("truncated"), *_rounding(host, box)]
 
 
 def _image(host: Host, image: int) -> dict[str, Any]:

@@ -139,8 +139,9 @@ def write_truths(truths: Truths, *, delimiter: str = ",") -> tuple[Output, list[
         columns["file_name"] = [host.image_names.get(image, "") for image in host.image.tolist()]
     columns |= _label_columns(host)
     columns |= dict(zip(host.box_columns(), ([repr(x) for x in side.tolist()] for side in box), strict=True))
-    if host.ignore is not None:
-        columns["ignore"] = ["1" if flag else "0" for flag in host.ignore.tolist()]
+    for name, column in (("ignore", host.ignore), ("truncated", host.truncated)):
+        if column is not None:
+            columns[name] = ["1" if flag else "0" for flag in column.tolist()]
     if host.area is not None:
         columns["area"] = [repr(area) for area in host.area.tolist()]
     if sizes:
@@ -189,6 +190,7 @@ def write_open_images_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         (*row, "1" if flag else "0") for row, flag in zip(_open_images_rows(host, None), ignore.tolist(), strict=True)
     ]
     losses = [
+        *host.flags_lost("truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
         Loss(num=len(host.empty_images), what="image without boxes", plural="images without boxes"),
         Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),

@@ -77,6 +77,7 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
             box=box,
             box_format=box_format,
             ignore=records.ignore,
+            truncated=records.truncated,
             area=records.area,
             class_names=class_names,
             image_names=image_names,
@@ -183,7 +184,7 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
             return replace(column, code=column.code[row])
         return None if column is None else column[row]
 
-    names = ("image", "label", "box", "score", "ignore", "area", "id")
+    names = ("image", "label", "box", "score", "ignore", "truncated", "area", "id")
     columns = {name: taken(getattr(records, name)) for name in names}
     return replace(records, **columns, place=lambda index: records.place(int(row[index])))
 
@@ -502,7 +503,7 @@ def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
     """The rows that are kept, as NumPy arrays."""
     if is_kept.all():
         return columns
-    names = ("image", "label", "score", "box", "ignore", "area")
+    names = ("image", "label", "score", "box", "ignore", "truncated", "area")
     kept: dict[str, Any] = {
         name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
     }

@@ -110,6 +110,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     arrays = _columns(host)
     if host.ignore is not None:
         arrays["ignore"] = host.ignore
+    if host.truncated is not None:
+        arrays["truncated"] = host.truncated
     if host.area is not None:
         arrays["area"] = host.area
     if host.image_names:

@@ -101,7 +101,7 @@ def read_detections(source: Source, options: Options) -> Records:
 def write_truths(truths: Truths, *, is_ipc: bool = False) -> tuple[Output, list[Loss]]:
     """Every column, bit by bit; every image and class in the table's metadata."""
     host = Host.of(truths)
-    more = {"ignore": host.ignore, "area": host.area}
+    more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
     return {"": _written(host, {name: column for name, column in more.items() if column is not None}, is_ipc)}, []
 
 

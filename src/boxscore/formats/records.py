@@ -63,6 +63,7 @@ class Records:
     """Whether labels are places in a list of classes that is somewhere else, as in YOLO's results."""
     score: Floats | None = None
     ignore: NDArray[Any] | None = None
+    truncated: NDArray[Any] | None = None
     area: Floats | None = None
     id: Ids | None = None
     """Each row's own id, where the format has some; they decide nothing."""

@@ -179,10 +179,11 @@ def truth_records(table: Table, options: Options) -> Records:
         table = _taken(table, rows)
         images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
     records = _records(table, options, images, image_names)
-    ignore, area = table.find(*IGNORES), table.find("area")
+    ignore, truncated, area = table.find(*IGNORES), table.find("truncated"), table.find("area")
     return replace(
         records,
         ignore=None if ignore is None else table.flags(ignore),
+        truncated=None if truncated is None else table.flags(truncated),
         area=None if area is None else table.floats(area),
         image_sizes=image_sizes,
     )

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
@@ -42,13 +43,15 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     names: list[str] = []
     corners: list[bytes | str] = []
     flags: list[bytes | str] = []
+    cuts: list[bytes | str] = []
     offsets = [0]
     sizes: dict[str, tuple[int, int]] = {}
     images = _image_names(files) if source.is_folder else [stem_of(source.name)]
     for image, file, content in zip(images, files, source.read_all(files), strict=True):
         found, size = _scan(content) or _parse(content, source.place(file))
-        for name, difficult, *box, late in found:
+        for name, cut, difficult, *box, late in found:
             names.append(name)
+            cuts.append(cut)
             flags.append(difficult or late)
             corners += box
         offsets.append(len(names))
@@ -64,9 +67,14 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         box_format="xyxy",
         place=place,
         source=str(source),
-        ignore=np.array([flag.strip() in (b"1", "1") for flag in flags], bool),
+        ignore=_are_set(flags),
+        truncated=_are_set(cuts) if any(cuts) else None,
         image_sizes=sizes,
     )
+
+
+def _are_set(flags: Sequence[bytes | str]) -> NDArray[np.bool_]:
+    return np.array([flag.strip() in (b"1", "1") for flag in flags], bool)
 
 
 def _annotations(source: Source) -> list[str]:
@@ -86,9 +94,11 @@ def _image_names(files: Sequence[str]) -> list[str]:
 
 
 # A fast path for files as VOC and the usual tools write them. What it can't be sure of goes to the XML parser.
-_SIMPLE = rb"(?:\s*<(?:pose|truncated|occluded)>[^<&]*</(?:pose|truncated|occluded)>)*"
+_SIMPLE = rb"(?:\s*<(?:pose|occluded)>[^<&]*</(?:pose|occluded)>)*"
+_TRUNCATED = rb"(?:\s*<truncated>([^<&]*)</truncated>)?"
 _OBJECT = re.compile(
-    rb"<object>\s*<name>([^<&]+)</name>" + _SIMPLE + rb"(?:\s*<difficult>([^<&]*)</difficult>)?" + _SIMPLE +
+    rb"<object>\s*<name>([^<&]+)</name>" + _SIMPLE + _TRUNCATED + _SIMPLE
+    + rb"(?:\s*<difficult>([^<&]*)</difficult>)?" + _SIMPLE +
     rb"\s*<bndbox>\s*<xmin>([^<&]+)</xmin>\s*<ymin>([^<&]+)</ymin>\s*<xmax>([^<&]+)</xmax>\s*<ymax>([^<&]+)</ymax>\s*</bndbox>"
     + _SIMPLE + rb"(?:\s*<difficult>([^<&]*)</difficult>)?" + _SIMPLE + rb"\s*</object>"
 )  # fmt: skip
@@ -125,7 +135,7 @@ def _parse(content: bytes, place: str) -> _Found:
         name = thing.findtext("name")
         if name is None or None in corners:
             raise InputError(f"{place}: object {i} must have `name` and `bndbox` with {', '.join(_CORNERS)}")
-        found.append((name, thing.findtext("difficult", "0"), *corners, ""))
+        found.append((name, thing.findtext("truncated", ""), thing.findtext("difficult", "0"), *corners, ""))
     try:
         size = _positive(int(root.findtext("size/width", "0")), int(root.findtext("size/height", "0")))
     except ValueError:
@@ -245,10 +255,11 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     stems = host.stems()
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
+    truncated = [None] * len(host) if host.truncated is None else host.truncated.tolist()
     labels, corners = host.label.tolist(), box.tolist()
     output = {}
     for image, rows in host.by_image().items():
-        objects = [_object(names[labels[row]], ignore[row], corners[row]) for row in rows]
+        objects = [_object(names[labels[row]], truncated[row], ignore[row], corners[row]) for row in rows]
         output[f"Annotations/{stems[image]}.xml"] = _annotation(host, image, stems[image], objects).encode()
     output["ImageSets/Main/all.txt"] = "".join(f"{stem}\n" for stem in sorted(stems.values())).encode()
     losses = [
@@ -270,10 +281,12 @@ def _annotation(host: Host, image: int, stem: str, objects: Sequence[str]) -> st
     return f"<annotation>\n\t<filename>{escape(name, quote=False)}</filename>\n{size}{''.join(objects)}</annotation>\n"
 
 
-def _object(name: str, is_difficult: bool, box: Sequence[float]) -> str:
+def _object(name: str, is_truncated: bool | None, is_difficult: bool, box: Sequence[float]) -> str:
     corners = "".join(f"\t\t\t<{tag}>{number(x)}</{tag}>\n" for tag, x in zip(_CORNERS, box, strict=True))
+    truncated = "" if is_truncated is None else f"\t\t<truncated>{int(is_truncated)}</truncated>\n"
     return (
-        f"\t<object>\n\t\t<name>{escape(name, quote=False)}</name>\n\t\t<difficult>{int(is_difficult)}</difficult>\n"
+        f"\t<object>\n\t\t<name>{escape(name, quote=False)}</name>\n"
+        f"{truncated}\t\t<difficult>{int(is_difficult)}</difficult>\n"
         f"\t\t<bndbox>\n{corners}\t\t</bndbox>\n\t</object>\n"
     )
 

@@ -52,6 +52,7 @@ class Host:
     box_format: BoxFormat
     score: Floats | None
     ignore: NDArray[np.bool_] | None
+    truncated: NDArray[np.bool_] | None
     area: Floats | None
     image_names: Mapping[int, str]
     class_names: Mapping[int, str] | None
@@ -80,14 +81,18 @@ class Host:
             column = getattr(columns, name, None)
             return None if column is None else to_numpy(column).astype(np.float64, copy=False)
 
-        ignore = getattr(columns, "ignore", None)
+        def flags(name: str) -> Any:
+            column = getattr(columns, name, None)
+            return None if column is None else to_numpy(column).astype(bool)
+
         return cls(
             image=image,
             label=label,
             box=floats("box").reshape(-1, 4),
             box_format=columns.box_format,
             score=floats("score"),
-            ignore=None if ignore is None else to_numpy(ignore).astype(bool),
+            ignore=flags("ignore"),
+            truncated=flags("truncated"),
             area=floats("area"),
             image_names=names,
             class_names=classes,
@@ -98,6 +103,11 @@ class Host:
 
     def __len__(self) -> int:
         return len(self.box)
+
+    def flags_lost(self, *names: str) -> list[Loss]:
+        """What is lost where a format has no place for such flags."""
+        columns = ((name, getattr(self, name)) for name in names)
+        return [Loss(num=int(column.sum()), what=f"{name} flag") for name, column in columns if column is not None]
 
     @property
     def scores(self) -> Floats:

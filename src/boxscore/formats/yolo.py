@@ -296,7 +296,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     )
     output[SIZES] = f"name,width,height\n{sizes}".encode()
     losses = [
-        Loss(num=0 if host.ignore is None else int(host.ignore.sum()), what="ignore flag"),
+        *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
         *losses,
     ]
