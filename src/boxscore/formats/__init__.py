@@ -12,8 +12,9 @@ from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import Source, open_source, write_output
-from boxscore.formats.joining import Pattern, Report, Selection, join, select, select_truths, take, to_truths
+from boxscore.formats.joining import Report, join, to_truths
 from boxscore.formats.records import Options, Records
+from boxscore.formats.selection import Pattern, Selection, select, select_truths, take
 from boxscore.formats.writing import Loss
 from boxscore.text import count
 

@@ -1,9 +1,8 @@
 """Records to columns: truths get their numbers, detections are joined to the images and classes of the truths."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.arrays import compact, to_numpy
+from boxscore.arrays import compact
 from boxscore.boxes import BoxFormat
-from boxscore.columns import Columns, Detections, Truths, host_ids
+from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import base_of, stem_of
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, Sizes
+from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.text import count
 
 NOWHERE = -1
@@ -118,7 +118,7 @@ def _numbered_classes(records: Records) -> tuple[Ids, dict[int, str] | None]:
     label_of = {name: label for label, name in records.class_names.items()}
     for index, name in enumerate(records.label.names):
         if name not in label_of and (row := _first(records.label.code == index)) is not None:
-            raise InputError(f"{records.place(row)}: class {name!r} is not among those listed: {_some(label_of)}")
+            raise InputError(f"{records.place(row)}: class {name!r} is not among those listed: {some(label_of)}")
     table = np.array([label_of.get(name, NOWHERE) for name in records.label.names], np.int64)
     return table[records.label.code], dict(records.class_names)
 
@@ -135,8 +135,8 @@ def join(
     truths: Truths,
     sizes: Sizes | None = None,
     *,
-    images: "Selection | None" = None,
-    classes: "Selection | None" = None,
+    images: Selection | None = None,
+    classes: Selection | None = None,
 ) -> tuple[Detections, Report]:
     """The records as detections on the truths' images and classes, and what found none; that is left out. What is not
     among the selected `images` and `classes` is left out as well, and not reported.
@@ -189,10 +189,6 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
     return replace(records, **columns, place=lambda index: records.place(int(row[index])))
 
 
-Rule = Callable[[int | str], int | None]
-"""The id among the truths for a value in the detections, if there is one."""
-
-
 def join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
     """The truths' image of each row, and which rows have none."""
     known = truths.image_names or {}
@@ -202,8 +198,8 @@ def join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_
                 f"{records.source}: images have names, but the truths have no `image_names` to find them in"
             )
         return records.image, np.zeros(len(records), bool)
-    by_id = partial(_as_known_id, known=known)
-    by_name = [_finder(known, key) for key in (str, base_of, stem_of, _whole_stem)]
+    by_id = partial(as_known_id, known=known)
+    by_name = [finder(known, key) for key in (str, base_of, stem_of, _whole_stem)]
     if isinstance(records.image, Named):
         return _apply(records.image, [*by_name[:3], by_id, by_name[3]])
     if records.image_names:
@@ -237,8 +233,8 @@ def join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool
                 f"{records.source}: classes have names, but the truths have no `class_names` to find them in"
             )
         return records.label, np.zeros(len(records), bool)
-    by_name = [_finder(known, str), _finder(known, lambda name: name.strip().casefold())]
-    by_id = partial(_as_known_id, known=known)
+    by_name = [finder(known, str), finder(known, lambda name: name.strip().casefold())]
+    by_id = partial(as_known_id, known=known)
     if isinstance(records.label, Named):
         return _apply(records.label, [*by_name, by_id])
     if records.class_names:
@@ -255,34 +251,10 @@ def _through(names: Mapping[int, str], rule: Rule) -> Rule:
     return lambda value: rule(names[int(value)]) if value in names else None
 
 
-def _as_known_id(value: int | str, known: Mapping[int, str]) -> int | None:
-    if isinstance(value, str):
-        if not value.isascii() or not value.isdigit() or len(value) > 18:
-            return None
-        value = int(value)
-    return value if value in known else None
-
-
 def _whole_stem(name: str) -> str:
     """A stem that is a number, without zeros in front; other stems are no numbers, and match none."""
     stem = stem_of(name)
     return str(int(stem)) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else f"not a number: {stem}"
-
-
-def _finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
-    """Ids by what `key` makes of names; what it makes of two of them finds neither."""
-    found: dict[str, int | None] | None = None
-
-    def find(value: int | str) -> int | None:
-        nonlocal found
-        if found is None:
-            found = {}
-            for number, name in known.items():
-                short = key(name)
-                found[short] = None if short in found else number
-        return found.get(key(str(value)))
-
-    return find
 
 
 def _apply(column: Key, rules: Sequence[Rule]) -> tuple[Ids, NDArray[np.bool_]]:
@@ -336,7 +308,7 @@ def _names(known: Mapping[int, str] | None) -> list[str]:
     return list((known or {}).values())
 
 
-def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: "Selection | None") -> NDArray[np.bool_]:
+def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: Selection | None) -> NDArray[np.bool_]:
     """Whether the value of each row is one of those selected, as far as its own name or id tells."""
     if selection is None:
         return np.ones(len(column), bool)
@@ -348,11 +320,6 @@ def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: "Selecti
 
 def _first(flags: NDArray[np.bool_]) -> int | None:
     return int(np.argmax(flags)) if flags.any() else None
-
-
-def _some(values: Iterable[Any]) -> str:
-    values = list(values)
-    return ", ".join(map(str, values[:10])) + (", …" if len(values) > 10 else "")
 
 
 def _are_fractions(truths: Truths) -> bool:
@@ -394,117 +361,3 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
     return records.box * np.concatenate([scale, scale], axis=1), records.box_format
-
-
-class Selection:
-    """Some images or classes, by id or by name."""
-
-    def __init__(self, kind: str, values: Iterable[Any]) -> None:
-        self.kind = kind
-        self.values = [value if isinstance(value, str) else _whole(kind, value) for value in values]
-        key = stem_of if kind == "images" else str.casefold
-        self._key = key
-        self._found = {key(value) if isinstance(value, str) else value for value in self.values}
-        self._found |= {
-            int(value) for value in self._found if isinstance(value, str) and value.isdigit() and value.isascii()
-        }
-
-    def has(self, value: int | str) -> bool:
-        """Whether an id or a name is in it."""
-        return (self._key(value) if isinstance(value, str) else value) in self._found
-
-    def ids(self, known: Mapping[int, str]) -> list[int]:
-        """The ids of those selected, among the known ones; one that isn't known is an error."""
-        keys = (str, base_of, stem_of) if self.kind == "images" else (str, str.casefold)
-        by_name: list[Rule] = [_finder(known, key) for key in keys]
-        ids = []
-        for value in self.values:
-            by_id = partial(_as_known_id, known=known)
-            rules: list[Rule] = [*by_name, by_id] if isinstance(value, str) else [by_id, *by_name]
-            found = next((number for rule in rules if (number := rule(value)) is not None), None)
-            if found is None:
-                raise InputError(f"`{self.kind}`: {value!r} is not among them: {_some(known.values())}")
-            ids.append(found)
-        return ids
-
-
-class Pattern(Selection):
-    """The images whose names, with or without folder and suffix, match a pattern with `*`, `?` and `[…]`."""
-
-    def __init__(self, pattern: str) -> None:
-        super().__init__("images", [])
-        self._pattern = pattern
-
-    def has(self, value: int | str) -> bool:
-        """Whether a name matches."""
-        name = str(value)
-        return any(fnmatchcase(part, self._pattern) for part in (name, base_of(name), stem_of(name)))
-
-    def ids(self, known: Mapping[int, str]) -> list[int]:
-        """The ids of those that match; none is an error."""
-        ids = [number for number, name in known.items() if self.has(name)]
-        if not ids:
-            raise InputError(f"`images`: {self._pattern!r} matches none of them: {_some(known.values())}")
-        return ids
-
-
-def _whole(kind: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"`{kind}` must have names or ids; got {value!r}")
-    return int(value)
-
-
-def select_truths(truths: Truths, *, images: Selection | None, classes: Selection | None) -> Truths:
-    """The truths of some images and some classes; other images and classes are not among its names, either."""
-    if images is not None:
-        names = truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image)).tolist()}
-        chosen = set(images.ids(names))
-        truths = take(truths, np.isin(host_ids(truths.image), list(chosen)))
-        sizes = truths.image_sizes
-        truths = replace(
-            truths,
-            image_names={number: name for number, name in names.items() if number in chosen},
-            image_sizes=sizes and {number: size for number, size in sizes.items() if number in chosen},
-        )
-    if classes is not None:
-        labels = truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.label)).tolist()}
-        kept = set(classes.ids(labels))
-        truths = take(truths, np.isin(host_ids(truths.label), list(kept)))
-        truths = replace(truths, class_names={label: name for label, name in labels.items() if label in kept})
-    return truths
-
-
-def select(
-    detections: Detections,
-    truths: Truths,
-    *,
-    images: Iterable[int | str] | None = None,
-    classes: Iterable[int | str] | None = None,
-) -> tuple[Detections, Truths]:
-    """Both, with some images and some classes only, by id or by name; the others are no longer part of the data.
-
-    >>> truths = Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 9, 9]] * 2, image_names={0: "a.jpg", 1: "b.jpg"})
-    >>> found = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
-    >>> select(found, truths, images=["b"])
-    (Detections(1 box in 1 image, numpy), Truths(1 box in 1 image, numpy))
-    """
-    pictures = None if images is None else Selection("images", images)
-    kinds = None if classes is None else Selection("classes", classes)
-    chosen = select_truths(truths, images=pictures, classes=kinds)
-    is_kept = np.ones(len(detections), bool)
-    if pictures is not None:
-        is_kept &= np.isin(host_ids(detections.image), list(chosen.image_names or ()))
-    if kinds is not None:
-        is_kept &= np.isin(host_ids(detections.label), list(chosen.names_by_label or ()))
-    return take(detections, is_kept), chosen
-
-
-def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
-    """The rows that are kept, as NumPy arrays."""
-    if is_kept.all():
-        return columns
-    names = ("image", "label", "score", "box", "ignore", "truncated", "area")
-    kept: dict[str, Any] = {
-        name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
-    }
-    return replace(columns, **kept)
