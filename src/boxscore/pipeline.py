@@ -1,6 +1,7 @@
 """The pipeline on one page: columns -> match -> Tally -> curves -> averages -> Result."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from boxscore import sequential
@@ -11,7 +12,7 @@ from boxscore.errors import InputError
 from boxscore.native import engine as native
 from boxscore.parallel import engine as parallel
 from boxscore.protocol import Protocol, as_protocol
-from boxscore.result import Result, summarize
+from boxscore.result import Boxes, Result, summarize
 from boxscore.tally import Tally
 from boxscore.threads import num_threads
 
@@ -53,7 +54,8 @@ def evaluate(
     >>> round(result["map_50"], 4), result["mar_100"]
     (0.505, 0.45)
     """
-    return finish(match(detections, truths, protocol, engine, threads=threads), engine, threads=threads)
+    tally = match(detections, truths, protocol, engine, threads=threads)
+    return replace(finish(tally, engine, threads=threads), boxes=Boxes(detections, truths))
 
 
 def match(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ import boxscore._compiled as _compiled
 from boxscore import text
 from boxscore.arrays import compact
 from boxscore.average import average
+from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
@@ -69,6 +70,13 @@ class PerClass:
         return class_table(list(self.rows()), self.thresholds)
 
 
+class Boxes(NamedTuple):
+    """Both sides of an evaluation."""
+
+    detections: Detections
+    truths: Truths
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Result(Mapping[str, float]):
     """What an evaluation found: a mapping of names to numbers, with all that is behind them.
@@ -84,8 +92,15 @@ class Result(Mapping[str, float]):
     per_class: PerClass
     curves: Curves
     protocol: Protocol
-    iou_dtype: str
-    """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
+    tally: Tally
+    """The verdicts that all of it comes from."""
+    boxes: Boxes | None = None
+    """What was matched, for the questions that verdicts can't answer; none where boxes were forgotten on the way."""
+
+    @property
+    def iou_dtype(self) -> str:
+        """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
+        return self.tally.iou_dtype
 
     def __getitem__(self, name: str) -> float:
         try:
@@ -139,7 +154,7 @@ def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
         per_class=_per_class(tally, curves, num_truths_KA[:, 0]),
         curves=curves,
         protocol=protocol,
-        iou_dtype=tally.iou_dtype,
+        tally=tally,
     )
 
 
