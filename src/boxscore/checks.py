@@ -27,7 +27,7 @@ def check_columns(
             given[name] = as_array(name, values)
         elif name in ("box", counted_by, *whole):
             raise InputError(f"`{name}` must be given; got None")
-    library(*given.values())
+    is_numpy = library(*given.values()) == "numpy"
 
     size = shape_of(given[counted_by])
     if len(size) != 1:
@@ -53,7 +53,7 @@ def check_columns(
     for name, column in given.items():
         # Ids stay where they are, for they are grouped in host memory; the numbers live with the boxes. Scores stay as
         # well: the boxes' device may have fewer digits.
-        is_staying = name in whole or name == "score"
+        is_staying = is_numpy or name in whole or name == "score"
         object.__setattr__(columns, name, column if is_staying else convert(column, like=given["box"]))
 
 
@@ -106,7 +106,8 @@ def as_ids(name: str, column: Array) -> Array:
         return np.zeros(shape_of(column), np.int64)
     if not is_kind(column, "integral"):
         raise InputError(f"`{name}` must hold integers; got {column.dtype}")
-    if str(column.dtype).endswith("uint64"):
+    # a name takes long to make; NumPy's need none
+    if column.dtype == np.uint64 if isinstance(column, np.ndarray) else str(column.dtype).endswith("uint64"):
         host = to_numpy(column)
         check_rows(name, host <= np.uint64(np.iinfo(np.int64).max), "must fit in 63 bits", host)
     return column

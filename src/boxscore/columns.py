@@ -297,11 +297,13 @@ def _join_alike(
     first = parts["label"][0]
     if not is_array(first) or any({*map(type, column)} != {type(first)} for column in parts.values()):
         return None
-    if any(len(part.shape) != 1 for part in parts["label"]):
+    shapes = [part.shape for part in parts["label"]]
+    if {*map(len, shapes)} != {1}:
         return None
-    num_rows = [int(part.shape[0]) for part in parts["label"]]
+    num_rows = [int(num) for (num,) in shapes]
+    flat, boxes = [(num,) for num in num_rows], [(num, 4) for num in num_rows]
     for name, column in parts.items():
-        expected = [(num, 4) if name == "box" else (num,) for num in num_rows]
+        expected = boxes if name == "box" else flat
         if [part.shape for part in column] != expected or len({part.dtype for part in column}) > 1:
             return None
     xp = namespace(first)

@@ -3,6 +3,7 @@
 import json
 import struct
 import zlib
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def to_bytes(tally: Tally) -> bytes:
     arrays = {name: np.ascontiguousarray(getattr(tally, name)) for name in _COLUMNS}
     header = json.dumps(
         {
-            "protocol": tally.protocol.to_dict(),
+            "protocol": _text_of(tally.protocol),
             "columns": {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in arrays.items()},
             "class_names": None if tally.class_names is None else list(tally.class_names.items()),
             "iou_dtype": tally.iou_dtype,
@@ -63,15 +64,26 @@ def split_bytes(content: bytes | bytearray | memoryview, source: str = "these by
         raise InputError(f"{source}: a tally that can't be read: {error}") from None
 
 
+@lru_cache(maxsize=32)
+def _text_of(protocol: Protocol) -> str:
+    """The protocol as JSON, made once for the many tallies of one metric."""
+    return json.dumps(protocol.to_dict())
+
+
+@lru_cache(maxsize=32)
+def _protocol_of(content: str) -> Protocol:
+    return Protocol(**json.loads(content))
+
+
 def _decode(header: dict[str, Any], data: memoryview) -> Tally:
-    protocol = Protocol(**header["protocol"])
+    protocol = _protocol_of(header["protocol"])
     columns: dict[str, Any] = {}
     offset = 0
     for name in _COLUMNS:
         dtype, shape = np.dtype(header["columns"][name][0]), tuple(header["columns"][name][1])
         size = dtype.itemsize * int(np.prod(shape))
         array = np.frombuffer(data[offset : offset + size], dtype).reshape(shape)
-        columns[name] = array.astype(dtype.newbyteorder("="))
+        columns[name] = array.astype(dtype.newbyteorder("="), copy=False)
         offset += size
     _check(columns, protocol, len(data) - offset)
     names = header["class_names"]

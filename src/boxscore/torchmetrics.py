@@ -14,7 +14,7 @@ import torch
 from torchmetrics import Metric
 
 from boxscore import storage
-from boxscore.arrays import to_numpy
+from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.columns import Detections, Truths, host_ids
 from boxscore.distributed import renumbered, without_copies
@@ -25,6 +25,9 @@ from boxscore.result import Result
 from boxscore.tally import Tally, joined
 
 Images = Sequence[Mapping[str, Any]]
+
+_KEYS = ("boxes", "labels", "iscrowd", "area")
+"""What torchmetrics reads of a target."""
 
 
 class MeanAveragePrecision(Metric):
@@ -113,8 +116,7 @@ class MeanAveragePrecision(Metric):
         ids = _named("target", _ids, target) if self.unique_images else None
         given: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
         detections: Detections = _named("preds", Detections.from_images, preds, **given)
-        complete = _named("target", _complete, target, self.box_format)
-        truths: Truths = _named("target", Truths.from_images, complete, **given)
+        truths = _with_areas(_named("target", Truths.from_images, _complete(target), **given))
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         content = storage.to_bytes(match(detections, truths, self.protocol))
@@ -163,10 +165,11 @@ class MeanAveragePrecision(Metric):
 
     def _split(self) -> Iterator[Tally]:
         """The tallies, those of rank 0 first, in the order of updates."""
-        rest = memoryview(_as_bytes(self.tallies, torch.device("cpu")).numpy())
-        while len(rest):
-            tally, rest = storage.split_bytes(rest, "the state of the metric")
-            yield tally
+        for part in self.tallies if isinstance(self.tallies, list) else [self.tallies]:
+            rest = memoryview(part.cpu().numpy())
+            while len(rest):
+                tally, rest = storage.split_bytes(rest, "the state of the metric")
+                yield tally
 
     def _finish(self, protocol: Protocol, tallies: Sequence[Tally]) -> Result:
         """The result of those tallies that are of one protocol."""
@@ -206,32 +209,31 @@ def _ids(target: Images) -> list[int]:
     return [int(image["image_id"]) for image in target]
 
 
-def _complete(target: Images, box_format: BoxFormat) -> Images:
-    """The targets with no keys but torchmetrics', in full: no `iscrowd` means none, no `area` or 0 means the box's."""
+def _complete(target: Images) -> Images:
+    """The targets with no keys but torchmetrics'; if one has `area`, all have: 0 means the box's own."""
     images = [
-        {key: image[key] for key in ("boxes", "labels", "iscrowd", "area") if key in image}
-        if isinstance(image, Mapping)
-        else image
-        for image in target
+        {key: image[key] for key in _KEYS if key in image} if isinstance(image, Mapping) else image for image in target
     ]
     if any("area" in image for image in images):
-        return [_with_areas(image, box_format) for image in images]
+        for image in images:
+            if "area" not in image and "labels" in image:
+                image["area"] = _zeros_like(image["labels"])
     return images
 
 
-def _with_areas(image: Mapping[str, Any], box_format: BoxFormat) -> Mapping[str, Any]:
-    if not {"boxes", "labels"} <= set(image):
-        return image  # which is refused in a moment
-    box = np.asarray(_hosted(image["boxes"]), np.float64).reshape(-1, 4)
-    width, height = sizes(box, box_format)
-    area = np.asarray(_hosted(image.get("area", np.zeros(len(box)))), np.float64)
-    if area.shape != (len(box),):
-        return image
-    return {**image, "area": np.where(area > 0, area, width * height)}
+def _zeros_like(labels: Any) -> Any:
+    return torch.zeros_like(labels) if isinstance(labels, torch.Tensor) else np.zeros(np.shape(labels))
 
 
-def _hosted(values: Any) -> Any:
-    return to_numpy(values) if hasattr(values, "shape") else values
+def _with_areas(truths: Truths) -> Truths:
+    """The same with the boxes' own areas where none is given, or 0."""
+    if truths.area is None:
+        return truths
+    area = to_numpy(truths.area)
+    if area.all():
+        return truths
+    width, height = sizes(to_numpy(truths.box).astype(np.float64), truths.box_format)
+    return replace(truths, area=convert(np.where(area > 0, area, width * height), like=truths.box))
 
 
 def _named(name: str, make: Callable[..., Any], images: Images, *values: Any, **settings: Any) -> Any:

@@ -18,6 +18,9 @@ from boxscore.errors import InputError
 _IS_STANDARD = int(np.__version__.split(".")[0]) >= 2
 """Whether NumPy has the array API's own names."""
 
+_KNOWN: dict[type, str] = {np.ndarray: "numpy"}
+"""The libraries of the plain array types that were met so far: to ask again takes longer than much of what is asked."""
+
 Array: TypeAlias = Any
 """An array of any supported library."""
 
@@ -44,6 +47,8 @@ def library(*arrays: Array) -> str:
 
 
 def _library_of(array: Array) -> str:
+    if type(array) in _KNOWN:
+        return _KNOWN[type(array)]
     if isinstance(array, (np.ndarray, np.generic)):  # a tuple, since torch.compile can't trace a union
         return "numpy"
     for name, class_name in (
@@ -54,6 +59,8 @@ def _library_of(array: Array) -> str:
     ):
         array_class = getattr(sys.modules.get(name), class_name, None)
         if array_class is not None and isinstance(array, array_class):
+            if type(array) is array_class:
+                _KNOWN[array_class] = name
             return name
     raise InputError(f"expected an array of NumPy, PyTorch, JAX or TensorFlow; got {type(array).__name__}")
 
@@ -155,6 +162,8 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
 def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, Any]:
     """The array as compiled code reads it: contiguous, aligned, in native byte order; a copy only if it isn't."""
     dtype = np.dtype(array.dtype if dtype is None else dtype)
+    if array.dtype == dtype and dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
+        return array
     return np.require(array, dtype.newbyteorder("="), ["C", "A"])
 
 

@@ -43,10 +43,12 @@ nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> 
     return to_numpy(std::move(buffer), shape);
 }
 
-// The elements of an array, which must stand where their type may stand.
+// The elements of an array, which must stand where their type may stand; NumPy does not care where there are none.
 template <class T>
 const T* elements(const Input& array) {
-    if (reinterpret_cast<uintptr_t>(array.data()) % alignof(T) != 0) throw std::invalid_argument("misaligned array");
+    if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % alignof(T) != 0) {
+        throw std::invalid_argument("misaligned array");
+    }
     return static_cast<const T*>(array.data());
 }
 
