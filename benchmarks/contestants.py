@@ -87,7 +87,7 @@ def _run_vernier(loaded: Any, threads: int) -> tuple[Any, Any]:
     return list(summary.stats), None
 
 
-def _load_stream(folder: Path) -> Any:
+def load_stream(folder: Path) -> Any:
     """Batches of 16 images, in each tool's own form: a dict of tensors an image, and hotcoco's dicts and arrays."""
     import torch
 
@@ -191,11 +191,11 @@ CONTESTANTS: Mapping[str, Contestant] = {
 }
 
 STREAMS: Mapping[str, Contestant] = {
-    "boxscore": Contestant("boxscore", _load_stream, _run_boxscore_stream),
-    "boxscore.torchmetrics": Contestant("boxscore", _load_stream, _run_boxscore_torchmetrics_stream, is_exact=False),
+    "boxscore": Contestant("boxscore", load_stream, _run_boxscore_stream),
+    "boxscore.torchmetrics": Contestant("boxscore", load_stream, _run_boxscore_torchmetrics_stream, is_exact=False),
     "boxscore.torchmetrics, class_metrics": Contestant(
-        "boxscore", _load_stream, partial(_run_boxscore_torchmetrics_stream, class_metrics=True), is_exact=False
+        "boxscore", load_stream, partial(_run_boxscore_torchmetrics_stream, class_metrics=True), is_exact=False
     ),
-    "hotcoco": Contestant("hotcoco", _load_stream, _run_hotcoco_stream),
-    "torchmetrics": Contestant("torchmetrics", _load_stream, _run_torchmetrics_stream, is_exact=False),
+    "hotcoco": Contestant("hotcoco", load_stream, _run_hotcoco_stream),
+    "torchmetrics": Contestant("torchmetrics", load_stream, _run_torchmetrics_stream, is_exact=False),
 }

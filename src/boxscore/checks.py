@@ -20,6 +20,8 @@ def check_columns(
 ) -> None:
     """Turn lists into arrays, and raise `InputError` for the first thing that can't be right."""
     check_box_format(columns.box_format)
+    if getattr(columns, counted_by) is not None and _are_fine(columns, whole, real, boolean):
+        return
     given = {}
     for name in ("box", *whole, *real, *boolean):
         values = getattr(columns, name)
@@ -55,6 +57,20 @@ def check_columns(
         # well: the boxes' device may have fewer digits.
         is_staying = is_numpy or name in whole or name == "score"
         object.__setattr__(columns, name, column if is_staying else convert(column, like=given["box"]))
+
+
+def _are_fine(columns: Any, whole: Sequence[str], real: Sequence[str], boolean: Sequence[str]) -> bool:
+    """Whether a quick look at NumPy's columns finds them right as they are; what it can't say, a careful look will."""
+    if type(columns.box) is not np.ndarray:
+        return False
+    ids, reals, flags = (
+        tuple(column for name in names if (column := getattr(columns, name)) is not None)
+        for names in (whole, real, boolean)
+    )
+    if len(ids) < len(whole) or {*map(type, (*ids, *reals, *flags))} != {np.ndarray}:
+        return False
+    box_format = getattr(_compiled.BoxFormat, columns.box_format)
+    return bool(_compiled.are_columns_fine(columns.box, box_format, LARGEST_SIDE, ids, reals, flags))
 
 
 def _check_boxes(box: Array, box_format: BoxFormat) -> None:

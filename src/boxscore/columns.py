@@ -276,6 +276,8 @@ def _from_images(
     ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
     columns["image"] = np.repeat(ids, num_rows)
     try:
+        if "ignore" in columns:
+            columns["ignore"] = as_flags("ignore", columns["ignore"])
         return cls(**columns, **settings)
     except RowError as error:
         index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))

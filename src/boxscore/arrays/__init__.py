@@ -156,6 +156,8 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
         array = array.detach().cpu()
         if array.dtype == _module("torch").bfloat16:
             array = array.float()  # NumPy has no bfloat16
+        host: np.ndarray[Any, Any] = array.numpy()
+        return host
     return np.asarray(array)
 
 

@@ -149,6 +149,38 @@ bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
     return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
 }
 
+// An array as it is, without a copy; false if it can't be read so.
+bool read_as_is(const nb::handle& value, nb::dlpack::dtype_code kind, Input& array) {
+    return nb::try_cast(value, array, false) && array.dtype().code == static_cast<uint8_t>(kind) &&
+           reinterpret_cast<uintptr_t>(array.data()) % array.itemsize() == 0;
+}
+
+bool read_column(const nb::handle& value, nb::dlpack::dtype_code kind, size_t size, Input& array) {
+    return read_as_is(value, kind, array) && array.ndim() == 1 && array.size() == size;
+}
+
+// Whether there is nothing to say of columns as they are, a row each for some boxes, and nothing to convert.
+bool are_columns_fine(const nb::handle& box, BoxFormat format, double largest, const nb::tuple& ids, const nb::tuple& reals,
+                      const nb::tuple& flags) {
+    using Kind = nb::dlpack::dtype_code;
+    const auto is_real = [](const Input& array) { return array.itemsize() == 4 || array.itemsize() == 8; };
+    Input boxes, column;
+    if (!read_as_is(box, Kind::Float, boxes) || !is_real(boxes)) return false;
+    if (boxes.ndim() != 2 || boxes.shape(1) != 4 || boxes.shape(0) == 0) return false;
+    if (!are_fine_boxes(boxes, format, largest)) return false;
+    const size_t size = boxes.shape(0);
+    for (const nb::handle& value : ids) {
+        if (!read_column(value, Kind::Int, size, column)) return false;
+    }
+    for (const nb::handle& value : flags) {
+        if (!read_column(value, Kind::Bool, size, column)) return false;
+    }
+    for (const nb::handle& value : reals) {
+        if (!read_column(value, Kind::Float, size, column) || !is_real(column) || !are_finite_values(column)) return false;
+    }
+    return true;
+}
+
 struct Columns {
     Input image, label, box;
     BoxFormat box_format;
@@ -390,6 +422,7 @@ NB_MODULE(_compiled, module) {
     module.attr("NO_LIMIT") = kNoLimit;
     module.def("are_finite", &are_finite_values, "values"_a);
     module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
+    module.def("are_columns_fine", &are_columns_fine, "box"_a, "box_format"_a, "largest"_a, "ids"_a, "reals"_a, "flags"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);

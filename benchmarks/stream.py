@@ -1,0 +1,49 @@
+"""What a metric costs inside a training loop, in one process, as JSON on stdout: update, compute, state, classes."""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boxscore
+from benchmarks.contestants import load_stream
+from boxscore.torchmetrics import MeanAveragePrecision
+
+
+def main(folder: str) -> None:
+    """Medians over some rounds, in which the three metrics take turns."""
+    loaded = load_stream(Path(folder))
+    metrics: dict[str, Callable[[], Any]] = {
+        "boxscore": lambda: boxscore.MeanAveragePrecision(box_format="xywh"),
+        "torchmetrics": lambda: MeanAveragePrecision(box_format="xywh"),
+        "torchmetrics, class_metrics": lambda: MeanAveragePrecision(box_format="xywh", class_metrics=True),
+    }
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in metrics}
+    for _ in range(6):
+        for name, make in metrics.items():
+            seconds[name].append(_costs(make(), loaded))
+    update, compute = (statistics.median(cost) for cost in zip(*seconds["boxscore"][1:], strict=True))
+    plain, with_classes = (
+        statistics.median(map(sum, seconds[name][1:])) for name in ("torchmetrics", "torchmetrics, class_metrics")
+    )
+    metric = metrics["boxscore"]()
+    _costs(metric, loaded)
+    report = {"update": update, "compute": compute, "class_metrics": with_classes / plain}
+    print(json.dumps(report | {"state_bytes": metric.tally.nbytes / len(metric.tally)}))
+
+
+def _costs(metric: Any, loaded: Any) -> tuple[float, float]:
+    """Seconds of all updates, and of one compute after them."""
+    start = time.perf_counter()
+    for first in range(0, len(loaded[0]), 16):
+        metric.update(*(images[first : first + 16] for images in loaded))
+    between = time.perf_counter()
+    metric.compute()
+    return between - start, time.perf_counter() - between
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
