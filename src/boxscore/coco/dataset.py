@@ -1,12 +1,10 @@
 """COCO: pycocotools' class of a dataset. Its dicts are made when they are first looked at."""
 
-import json
 import os
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,18 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore.coco import mask
-from boxscore.coco.held import HeldDataset, HeldResults, complete_boxes, dicts_of_array, heading_of
+from boxscore.coco.held import (
+    FileName,
+    HeldDataset,
+    HeldResults,
+    complete_boxes,
+    dicts_of_array,
+    heading_of,
+    parse,
+    read_bytes,
+)
 
 Dict = dict[str, Any]
-FileName = str | os.PathLike[str]
 
 INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
 """What a dataset is as dicts. Once any of it was looked at or set, that is what counts."""
@@ -50,12 +56,12 @@ class COCO:
             return
         print("loading annotations into memory...")
         start = time.time()
-        content = Path(annotation_file).read_bytes()
+        content = read_bytes(annotation_file)
         held = HeldDataset.of(content)
         if held is not None:
             self._hold(held)
         else:
-            self.dataset = json.loads(content)
+            self.dataset = parse(content)
             if type(self.dataset) is not dict:
                 raise AssertionError(f"annotation file format {type(self.dataset)} not supported")  # as in COCO
         print(f"Done (t={time.time() - start:0.2f}s)")
@@ -216,8 +222,8 @@ def held_by(coco: Any) -> HeldDataset | HeldResults | None:
 def _given(results: Any, coco: Any) -> HeldResults | list[Dict]:
     """Results as they are held, or as dicts."""
     if isinstance(results, str | os.PathLike):
-        content = Path(results).read_bytes()
-        anns = HeldResults.of_file(content, _heading(coco)) or json.loads(content)
+        content = read_bytes(results)
+        anns = HeldResults.of_file(content, _heading(coco)) or parse(content)
     elif isinstance(results, np.ndarray):
         _say_array(results)
         anns = HeldResults.of_array(results, _heading(coco)) or dicts_of_array(results)

@@ -2,10 +2,10 @@
 
 import copy
 import datetime
+import inspect
 import time
 import warnings
 from collections import defaultdict
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,9 @@ class COCOeval:
     def _prepare(self) -> None:
         """Put the annotations into `_gts` and `_dts`, by image and class."""
         if self.params.iouType != "bbox":
+            own = own_module("cocoeval", f"iouType={self.params.iouType!r}").COCOeval
             _say_handed_over(self.params.iouType)
-            own_module("cocoeval", f"iouType={self.params.iouType!r}").COCOeval._prepare(self)
+            own._prepare(self)
             return
         self._gts, self._dts = _by_image_and_class(self, self.params)
         self.evalImgs = defaultdict(list)
@@ -275,8 +276,14 @@ def _flags(values: Any) -> NDArray[np.uint8]:
 
 
 def _say_handed_over(kind: str) -> None:
+    """A warning, at the line outside of here that asked for it."""
+    from importlib.metadata import PackageNotFoundError, version  # takes a while to import
+
     try:
         name = f"pycocotools {version('pycocotools')}"
     except PackageNotFoundError:
         name = "pycocotools"
-    warnings.warn(f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}", stacklevel=4)
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}", stacklevel=level)

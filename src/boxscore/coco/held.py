@@ -5,6 +5,7 @@ A dataset of half a million boxes takes seconds as dicts, and most who evaluate 
 
 import copy
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ import boxscore._compiled as _compiled
 from boxscore.threads import num_threads
 
 Dict = dict[str, Any]
+Bytes = NDArray[np.uint8]
+FileName = str | os.PathLike[str]
 
 _HEAD = 1 << 16
 """As much of a file as its first record surely begins in."""
@@ -37,13 +40,13 @@ class Columns:
 class HeldDataset:
     """The content of a dataset's file whose annotations are all in columns."""
 
-    def __init__(self, content: bytes, columns: Columns, images: list[int], categories: dict[int, str]) -> None:
+    def __init__(self, content: Bytes, columns: Columns, images: list[int], categories: dict[int, str]) -> None:
         self.columns, self.images, self.categories = columns, images, categories
         self._content = content
         self._parsed: Dict | None = None
 
     @classmethod
-    def of(cls, content: bytes) -> "HeldDataset | None":
+    def of(cls, content: Bytes) -> "HeldDataset | None":
         """None if there is anything in it that only dicts can tell."""
         found = _read(content)
         if found is None or not (found["is_dataset"] and found["images"] and found["categories"]):
@@ -51,7 +54,7 @@ class HeldDataset:
         ids, area, is_crowd = found["id"], found["area"], found["is_crowd"]
         if ids is None or area is None or is_crowd is None or found["num_flagged"] < len(ids):
             return None
-        if found["images"]["names"] is not None or np.isnan(area).any() or len(np.unique(ids)) < len(ids):
+        if found["images"]["names"] is not None or np.isnan(area).any() or len(_compiled.distinct(ids)) < len(ids):
             return None
         rows = Columns(
             image=found["image"], category=found["category"], box=found["box"], area=area, id=ids, is_crowd=is_crowd
@@ -62,9 +65,9 @@ class HeldDataset:
     def dataset(self) -> Dict:
         """The file as Python's json reads it: once, so that all who share it share its dicts."""
         if self._parsed is None:
-            self._parsed = json.loads(self._content)
+            self._parsed = parse(self._content)
             self._heading = heading_of(self._parsed)
-            self._content = b""
+            self._content = np.zeros(0, np.uint8)
         return self._parsed
 
     def heading(self) -> Dict:
@@ -76,15 +79,15 @@ class HeldDataset:
 class HeldResults:
     """A detector's results, from a file or an array, and the dataset they belong to."""
 
-    def __init__(self, content: bytes | NDArray[Any], columns: Columns, heading: "HeldDataset | Dict") -> None:
+    def __init__(self, content: NDArray[Any], columns: Columns, heading: "HeldDataset | Dict") -> None:
         self.columns = columns
         self._content, self._heading = content, heading
 
     @classmethod
-    def of_file(cls, content: bytes, heading: "HeldDataset | Dict") -> "HeldResults | None":
+    def of_file(cls, content: Bytes, heading: "HeldDataset | Dict") -> "HeldResults | None":
         """None if there is anything in it that only dicts can tell."""
         found = _read(content)
-        if found is None or found["is_dataset"] or found["score"] is None or b'"caption"' in content[:_HEAD]:
+        if found is None or found["is_dataset"] or found["score"] is None or b'"caption"' in content[:_HEAD].tobytes():
             return None
         box = found["box"]
         rows = _results(found["image"], found["category"], box, found["score"], box[:, 2] * box[:, 3])
@@ -104,8 +107,8 @@ class HeldResults:
     def dataset(self) -> Dict:
         """As pycocotools has it: the dataset's heading, and a dict a result, completed."""
         heading = self._heading.heading() if isinstance(self._heading, HeldDataset) else self._heading
-        content = self._content
-        anns = json.loads(content) if isinstance(content, bytes) else dicts_of_array(content)
+        content = self._content  # bytes, or rows of an array
+        anns = parse(content) if content.ndim == 1 else dicts_of_array(content)
         complete_boxes(anns)
         return {**heading, "annotations": anns}
 
@@ -138,7 +141,17 @@ def dicts_of_array(data: NDArray[Any]) -> list[Dict]:
     ]
 
 
-def _read(content: bytes) -> Dict | None:
+def read_bytes(name: FileName) -> Bytes:
+    """A file's bytes, in an array: NumPy's memory is on large pages where the system has them, and sooner filled."""
+    return np.fromfile(name, np.uint8)
+
+
+def parse(content: Bytes) -> Any:
+    """JSON as Python reads it."""
+    return json.loads(content.tobytes())
+
+
+def _read(content: Bytes) -> Dict | None:
     """What the compiled reader finds; None if it is not all boxes of images with integers for ids."""
     try:
         found: Dict = _compiled.read_coco_bytes(content, num_threads(None))

@@ -28,7 +28,7 @@ class Groups:
     @classmethod
     def of(cls, found: FoundSide, there: TrueSide, num_images: int, limit: int) -> "Groups":
         """Groups in the order of classes, and in it of images."""
-        key, truth_key = (side.label * num_images + side.image for side in (found, there))
+        key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (found, there))
         row = np.lexsort((-found.score, key))
         truth_row = np.argsort(truth_key, kind="stable")
         keys = np.union1d(key, truth_key)

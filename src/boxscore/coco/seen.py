@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import boxscore._compiled as _compiled
 from boxscore.coco.dataset import held_by
 from boxscore.coco.held import Columns
 from boxscore.coco.params import Params
@@ -151,10 +152,9 @@ class Places:
 
     def of_columns(self, columns: Columns) -> tuple[Ints, Ints, Ints]:
         """The rows that are looked at, and the places of their images and classes."""
-        images = np.array(self.images, np.int64)
-        image = np.minimum(np.searchsorted(images, columns.image), len(images) - 1)
-        row, label = _rows_of(columns.category, np.array(self.classes, np.int64), images[image] == columns.image)
-        return self._ordered(row, image[row], label)
+        image = _compiled.find(columns.image, np.array(self.images, np.int64))
+        row, label = _rows_of(columns.category, np.array(self.classes, np.int64), image >= 0)
+        return self._ordered(row, _take(image, row), label)
 
     def of_dicts(self, anns: Sequence[Dict]) -> tuple[Ints, Ints, Ints]:
         """The same for dicts."""
@@ -178,10 +178,10 @@ def _rows_of(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tupl
     """Rows of the classes wanted, as often as these are named, and the places where they are."""
     order = np.argsort(wanted, kind="stable")
     ascending = wanted[order]
-    if len(np.unique(ascending)) == len(wanted) > 0:
-        place = np.minimum(np.searchsorted(ascending, category), len(wanted) - 1)
-        row = np.flatnonzero(is_wanted & (ascending[place] == category))
-        return row, order[place[row]]
+    if (ascending[1:] > ascending[:-1]).all():
+        place = _compiled.find(category, ascending)
+        row = np.flatnonzero(is_wanted & (place >= 0))
+        return row, order[_take(place, row)]
     first, last = (np.searchsorted(ascending, category, side=side) for side in ("left", "right"))
     num = (last - first) * is_wanted
     row = np.repeat(np.arange(len(category)), num)
@@ -191,7 +191,8 @@ def _rows_of(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tupl
 
 def _take(column: NDArray[Any], row: Ints) -> NDArray[Any]:
     """Some rows; all of them, in order, without a copy."""
-    return column if len(row) == len(column) and np.array_equal(row, np.arange(len(row))) else column[row]
+    is_all = len(row) == len(column) and (len(row) == 0 or (row[1:] > row[:-1]).all())
+    return column if is_all else column[row]
 
 
 def _held_found(places: Places, columns: Columns) -> FoundSide:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import boxscore._compiled as _compiled
 from boxscore.coco.params import Params
 
 _LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
@@ -54,11 +55,13 @@ def keypoint_lines() -> list[Line]:
 def value_of(line: Line, arrays: Mapping[str, Any], params: Params) -> float:
     """The mean of what is defined, or -1."""
     samples = arrays["recall" if line.is_recall else "precision"]
-    if line.threshold is not None:
-        samples = samples[np.where(line.threshold == params.iouThrs)[0]]
     areas = [place for place, name in enumerate(params.areaRngLbl) if name == line.area]
     limits = [place for place, limit in enumerate(params.maxDets) if limit == line.limit]
-    samples = samples[..., areas, limits]
+    thresholds = range(len(samples)) if line.threshold is None else np.where(line.threshold == params.iouThrs)[0]
+    if len(areas) == len(limits) == 1 and samples.dtype == np.float64 and samples.flags.c_contiguous:
+        mean = _compiled.mean_samples(samples, list(map(int, thresholds)), areas[0], limits[0])  # NumPy's, to the bit
+        return -1.0 if np.isnan(mean) else float(mean)
+    samples = samples[list(thresholds)][..., areas, limits]
     defined = samples[samples > -1]
     return float(np.mean(defined)) if len(defined) else -1.0
 

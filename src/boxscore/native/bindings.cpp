@@ -86,6 +86,17 @@ Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, c
     return place;
 }
 
+// The place of each id in a table that ascends; -1 if it is not there.
+nb::object find_ids(const Input& ids, const Input& table) {
+    const std::vector<int64_t> values = ascending(table, "table");
+    Buffer<int32_t> place(ids.size());
+    {
+        nb::gil_scoped_release unlock;
+        with_integers(ids, [&](const auto* id) { return find_places(id, ids.size(), values, place.data()); });
+    }
+    return to_numpy(std::move(place), {ids.size()});
+}
+
 // How often each id of a table occurs.
 nb::object count_ids(const Input& ids, const Input& table) {
     const std::vector<int64_t> values = ascending(table, "table");
@@ -360,6 +371,7 @@ NB_MODULE(_compiled, module) {
     module.def("are_finite", &are_finite_values, "values"_a);
     module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
+    module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
