@@ -16,7 +16,7 @@ from boxscore.coco.accumulation import Arrays, accumulate, draw
 from boxscore.coco.images import Assigned, entries, overlaps_by_image
 from boxscore.coco.names import own_module
 from boxscore.coco.params import Params
-from boxscore.coco.seen import Seen, annotations, ids_of, look
+from boxscore.coco.seen import Seen, annotations, distinct, ids_of, look
 from boxscore.coco.summary import box_lines, keypoint_lines, text_of, value_of
 from boxscore.errors import InputError
 from boxscore.tally import Tally
@@ -84,9 +84,9 @@ class COCOeval:
             p.iouType = "segm" if p.useSegm == 1 else "bbox"
             print(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
         print(f"Evaluate annotation type *{p.iouType}*")
-        p.imgIds = list(np.unique(p.imgIds))
+        p.imgIds = distinct(p.imgIds)
         if p.useCats:
-            p.catIds = list(np.unique(p.catIds))
+            p.catIds = distinct(p.catIds)
         p.maxDets = sorted(p.maxDets)
         if p.iouType == "bbox" and not self._has_own_steps():
             self._evaluate_boxes(p)

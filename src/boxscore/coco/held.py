@@ -7,6 +7,7 @@ import copy
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,8 @@ def dicts_of_array(data: NDArray[Any]) -> list[Dict]:
 
 def read_bytes(name: FileName) -> Bytes:
     """A file's bytes, in an array: NumPy's memory is on large pages where the system has them, and sooner filled."""
-    return np.fromfile(name, np.uint8)
+    path = Path(name)
+    return np.fromfile(path, np.uint8) if path.is_file() else np.frombuffer(path.read_bytes(), np.uint8)
 
 
 def parse(content: Bytes) -> Any:

@@ -21,6 +21,10 @@ from boxscore.threads import num_threads
 Dict = dict[str, Any]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Rows = Any
+"""Places of rows, or `ALL` of them as they stand, which takes no copy."""
+
+ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -150,13 +154,13 @@ class Places:
             return None
         return held.columns  # type: ignore[no-any-return]
 
-    def of_columns(self, columns: Columns) -> tuple[Ints, Ints, Ints]:
+    def of_columns(self, columns: Columns) -> tuple[Rows, Ints, Ints]:
         """The rows that are looked at, and the places of their images and classes."""
         image = _compiled.find(columns.image, np.array(self.images, np.int64))
         row, label = _rows_of(columns.category, np.array(self.classes, np.int64), image >= 0)
-        return self._ordered(row, _take(image, row), label)
+        return self._ordered(row, image[row], label)
 
-    def of_dicts(self, anns: Sequence[Dict]) -> tuple[Ints, Ints, Ints]:
+    def of_dicts(self, anns: Sequence[Dict]) -> tuple[Rows, Ints, Ints]:
         """The same for dicts."""
         place_of = {image: place for place, image in enumerate(self.images)}
         code_of = {label: code for code, label in enumerate(dict.fromkeys(self.classes))}
@@ -166,47 +170,55 @@ class Places:
         row, label = _rows_of(code, wanted, image >= 0)
         return self._ordered(row, image[row], label)
 
-    def _ordered(self, row: Ints, image: Ints, label: Ints) -> tuple[Ints, Ints, Ints]:
+    def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
         if not self.is_pooled:
             return row, image, label
         # as in COCO: of equal scores, that of the earlier class ranks first
         order = np.lexsort((label, image))
-        return row[order], image[order], np.zeros_like(label)
+        return (order if row is ALL else row[order]), image[order], np.zeros_like(label)
 
 
-def _rows_of(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _rows_of(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tuple[Rows, Ints]:
     """Rows of the classes wanted, as often as these are named, and the places where they are."""
+    if (wanted[1:] > wanted[:-1]).all():
+        place = _compiled.find(category, wanted)
+        is_kept = is_wanted & (place >= 0)
+        row = ALL if is_kept.all() else np.flatnonzero(is_kept)
+        return row, place[row]
     order = np.argsort(wanted, kind="stable")
-    ascending = wanted[order]
-    if (ascending[1:] > ascending[:-1]).all():
-        place = _compiled.find(category, ascending)
-        row = np.flatnonzero(is_wanted & (place >= 0))
-        return row, order[_take(place, row)]
-    first, last = (np.searchsorted(ascending, category, side=side) for side in ("left", "right"))
+    first, last = (np.searchsorted(wanted[order], category, side=side) for side in ("left", "right"))
     num = (last - first) * is_wanted
     row = np.repeat(np.arange(len(category)), num)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(num) - num, num)
     return row, order[first[row] + nth]
 
 
-def _take(column: NDArray[Any], row: Ints) -> NDArray[Any]:
-    """Some rows; all of them, in order, without a copy."""
-    is_all = len(row) == len(column) and (len(row) == 0 or (row[1:] > row[:-1]).all())
-    return column if is_all else column[row]
-
-
 def _held_found(places: Places, columns: Columns) -> FoundSide:
     row, image, label = places.of_columns(columns)
     assert columns.score is not None
-    box, area, number, score = (_take(each, row) for each in (columns.box, columns.area, columns.id, columns.score))
-    return FoundSide(image=image, label=label, box=box, area=area, id=number, score=score)
+    return FoundSide(
+        image=image,
+        label=label,
+        box=columns.box[row],
+        area=columns.area[row],
+        id=columns.id[row],
+        score=columns.score[row],
+    )
 
 
 def _held_there(places: Places, columns: Columns) -> TrueSide:
     row, image, label = places.of_columns(columns)
     assert columns.is_crowd is not None
-    box, area, number, crowd = (_take(each, row) for each in (columns.box, columns.area, columns.id, columns.is_crowd))
-    return TrueSide(image=image, label=label, box=box, area=area, id=number, is_crowd=crowd, is_ignored=crowd)
+    is_crowd = columns.is_crowd[row]
+    return TrueSide(
+        image=image,
+        label=label,
+        box=columns.box[row],
+        area=columns.area[row],
+        id=columns.id[row],
+        is_crowd=is_crowd,
+        is_ignored=is_crowd,
+    )
 
 
 def _found(places: Places, results: Any) -> FoundSide:
@@ -232,9 +244,18 @@ def _dicts(places: Places, coco: Any) -> tuple[list[Dict], Dict]:
     """The annotations looked at, in order, and the columns that both sides have."""
     anns: list[Dict] = annotations(coco, places.images, places.classes, is_pooled=places.is_pooled)
     row, image, label = places.of_dicts(anns)
-    anns = [anns[place] for place in row.tolist()]
+    anns = anns if row is ALL else [anns[place] for place in row.tolist()]
     box = np.array([ann["bbox"] for ann in anns], np.float64).reshape(-1, 4)
     return anns, {"image": image, "label": label, "box": box, "id": ids_of(anns)}
+
+
+def distinct(ids: Any) -> list[Any]:
+    """`list(np.unique(ids))`, which takes longer to get ready than to do."""
+    array = np.asarray(ids)
+    if array.ndim != 1 or array.dtype.kind not in "iuU":
+        return list(np.unique(ids))
+    array = np.sort(array)
+    return list(array[np.append(True, array[1:] != array[:-1])]) if len(array) else []
 
 
 def annotations(coco: Any, images: Sequence[Any], classes: Sequence[Any], *, is_pooled: bool) -> list[Dict]:
