@@ -20,10 +20,8 @@ from tests.test_coco_dropin import dataset_of, evaluated, run
 from tests.world_of_coco import SCENE
 from tests.world_of_metrics import as_dicts
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:pycocotools was imported before the patch"),
-    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),  # pycocotools' own
-]
+# pycocotools' own
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from boxscore.threads import num_threads
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
     """The IoU of every pair, (D, G); with a crowd the union is the detection's own area. [] if either has none.
 
-    Boxes in xywh: an array (N, 4), or a list of lists of four. Masks go to pycocotools.
+    Boxes in xywh: an array (N, 4), or a list of such rows. Masks go to pycocotools.
 
     >>> iou([[0, 0, 2, 2]], [[0, 0, 1, 1], [1, 1, 2, 3]], [0, 1])
     array([[0.25, 0.25]])
@@ -41,7 +41,7 @@ def _boxes(values: Any) -> NDArray[np.float64] | None:
     """Boxes as an array; None if it is something else."""
     if isinstance(values, np.ndarray):
         return np.ascontiguousarray(values, np.float64) if values.shape[1:] == (4,) else None
-    if isinstance(values, list) and all(isinstance(box, list | np.ndarray) and len(box) == 4 for box in values):
+    if isinstance(values, list) and all(isinstance(box, list | tuple | np.ndarray) and len(box) == 4 for box in values):
         return np.array(values, np.float64).reshape(-1, 4)
     return None
 
