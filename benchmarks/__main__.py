@@ -23,6 +23,7 @@ FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
 SLOW = ("faster-coco-eval", "pycocotools", "torchmetrics")
 LEFT_OUT = {("lvis-like", "vernier")}
 """What takes a minute and a half and 13 GB a run."""
+SCRIPTED = ("coco-val-like", "val2017", "lvis-like")
 GROWTH = (50_000, 200_000, 1_000_000, 5_000_000, 20_000_000)
 
 
@@ -98,10 +99,10 @@ def whole_processes(rounds: int, threads: int) -> list[dict[str, Any]]:
     return rows
 
 
-def unchanged_scripts(rounds: int, is_with_slow: bool) -> list[dict[str, Any]]:
+def unchanged_scripts(workloads: Sequence[str], rounds: int, *, is_with_slow: bool) -> list[dict[str, Any]]:
     """The pycocotools script that everybody has, over each drop-in, from files to `stats`."""
     rows = []
-    for workload in ("coco-val-like", "val2017", "lvis-like"):
+    for workload in workloads:
         if not is_present(workload):
             continue
         folder = prepare(workload, is_with_results=True)
@@ -291,7 +292,9 @@ def main() -> None:
         "versions": {name: version(name) for name in packages},
         "coco": coco,
         "files": whole_processes(options.rounds, cores) if "files" in chosen else [],
-        "script": unchanged_scripts(options.rounds, "slow" in chosen) if "script" in chosen else [],
+        "script": unchanged_scripts(SCRIPTED, options.rounds, is_with_slow="slow" in chosen)
+        if "script" in chosen
+        else [],
         "folders": folders(options.rounds) if "folders" in chosen else [],
         "voc": voc2007(options.rounds) if has_voc else [],
         "growth": growth() if "growth" in chosen else [],

@@ -396,6 +396,42 @@ def test_dicts_that_were_changed_count(name: str, files: tuple[str, str]) -> Non
         check_same(partial(script, when=when))
 
 
+def test_subclasses_of_a_dataset_have_their_say(files: tuple[str, str]) -> None:
+    """By what they answer, and by the index they make."""
+
+    def script(tool: Tool, name: str) -> Any:
+        class Other(tool.COCO):  # type: ignore[name-defined, misc]
+            def getAnnIds(self, *values: Any, **named: Any) -> Any:
+                return super().getAnnIds(*values, **named)[::2]
+
+            def getImgIds(self, *values: Any, **named: Any) -> Any:
+                return super().getImgIds(*values, **named)[:7]
+
+            def createIndex(self) -> None:
+                self.dataset["annotations"] = self.dataset["annotations"][5:]
+                super().createIndex()
+
+        for step in {"getAnnIds", "getImgIds", "createIndex"} - {name}:
+            delattr(Other, step)
+        truths = Other(files[0])
+        results = tool.COCO(files[0]).loadRes(files[1])
+        return run(tool.COCOeval(truths, results, "bbox"))
+
+    for name in ("getAnnIds", "getImgIds", "createIndex"):
+        check_same(partial(script, name=name))
+
+
+def test_truths_without_a_list_of_classes_end_as_in_pycocotools(files: tuple[str, str]) -> None:
+    """Results need one."""
+    dataset, _ = as_dataset(SCENE)
+    del dataset["categories"]
+
+    def script(tool: Tool) -> Any:
+        return dataset_of(tool, dataset).loadRes(files[1]).dataset
+
+    assert check_same(script) is KeyError
+
+
 def test_results_that_were_changed_count(files: tuple[str, str]) -> None:
     """Scores, areas and boxes."""
 

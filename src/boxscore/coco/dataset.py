@@ -28,6 +28,9 @@ Dict = dict[str, Any]
 INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
 """What a dataset is as dicts. Once any of it was looked at or set, that is what counts."""
 
+QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
+"""The methods that an evaluation calls."""
+
 
 class COCO:
     """A dataset, or the results of a detector, as `pycocotools.coco.COCO` has it.
@@ -214,9 +217,10 @@ class COCO:
 
 
 def held_by(coco: Any) -> HeldDataset | HeldResults | None:
-    """What a dataset was read from, while nobody can have changed anything of it."""
-    state = vars(coco)
-    return None if any(name in state for name in INDEX) else state.get("_held")
+    """What a dataset was read from, while nobody can have changed anything of it, nor what its methods say of it."""
+    state = getattr(coco, "__dict__", {})
+    is_own = all(getattr(type(coco), name, None) is getattr(COCO, name) for name in QUERIES)
+    return state.get("_held") if is_own and not any(name in state for name in INDEX) else None
 
 
 def _given(results: Any, coco: Any) -> HeldResults | list[Dict]:

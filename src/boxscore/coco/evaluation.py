@@ -71,8 +71,8 @@ class COCOeval:
         elif name == "ious":
             self.ious = overlaps_by_image(seen)
         else:
-            made = dict(zip(("_gts", "_dts"), _by_image_and_class(self, self._paramsEval), strict=True))
-            self.__dict__[name] = made[name]
+            for key, value in zip(("_gts", "_dts"), _by_image_and_class(self, self._paramsEval), strict=True):
+                self.__dict__.setdefault(key, value)
         return self.__dict__[name]
 
     def evaluate(self) -> None:

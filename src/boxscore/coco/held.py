@@ -87,7 +87,7 @@ class HeldResults:
     @classmethod
     def of_file(cls, content: Bytes, heading: "HeldDataset | Dict") -> "HeldResults | None":
         """None if there is anything in it that only dicts can tell."""
-        found = _read(content)
+        found = _read(content) if _has_classes(heading) else None
         if found is None or found["is_dataset"] or found["score"] is None or b'"caption"' in content[:_HEAD].tobytes():
             return None
         box = found["box"]
@@ -97,7 +97,9 @@ class HeldResults:
     @classmethod
     def of_array(cls, data: NDArray[Any], heading: "HeldDataset | Dict") -> "HeldResults | None":
         """From rows of image, x, y, width, height, score, class; None for what is neither float32 nor float64."""
-        if data.dtype not in (np.float32, np.float64) or len(data) == 0 or not (np.abs(data[:, [0, 6]]) < 2**53).all():
+        if data.dtype not in (np.float32, np.float64) or len(data) == 0 or not _has_classes(heading):
+            return None
+        if not (np.abs(data[:, [0, 6]]) < 2**53).all():
             return None
         data = data.copy()
         box = np.ascontiguousarray(data[:, 1:5], np.float64)
@@ -112,6 +114,10 @@ class HeldResults:
         anns = parse(content) if content.ndim == 1 else dicts_of_array(content)
         complete_boxes(anns)
         return {**heading, "annotations": anns}
+
+
+def _has_classes(heading: HeldDataset | Dict) -> bool:
+    return isinstance(heading, HeldDataset) or "categories" in heading
 
 
 def heading_of(dataset: Dict) -> Dict:
