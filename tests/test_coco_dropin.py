@@ -137,6 +137,11 @@ def test_parameters_may_change_between_evaluate_and_accumulate(change: dict[str,
         check_same(partial(script, is_argument=is_argument))
 
 
+def test_the_old_switch_between_boxes_and_masks_works() -> None:
+    """`useSegm`, which pycocotools still looks at."""
+    check_same(lambda tool: evaluated(tool, *as_dataset(SCENE), useSegm=0))
+
+
 def test_evaluate_may_be_repeated() -> None:
     """With other images, classes left out, and without classes, after which pycocotools finds nothing."""
 
