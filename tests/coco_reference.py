@@ -133,6 +133,7 @@ def _boxes(rows: Any) -> dict[str, Any]:
         "box": np.array([[_number(x) for x in row["bbox"]] for row in rows], np.float64).reshape(-1, 4),
         "score": _optional(rows, "score", _number, math.nan, "float64"),
         "area": _optional(rows, "area", _number, math.nan, "float64"),
+        "num_flagged": sum("iscrowd" in row for row in rows),
         "is_crowd": _optional(rows, "iscrowd", _flag, 0, "uint8"),
         "id": np.array([int(row["id"]) for row in rows], np.int64) if has_ids and rows else None,
     }

@@ -1,6 +1,8 @@
-"""Backends: the same test on every array library, eager and compiled."""
+"""Backends: the same test on every array library, eager and compiled. And torchmetrics' own metric."""
 
 import os
+import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -71,3 +73,20 @@ def eager(request: pytest.FixtureRequest) -> Backend:
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Every library, eager and compiled."""
     return make_backend(request.param)
+
+
+@pytest.fixture
+def theirs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Torchmetrics' own metric, with the one function of torchvision that it calls."""
+    import torchmetrics.detection.mean_ap as module
+
+    def box_convert(boxes: Any, in_fmt: str, out_fmt: str) -> Any:
+        assert (in_fmt, out_fmt) == ("xywh", "xywh")
+        return boxes
+
+    ops = types.ModuleType("torchvision.ops")
+    ops.box_convert = box_convert  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
+    monkeypatch.setitem(sys.modules, "torchvision.ops", ops)
+    monkeypatch.setattr(module, "_TORCHVISION_AVAILABLE", True)
+    return module.MeanAveragePrecision

@@ -33,7 +33,7 @@ LAYERS = [
     ["result", "sequential", "parallel", "native"],
     ["pipeline", "direct"],
     ["metric"],
-    ["torchmetrics", "jax", "keras"],
+    ["torchmetrics", "jax", "keras", "coco"],
     ["formats"],
     ["inspection", "sample"],
     ["cli"],

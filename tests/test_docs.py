@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,16 @@ def test_the_commands_print_what_the_docs_show(
         main(command.split())
         out, err = capsys.readouterr()
         assert err + out == expected, command
+
+
+def test_the_script_of_pycocotools_prints_what_the_docs_show(tmp_path: Path) -> None:
+    """To the letter, but for seconds."""
+    for name in ("truths.json", "detections.json"):
+        (tmp_path / name).write_text((FOLDER / name).read_text())
+    script = blocks("docs/pycocotools.md", "python")[0]
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert [re.sub(r"t=\d+\.\d\ds", "t=0.00s", done.stdout)] == blocks("docs/pycocotools.md", "text")
 
 
 def test_every_kind_of_finding_is_in_the_docs() -> None:

@@ -3,8 +3,6 @@
 import copy
 import importlib.util
 import pickle
-import sys
-import types
 from typing import Any
 
 import numpy as np
@@ -61,23 +59,6 @@ def test_the_numbers_are_those_of_evaluate(seed: int) -> None:
     assert torch.equal(found["map_per_class"], tensor(expected.per_class.ap))
     assert torch.equal(found["mar_100_per_class"], tensor(expected.per_class.ar))
     assert found["classes"].tolist() == expected.per_class.label.tolist()
-
-
-@pytest.fixture
-def theirs(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Torchmetrics' own metric, with the one function of torchvision that it calls."""
-    import torchmetrics.detection.mean_ap as module
-
-    def box_convert(boxes: Any, in_fmt: str, out_fmt: str) -> Any:
-        assert (in_fmt, out_fmt) == ("xywh", "xywh")
-        return boxes
-
-    ops = types.ModuleType("torchvision.ops")
-    ops.box_convert = box_convert  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
-    monkeypatch.setitem(sys.modules, "torchvision.ops", ops)
-    monkeypatch.setattr(module, "_TORCHVISION_AVAILABLE", True)
-    return module.MeanAveragePrecision
 
 
 SETTINGS: list[dict[str, Any]] = [

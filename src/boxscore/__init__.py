@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boxscore import parallel, sequential
+    from boxscore.coco.patch import patch_pycocotools
     from boxscore.columns import Detections, Truths
     from boxscore.curves import Curves
     from boxscore.errors import InputError
@@ -34,6 +35,7 @@ __all__ = [
     "finish",
     "match",
     "parallel",
+    "patch_pycocotools",
     "read_detections",
     "read_truths",
     "select",
@@ -57,6 +59,7 @@ _HOMES = {
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",
+    "patch_pycocotools": "coco.patch",
     "read_detections": "formats",
     "read_truths": "formats",
     "select": "formats",

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "arrays.h"
 #include "average.h"
 #include "checks.h"
 #include "curves.h"
@@ -24,33 +25,9 @@ using namespace nb::literals;
 namespace boxscore {
 
 void bind_files(nb::module_& module);
+void bind_images(nb::module_& module);
 
 namespace {
-
-using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-nb::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
-    T* data = buffer.release();
-    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
-}
-
-template <class T>
-nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> shape) {
-    Buffer<T> buffer(values.size());
-    std::copy(values.begin(), values.end(), buffer.data());
-    return to_numpy(std::move(buffer), shape);
-}
-
-// The elements of an array, which must stand where their type may stand; NumPy does not care where there are none.
-template <class T>
-const T* elements(const Input& array) {
-    if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % alignof(T) != 0) {
-        throw std::invalid_argument("misaligned array");
-    }
-    return static_cast<const T*>(array.data());
-}
 
 // Calls `use` with the array's elements as what they are.
 template <class Use>
@@ -71,14 +48,6 @@ auto with_reals(const Input& array, Use use) {
     if (array.dtype() == nb::dtype<double>()) return use(elements<double>(array));
     if (array.dtype() == nb::dtype<float>()) return use(elements<float>(array));
     throw std::invalid_argument("expected an array of float32 or float64");
-}
-
-template <class T>
-const T* typed(const Input& array, size_t size, const char* name) {
-    if (array.dtype() != nb::dtype<T>() || array.size() != size) {
-        throw std::invalid_argument(std::string(name) + ": unexpected dtype or size");
-    }
-    return elements<T>(array);
 }
 
 void check_size(const Input& array, size_t size, const char* name) {
@@ -115,6 +84,17 @@ Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, c
         ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
     if (!is_all_there) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
     return place;
+}
+
+// The place of each id in a table that ascends; -1 if it is not there.
+nb::object find_ids(const Input& ids, const Input& table) {
+    const std::vector<int64_t> values = ascending(table, "table");
+    Buffer<int32_t> place(ids.size());
+    {
+        nb::gil_scoped_release unlock;
+        with_integers(ids, [&](const auto* id) { return find_places(id, ids.size(), values, place.data()); });
+    }
+    return to_numpy(std::move(place), {ids.size()});
 }
 
 // How often each id of a table occurs.
@@ -424,6 +404,7 @@ NB_MODULE(_compiled, module) {
     module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("are_columns_fine", &are_columns_fine, "box"_a, "box_format"_a, "largest"_a, "ids"_a, "reals"_a, "flags"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
+    module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
@@ -433,4 +414,5 @@ NB_MODULE(_compiled, module) {
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
     bind_files(module);
+    bind_images(module);
 }

@@ -61,6 +61,7 @@ nb::dict dict_of(CocoFile&& file) {
     columns["box"] = array_of(std::move(file.boxes.box), 4);
     columns["score"] = array_or_none(std::move(file.boxes.score));
     columns["area"] = array_or_none(std::move(file.boxes.area));
+    columns["num_flagged"] = file.boxes.num_flagged;
     columns["is_crowd"] = array_or_none(std::move(file.boxes.is_crowd));
     columns["id"] = array_or_none(std::move(file.boxes.id));
     if (file.has_images) {

@@ -335,6 +335,7 @@ public:
         if (has(BoxKey::score)) columns_.score.push_back(score_);
         push_optional(columns_.area, num_rows, has(BoxKey::area), area_, kMissing);
         push_optional<uint8_t>(columns_.is_crowd, num_rows, has(BoxKey::iscrowd), is_crowd_, 0);
+        columns_.num_flagged += has(BoxKey::iscrowd);
         if (has(BoxKey::id) && columns_.id.size() == num_rows) {
             columns_.id.push_back(id_);
         } else if (!columns_.id.empty()) {
@@ -358,6 +359,7 @@ public:
         append_all(columns_.score, more.score);
         append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
         append_optional<uint8_t>(columns_.is_crowd, num_rows, more.is_crowd, num_more, 0);
+        columns_.num_flagged += more.num_flagged;
         if (has_ids) {
             append_all(columns_.id, more.id);
         } else if (!columns_.id.empty()) {
@@ -381,6 +383,7 @@ public:
         for (auto* column : {&columns_.box, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
         columns_.is_crowd.clear();
+        columns_.num_flagged = 0;
         columns_.id.clear();
     }
 

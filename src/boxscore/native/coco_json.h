@@ -49,6 +49,7 @@ struct CocoBoxes {
     std::vector<double> score;      // empty if no row has one; else all have
     std::vector<double> area;       // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row says so; else 0 or 1
+    size_t num_flagged = 0;         // rows that say so
     std::vector<int64_t> id;        // empty unless every row has an integer
 
     size_t size() const { return category.size(); }

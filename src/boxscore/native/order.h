@@ -59,11 +59,14 @@ inline std::vector<int64_t> united(const std::vector<int64_t>& a, const std::vec
     return both;
 }
 
-// The place of each value in `table`, which ascends. False if one is not there.
+// The place of each value in `table`, which ascends; -1 if it is not there, and then false.
 template <class Id>
 bool find_places(const Id* values, size_t size, const std::vector<int64_t>& table, int32_t* place) {
     if (size == 0) return true;
-    if (table.empty()) return false;
+    if (table.empty()) {
+        std::fill(place, place + size, -1);
+        return false;
+    }
     const int64_t low = table.front(), high = table.back();
     if (is_table_cheap(low, high, size)) {
         // One entry more, for all that is out of bounds.
@@ -78,6 +81,7 @@ bool find_places(const Id* values, size_t size, const std::vector<int64_t>& tabl
         }
         return lowest == 0;
     }
+    bool is_all_there = true;
     for (size_t i = 0; i < size; ++i) {
         if (i > 0 && values[i] == values[i - 1]) {
             place[i] = place[i - 1];
@@ -85,10 +89,11 @@ bool find_places(const Id* values, size_t size, const std::vector<int64_t>& tabl
         }
         const int64_t value = static_cast<int64_t>(values[i]);
         const auto found = std::lower_bound(table.begin(), table.end(), value);
-        if (found == table.end() || *found != value) return false;
-        place[i] = static_cast<int32_t>(found - table.begin());
+        const bool is_there = found != table.end() && *found == value;
+        place[i] = is_there ? static_cast<int32_t>(found - table.begin()) : -1;
+        is_all_there &= is_there;
     }
-    return true;
+    return is_all_there;
 }
 
 // Rows grouped by place: `row[start[k]] .. row[start[k + 1] - 1]` are those of place k, in their order. `row` is empty where

@@ -1,0 +1,8 @@
+"""pycocotools' classes over boxscore's engine: its names, its numbers, its texts. See docs/pycocotools.md."""
+
+from boxscore.coco.dataset import COCO
+from boxscore.coco.evaluation import COCOeval
+from boxscore.coco.params import Params
+from boxscore.coco.patch import patch_pycocotools
+
+__all__ = ["COCO", "COCOeval", "Params", "patch_pycocotools"]

@@ -1,0 +1,168 @@
+"""`evalImgs` and `ious`: what pycocotools keeps of every image and class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore.coco.seen import FoundSide, Seen, TrueSide
+from boxscore.threads import num_threads
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Groups:
+    """The rows of each image and class that has any: detections by falling score within the limit, and truths."""
+
+    image: Ints
+    label: Ints
+    row: Ints
+    start: Ints
+    truth_row: Ints
+    truth_start: Ints
+
+    @classmethod
+    def of(cls, found: FoundSide, there: TrueSide, num_images: int, limit: int) -> "Groups":
+        """Groups in the order of classes, and in it of images."""
+        key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (found, there))
+        row = np.lexsort((-found.score, key))
+        truth_row = np.argsort(truth_key, kind="stable")
+        keys = np.union1d(key, truth_key)
+        key = key[row]
+        rank = np.arange(len(row)) - np.searchsorted(key, key)
+        row, key = row[rank < limit], key[rank < limit]
+        return cls(
+            image=keys % num_images,
+            label=keys // num_images,
+            row=row,
+            start=_starts(key, keys),
+            truth_row=truth_row,
+            truth_start=_starts(truth_key[truth_row], keys),
+        )
+
+    @property
+    def sizes(self) -> tuple[list[int], list[int]]:
+        """How many detections and truths each has."""
+        return np.diff(self.start).tolist(), np.diff(self.truth_start).tolist()
+
+
+def _starts(ascending: Ints, keys: Ints) -> Ints:
+    """Where each key begins, and where the last one ends."""
+    return np.append(np.searchsorted(ascending, keys), len(ascending))
+
+
+def measure(seen: Seen) -> tuple[Groups, NDArray[np.float64]]:
+    """The groups, and the overlaps of each: a row a detection, a column a truth, group after group."""
+    groups = Groups.of(seen.found, seen.there, len(seen.images), seen.limits[-1])
+    overlap = _compiled.overlaps(
+        box=seen.found.box[groups.row],
+        truth_box=seen.there.box[groups.truth_row],
+        is_crowd=seen.there.is_crowd[groups.truth_row],
+        start=groups.start,
+        truth_start=groups.truth_start,
+        num_threads=num_threads(None),
+    )
+    return groups, overlap
+
+
+def overlaps_by_image(seen: Seen) -> dict[tuple[Any, Any], Any]:
+    """`ious`: an entry for every image and class; [] where there are no pairs."""
+    by_image: dict[tuple[Any, Any], Any] = {(image, label): [] for image in seen.images for label in seen.classes}
+    groups, overlap = measure(seen)
+    first = 0
+    for image, label, num, num_truths in zip(groups.image.tolist(), groups.label.tolist(), *groups.sizes, strict=True):
+        if num and num_truths:
+            block = overlap[first : first + num * num_truths].reshape(num, num_truths)
+            by_image[seen.images[image], seen.classes[label]] = block
+            first += num * num_truths
+    return by_image
+
+
+def entries(seen: Seen) -> list[dict[str, Any] | None]:
+    """`evalImgs`: class by class, in it area range by area range, in it image by image."""
+    num_images, num_areas = len(seen.images), len(seen.areas)
+    made: list[dict[str, Any] | None] = [None] * seen.num_entries
+    if not made:
+        return made
+    groups, overlap = measure(seen)
+    found, there = groups.row, groups.truth_row
+    assigned = Assigned.of(
+        overlap=overlap,
+        start=groups.start,
+        truth_start=groups.truth_start,
+        area=seen.found.area[found],
+        id=seen.found.number[found],
+        truth_area=seen.there.area[there],
+        truth_id=seen.there.number[there],
+        is_ignored=seen.there.is_ignored[there],
+        is_crowd=seen.there.is_crowd[there],
+        thresholds=seen.thresholds,
+        bounds=seen.bounds,
+    )
+    ids, scores, truth_ids = seen.found.id[found].tolist(), seen.found.score[found].tolist(), seen.there.id[there]
+    start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
+    places = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
+    first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))
+    for a, area in enumerate(seen.areas):
+        ordered_ids = truth_ids[assigned.truth_order[a] + first_of_group].tolist()
+        for n, (image, label) in enumerate(places):
+            begin, end, truth_begin, truth_end = start[n], start[n + 1], truth_start[n], truth_start[n + 1]
+            made[(label * num_areas + a) * num_images + image] = {
+                "image_id": seen.images[image],
+                "category_id": seen.classes[label],
+                "aRng": area,
+                "maxDet": seen.limits[-1],
+                "dtIds": ids[begin:end],
+                "gtIds": ordered_ids[truth_begin:truth_end],
+                **assigned.block(a, slice(begin, end), slice(truth_begin, truth_end), scores[begin:end]),
+            }
+    return made
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Assigned:
+    """Who is matched with whom: by area range, and in it a block a group, thresholds by rows."""
+
+    num_thresholds: int
+    match: NDArray[np.float64]
+    is_ignored: NDArray[np.bool_]
+    truth_match: NDArray[np.float64]
+    is_truth_ignored: Ints
+    truth_order: Ints
+
+    @classmethod
+    def of(cls, *, thresholds: Any, bounds: Sequence[Any], **columns: NDArray[Any]) -> "Assigned":
+        """The assignments of groups of rows with their overlaps."""
+        match, is_ignored, truth_match, is_truth_ignored, truth_order = _compiled.assign(
+            **columns,
+            thresholds=[float(threshold) for threshold in thresholds],
+            area_low=[float(low) for low, _ in bounds],
+            area_high=[float(high) for _, high in bounds],
+            num_threads=num_threads(None),
+        )
+        return cls(
+            num_thresholds=len(thresholds),
+            match=match,
+            is_ignored=is_ignored.view(np.bool_),
+            truth_match=truth_match,
+            is_truth_ignored=is_truth_ignored,
+            truth_order=truth_order,
+        )
+
+    def block(self, area: int, found: slice, there: slice, scores: list[Any]) -> dict[str, Any]:
+        """The matrices of one group in one area range, (T, D) and (T, G), its scores, and the flags of its truths."""
+        T = self.num_thresholds
+        flat, truth_flat = slice(T * found.start, T * found.stop), slice(T * there.start, T * there.stop)
+        num_truths = there.stop - there.start
+        return {
+            "dtMatches": self.match[area, flat].reshape(T, found.stop - found.start),
+            "gtMatches": self.truth_match[area, truth_flat].reshape(T, num_truths),
+            "dtScores": scores,
+            # as in COCO: NumPy's array of an empty list
+            "gtIgnore": self.is_truth_ignored[area, there] if num_truths else np.array([]),
+            "dtIgnore": self.is_ignored[area, flat].reshape(T, found.stop - found.start),
+        }

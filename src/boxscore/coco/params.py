@@ -1,0 +1,63 @@
+"""What pycocotools calls the parameters of an evaluation."""
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SIGMAS = (0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89)
+
+
+class Params:
+    """Thresholds, area ranges, limits, images and classes: plain attributes, to be changed before `evaluate`."""
+
+    imgIds: Any
+    catIds: Any
+    iouThrs: NDArray[np.float64]
+    recThrs: NDArray[np.float64]
+    maxDets: list[int]
+    areaRng: list[list[float]]
+    areaRngLbl: list[str]
+    useCats: int
+    kpt_oks_sigmas: NDArray[np.float64]
+
+    def __init__(self, iouType: str = "segm") -> None:
+        if iouType in ("segm", "bbox"):
+            self.setDetParams()
+        elif iouType == "keypoints":
+            self.setKpParams()
+        else:
+            raise Exception("iouType not supported")  # as in COCO
+        self.iouType = iouType
+        self.useSegm: int | None = None  # long deprecated, and still looked at
+
+    def setDetParams(self) -> None:
+        """Those of boxes and masks."""
+        self._set_thresholds()
+        self.maxDets = [1, 10, 100]
+        self.areaRng = [[0, 1e5**2], [0, 32**2], [32**2, 96**2], [96**2, 1e5**2]]
+        self.areaRngLbl = ["all", "small", "medium", "large"]
+
+    def setKpParams(self) -> None:
+        """Those of keypoints."""
+        self._set_thresholds()
+        self.maxDets = [20]
+        self.areaRng = [[0, 1e5**2], [32**2, 96**2], [96**2, 1e5**2]]
+        self.areaRngLbl = ["all", "medium", "large"]
+        self.kpt_oks_sigmas = np.array(_SIGMAS) / 10.0
+
+    def _set_thresholds(self) -> None:
+        self.imgIds = []
+        self.catIds = []
+        self.iouThrs = np.linspace(0.5, 0.95, 10)
+        self.recThrs = np.linspace(0.0, 1.0, 101)
+        self.useCats = 1
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Params":
+        # Ids are immutable: a list of thousands of them is copied as a list.
+        made = object.__new__(type(self))
+        for name, value in vars(self).items():
+            is_flat = name in ("imgIds", "catIds") and isinstance(value, list)
+            setattr(made, name, list(value) if is_flat else copy.deepcopy(value, memo))
+        return made

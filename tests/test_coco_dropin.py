@@ -1,0 +1,627 @@
+"""boxscore.coco in the place of pycocotools: the same script, the same bits, the same letters."""
+
+import copy
+import json
+import pickle
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import boxscore
+import boxscore.coco
+from tests.dropin import OURS, THEIRS, Tool, as_dataset, check_equal, check_same, outcome
+from tests.scenes import random_scene
+from tests.shared import shared_data
+
+SCENE = random_scene(3, num_images=9, num_classes=5)
+
+
+def dataset_of(tool: Tool, dataset: dict[str, Any]) -> Any:
+    """A dataset from a copy of dicts."""
+    coco = tool.COCO()
+    coco.dataset = copy.deepcopy(dataset)
+    coco.createIndex()
+    return coco
+
+
+def evaluated(tool: Tool, dataset: Any, results: Any, *, summarize: bool = True, **params: Any) -> Any:
+    """The usual script over dicts."""
+    truths = dataset_of(tool, dataset)
+    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
+    for name, value in params.items():
+        setattr(evaluation.params, name, copy.deepcopy(value))
+    evaluation.evaluate()
+    evaluation.accumulate()
+    if summarize:
+        evaluation.summarize()
+    return evaluation
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """The scene in two files."""
+    names = tmp_path / "truths.json", tmp_path / "results.json"
+    for name, content in zip(names, as_dataset(SCENE), strict=True):
+        name.write_text(json.dumps(content))
+    return str(names[0]), str(names[1])
+
+
+def from_files(tool: Tool, files: tuple[str, str]) -> Any:
+    """An evaluation of two files, not evaluated yet."""
+    truths = tool.COCO(files[0])
+    return tool.COCOeval(truths, truths.loadRes(files[1]), "bbox")
+
+
+def run(evaluation: Any) -> Any:
+    """The three steps."""
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    return evaluation
+
+
+def without_marks(ann: dict[str, Any]) -> dict[str, Any]:
+    """An annotation without what pycocotools writes into it as it evaluates."""
+    return {key: value for key, value in ann.items() if key not in ("ignore", "_ignore")}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_everything_is_pycocotools_own(seed: int) -> None:
+    """Arrays, stats, evalImgs, ious and the text, from dicts."""
+    scene = random_scene(seed, num_images=7, num_classes=5)
+    check_same(lambda tool: evaluated(tool, *as_dataset(scene)))
+
+
+def test_everything_is_pycocotools_own_from_files(files: tuple[str, str]) -> None:
+    """The script that most have."""
+    check_same(lambda tool: run(from_files(tool, files)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 10**6))
+def test_any_parameters_give_the_same(data: st.DataObject, seed: int) -> None:
+    """Subsets and repeats of ids, thresholds in any order, limits, ranges and recall points nobody would choose."""
+    scene = random_scene(seed, num_images=4, num_classes=4, most_detections=12, most_truths=6)
+    unit = st.floats(0, 1.25, width=16)
+    choices: dict[str, st.SearchStrategy[Any]] = {
+        "imgIds": st.lists(st.integers(0, 5), min_size=1, max_size=6),
+        "catIds": st.lists(st.integers(0, 5), min_size=1, max_size=6),
+        "iouThrs": st.lists(unit, min_size=1, max_size=5).map(np.array),
+        "recThrs": st.lists(unit, min_size=1, max_size=7).map(np.array),
+        "maxDets": st.lists(st.integers(1, 12), min_size=1, max_size=4),
+        "areaRng": st.lists(st.tuples(unit, unit).map(lambda r: [r[0] * 9000, r[1] * 1e5]), min_size=1, max_size=9),
+        "useCats": st.sampled_from([0, 1, 1]),
+    }
+    names = data.draw(st.sets(st.sampled_from(sorted(choices)), max_size=4))
+    params = {name: data.draw(choices[name], label=name) for name in sorted(names)}
+    check_same(lambda tool: evaluated(tool, *as_dataset(scene), summarize=False, **params))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recThrs": np.linspace(0, 1, 11)},
+        {"recThrs": np.array([0.9, 0.1, 0.5])},
+        {"maxDets": [10]},
+        {"maxDets": [1, 7, 100]},
+        {"catIds": [1, 0]},
+        {"catIds": [0, 3, 3, 9]},
+        {"areaRng": [[0, 1e10], [1, 2]]},
+        {"areaRng": [[0, 32**2], [0, 1e10]]},
+        {"imgIds": [3, 4]},
+        {"iouThrs": np.array([0.5])},
+        {"useCats": 0},
+    ],
+    ids=str,
+)
+def test_parameters_may_change_between_evaluate_and_accumulate(change: dict[str, Any]) -> None:
+    """In place, or as another set of parameters."""
+
+    def script(tool: Tool, *, is_argument: bool) -> Any:
+        truths, results = as_dataset(SCENE)
+        coco = dataset_of(tool, truths)
+        evaluation = tool.COCOeval(coco, coco.loadRes(results), "bbox")
+        evaluation.evaluate()
+        other = copy.deepcopy(evaluation.params) if is_argument else evaluation.params
+        for name, value in change.items():
+            setattr(other, name, value)
+        evaluation.accumulate(other if is_argument else None)
+        return evaluation
+
+    for is_argument in (False, True):
+        check_same(partial(script, is_argument=is_argument))
+
+
+def test_the_old_switch_between_boxes_and_masks_works() -> None:
+    """`useSegm`, which pycocotools still looks at."""
+    check_same(lambda tool: evaluated(tool, *as_dataset(SCENE), useSegm=0))
+
+
+def test_evaluate_may_be_repeated() -> None:
+    """With other images, classes left out, and without classes, after which pycocotools finds nothing."""
+
+    def script(tool: Tool) -> Any:
+        truths, results = as_dataset(SCENE)
+        coco = dataset_of(tool, truths)
+        evaluation = tool.COCOeval(coco, coco.loadRes(results), "bbox")
+        found = []
+        for change in ({}, {"imgIds": [1, 2]}, {"catIds": [0, 1]}, {"useCats": 0}, {}):
+            for name, value in change.items():
+                setattr(evaluation.params, name, value)
+            found.append(copy.copy(run(evaluation)))
+        return found
+
+    check_same(script)
+
+
+def test_string_ids_of_images_are_fine() -> None:
+    """As far as they are in pycocotools: all strings, or none."""
+    dataset, results = as_dataset(SCENE)
+    for row in (*dataset["annotations"], *results):
+        row["image_id"] = f"image {row['image_id']}"
+    for image in dataset["images"]:
+        image["id"] = f"image {image['id']}"
+    check_same(lambda tool: evaluated(tool, dataset, results))
+    dataset["images"].append({"id": 7})
+    assert check_same(lambda tool: evaluated(tool, dataset, results)) is TypeError
+
+
+def test_string_ids_in_files_are_fine(tmp_path: Path) -> None:
+    """As in dicts."""
+    dataset, results = as_dataset(SCENE)
+    for row in (*dataset["annotations"], *results):
+        row["image_id"] = str(row["image_id"])
+    for image in dataset["images"]:
+        image["id"] = str(image["id"])
+    check_same_from(dataset, results, tmp_path)
+
+
+@pytest.mark.parametrize("key", ["area", "iscrowd", "id", "bbox", "image_id", "category_id"])
+def test_annotations_that_lack_something_end_as_in_pycocotools(key: str, tmp_path: Path) -> None:
+    """With a KeyError: for one row as for all, and from files as from dicts."""
+    for rows in (slice(None), slice(2, 3)):
+        dataset, results = as_dataset(SCENE)
+        for ann in dataset["annotations"][rows]:
+            del ann[key]
+        check_same_from(dataset, results, tmp_path)
+        assert outcome(partial(evaluated, dataset=dataset, results=results), OURS)[0] is KeyError
+
+
+def test_a_crowd_needs_no_area() -> None:
+    """Nobody looks at it."""
+    dataset, results = as_dataset(SCENE)
+    for ann in dataset["annotations"]:
+        if ann["iscrowd"]:
+            del ann["area"]
+    assert any("area" not in ann for ann in dataset["annotations"])
+    check_same(lambda tool: evaluated(tool, dataset, results))
+
+
+ODD_TRUTHS: dict[str, dict[str, Any]] = {
+    "the id 0": {"id": 0},
+    "the id of another": {"id": 2},
+    "an id below 0": {"id": -4},
+    "an id that is not whole": {"id": 0.5},
+    "an id of digits": {"id": "77"},
+    "an id that is a word": {"id": "seven"},
+    "an iscrowd of 2": {"iscrowd": 2},
+    "an iscrowd of a half": {"iscrowd": 0.5},
+    "a negative width": {"bbox": [5, 5, -3, 4]},
+    "a negative area": {"area": -1},
+    "an image that nobody lists": {"image_id": 99},
+    "a class that nobody lists": {"category_id": 99},
+    "an ignore of its own": {"ignore": 1},
+}
+
+ODD_RESULTS: dict[str, dict[str, Any]] = {
+    "a negative width": {"bbox": [5, 5, -3, 4]},
+    "an infinite score": {"score": float("inf")},
+    "a score that is no number": {"score": float("nan")},
+    "a whole score": {"score": 1},
+    "an image that nobody lists": {"image_id": 99},
+    "a class that nobody lists": {"category_id": 99},
+    "an outline": {"segmentation": [[0, 0, 5, 0, 5, 5]]},
+    "a caption": {"caption": "a box"},
+    "an id of its own": {"id": 0, "area": 3, "iscrowd": 1},
+}
+
+
+def check_same_from(dataset: Any, results: Any, folder: Path) -> None:
+    """From dicts, and from files."""
+    check_same(lambda tool: evaluated(tool, dataset, results))
+    files = folder / "truths", folder / "results"
+    for file, content in zip(files, (dataset, results), strict=True):
+        file.write_text(json.dumps(content))
+    check_same(lambda tool: run(from_files(tool, (str(files[0]), str(files[1])))))
+
+
+@pytest.mark.parametrize("name", ODD_TRUTHS)
+def test_odd_truths_give_the_same_or_end_the_same(name: str, tmp_path: Path) -> None:
+    """Whatever pycocotools makes of them."""
+    dataset, results = as_dataset(SCENE)
+    dataset["annotations"][0] |= ODD_TRUTHS[name]
+    check_same_from(dataset, results, tmp_path)
+
+
+@pytest.mark.parametrize("name", ODD_RESULTS)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_odd_results_give_the_same_or_end_the_same(name: str, tmp_path: Path) -> None:
+    """Whatever pycocotools makes of them."""
+    dataset, results = as_dataset(SCENE)
+    results[0] |= ODD_RESULTS[name]
+    check_same_from(dataset, results, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["images", "annotations", "categories", "results"])
+def test_nothing_gives_the_same_or_ends_the_same(name: str, tmp_path: Path) -> None:
+    """No images, no truths, no classes, no results."""
+    dataset, results = as_dataset(SCENE)
+    if name == "results":
+        results = []
+    else:
+        dataset[name] = []
+    check_same_from(dataset, results, tmp_path)
+
+
+def test_images_that_share_an_id_are_one(tmp_path: Path) -> None:
+    """As in pycocotools."""
+    dataset, results = as_dataset(SCENE)
+    dataset["images"].append({"id": 0})
+    check_same_from(dataset, results, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_results_may_be_an_array(dtype: Any) -> None:
+    """Of any kind of numbers."""
+    dataset, results = as_dataset(SCENE)
+    rows = [[row["image_id"], *row["bbox"], row["score"] * 25, row["category_id"]] for row in results]
+    array = np.array(rows).astype(dtype)
+
+    def script(tool: Tool) -> Any:
+        truths = dataset_of(tool, dataset)
+        found = truths.loadRes(array)
+        evaluation = run(tool.COCOeval(truths, found, "bbox"))
+        return evaluation, found.dataset
+
+    check_same(script)
+
+
+def test_the_queries_of_a_dataset_are_the_same(files: tuple[str, str]) -> None:
+    """Ids by image, class, area, crowd and name; what they load; and what is printed."""
+
+    def script(tool: Tool) -> Any:
+        truths = tool.COCO(files[0])
+        found = [
+            truths.getImgIds(),
+            truths.getCatIds(),
+            truths.getCatIds(catNms=["class 1"]),
+            truths.getCatIds(catIds=2),
+        ]
+        results = truths.loadRes(files[1])
+        truths.info()
+        found += [
+            truths.getAnnIds(),
+            truths.getAnnIds(imgIds=[0, 1]),
+            truths.getAnnIds(imgIds=2, catIds=[0, 1]),
+            truths.getAnnIds(catIds=np.array([1])),
+            truths.getAnnIds(areaRng=[100, 2000]),
+            truths.getAnnIds(iscrowd=True),
+            truths.getAnnIds(iscrowd=False, imgIds=[5]),
+            sorted(truths.getImgIds(imgIds=[1, 2, 3])),
+            sorted(truths.getImgIds(catIds=[0, 1])),
+            sorted(truths.getImgIds(imgIds=[0, 1, 2], catIds=1)),
+            truths.loadAnns([1, 2]),
+            truths.loadAnns(3),
+            truths.loadCats([0]),
+            truths.loadCats(1),
+            truths.loadImgs([4, 5]),
+            truths.loadImgs(6),
+            truths.loadAnns(np.int64(3)),
+            truths.anns,
+            truths.imgs,
+            truths.cats,
+            dict(truths.imgToAnns),
+            dict(truths.catToImgs),
+            truths.dataset,
+            results.getImgIds(),
+            results.getAnnIds(imgIds=[1]),
+            results.dataset["annotations"],
+            results.dataset["images"],
+            results.dataset["categories"],
+            results.dataset["info"],
+        ]
+        return found
+
+    check_same(script)
+
+
+def changes_of_a_dataset() -> dict[str, Any]:
+    """What users do to dicts before they evaluate."""
+
+    def drop(coco: Any) -> None:
+        coco.dataset["annotations"] = coco.dataset["annotations"][::2]
+        coco.createIndex()
+
+    def to_crowd(coco: Any) -> None:
+        for ann in coco.anns.values():
+            ann["iscrowd"] = int(ann["id"] % 3 == 0)
+
+    def by_image(coco: Any) -> None:
+        for anns in coco.imgToAnns.values():
+            anns[0]["bbox"] = [0, 0, 50, 50]
+
+    def loaded(coco: Any) -> None:
+        for ann in coco.loadAnns(coco.getAnnIds(imgIds=[1, 2, 3])):
+            ann["area"] = 5000
+
+    def replaced(coco: Any) -> None:
+        coco.anns = {key: {**ann, "area": 10} for key, ann in coco.anns.items()}
+
+    def another(coco: Any) -> None:
+        coco.dataset = as_dataset(random_scene(8, num_images=9, num_classes=5))[0]
+        coco.createIndex()
+
+    def not_indexed(coco: Any) -> None:
+        coco.dataset = {"images": [], "annotations": [], "categories": []}
+
+    def fewer_images(coco: Any) -> None:
+        coco.imgs = {image: coco.imgs[image] for image in (0, 1, 2)}
+
+    return {
+        change.__name__: change
+        for change in (drop, to_crowd, by_image, loaded, replaced, another, not_indexed, fewer_images)
+    }
+
+
+@pytest.mark.parametrize("name", changes_of_a_dataset())
+def test_dicts_that_were_changed_count(name: str, files: tuple[str, str]) -> None:
+    """Before and after the results are loaded, and after the evaluation was made."""
+    change = changes_of_a_dataset()[name]
+
+    def script(tool: Tool, when: int) -> Any:
+        truths = tool.COCO(files[0])
+        if when == 0:
+            change(truths)
+            results = truths.loadRes(as_dataset(SCENE)[1][:50] if name != "fewer_images" else [])
+        else:
+            results = truths.loadRes(files[1])
+        if when == 1:
+            change(truths)
+        evaluation = tool.COCOeval(truths, results, "bbox")
+        if when == 2:
+            change(truths)
+        return run(evaluation), results.dataset["images"]
+
+    for when in (0, 1, 2):
+        check_same(partial(script, when=when))
+
+
+def test_subclasses_of_a_dataset_have_their_say(files: tuple[str, str]) -> None:
+    """By what they answer, and by the index they make."""
+
+    def script(tool: Tool, name: str) -> Any:
+        class Other(tool.COCO):  # type: ignore[name-defined, misc]
+            def getAnnIds(self, *values: Any, **named: Any) -> Any:
+                return super().getAnnIds(*values, **named)[::2]
+
+            def getImgIds(self, *values: Any, **named: Any) -> Any:
+                return super().getImgIds(*values, **named)[:7]
+
+            def createIndex(self) -> None:
+                self.dataset["annotations"] = self.dataset["annotations"][5:]
+                super().createIndex()
+
+        for step in {"getAnnIds", "getImgIds", "createIndex"} - {name}:
+            delattr(Other, step)
+        truths = Other(files[0])
+        results = tool.COCO(files[0]).loadRes(files[1])
+        return run(tool.COCOeval(truths, results, "bbox"))
+
+    for name in ("getAnnIds", "getImgIds", "createIndex"):
+        check_same(partial(script, name=name))
+
+
+def test_truths_without_a_list_of_classes_end_as_in_pycocotools(files: tuple[str, str]) -> None:
+    """Results need one."""
+    dataset, _ = as_dataset(SCENE)
+    del dataset["categories"]
+
+    def script(tool: Tool) -> Any:
+        return dataset_of(tool, dataset).loadRes(files[1]).dataset
+
+    assert check_same(script) is KeyError
+
+
+def test_results_that_were_changed_count(files: tuple[str, str]) -> None:
+    """Scores, areas and boxes."""
+
+    def script(tool: Tool) -> Any:
+        truths = tool.COCO(files[0])
+        results = truths.loadRes(files[1])
+        for ann in results.dataset["annotations"]:
+            ann["score"] = 1 - ann["score"]
+            ann["area"] = ann["area"] * 2
+        return run(tool.COCOeval(truths, results, "bbox"))
+
+    check_same(script)
+
+
+def test_a_file_may_be_gone_after_it_was_read(files: tuple[str, str]) -> None:
+    """The dicts are there all the same."""
+
+    def script(tool: Tool) -> Any:
+        contents = [Path(name).read_bytes() for name in files]
+        evaluation = from_files(tool, files)
+        for name in files:
+            Path(name).unlink()
+        run(evaluation)
+        for name, content in zip(files, contents, strict=True):
+            Path(name).write_bytes(content)
+        annotations = [without_marks(ann) for ann in evaluation.cocoGt.anns.values()]
+        return evaluation, evaluation.cocoDt.anns, annotations, evaluation.cocoGt.imgs
+
+    check_same(script)
+
+
+def test_entries_that_were_changed_count() -> None:
+    """Once `evalImgs` was looked at, curves are drawn from it."""
+
+    def script(tool: Tool) -> Any:
+        truths = dataset_of(tool, as_dataset(SCENE)[0])
+        evaluation = tool.COCOeval(truths, truths.loadRes(as_dataset(SCENE)[1]), "bbox")
+        evaluation.evaluate()
+        for place, entry in enumerate(evaluation.evalImgs):
+            if entry is not None and place % 3 == 0:
+                entry["dtIgnore"][:, ::2] = True
+        evaluation.evalImgs[5] = None
+        evaluation.accumulate()
+        evaluation.summarize()
+        return evaluation
+
+    check_same(script)
+
+
+def test_entries_that_nobody_reads_are_not_made(files: tuple[str, str]) -> None:
+    """Nor dicts of annotations."""
+    evaluation, _ = outcome(lambda tool: run(from_files(tool, files)), OURS)
+    for name in ("evalImgs", "ious", "_gts", "_dts"):
+        assert name not in vars(evaluation)
+    for coco in (evaluation.cocoGt, evaluation.cocoDt):
+        assert not {"dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs"} & set(vars(coco))
+
+
+def test_steps_may_be_called_one_by_one() -> None:
+    """`_prepare`, `computeIoU`, `evaluateImg`, as evaluators that replace `evaluate` do."""
+
+    def script(tool: Tool) -> Any:
+        truths = dataset_of(tool, as_dataset(SCENE)[0])
+        evaluation = tool.COCOeval(truths, truths.loadRes(as_dataset(SCENE)[1]), "bbox")
+        p = evaluation.params
+        evaluation._prepare()
+        pairs = [(image, label) for image in p.imgIds for label in p.catIds]
+        evaluation.ious = {pair: evaluation.computeIoU(*pair) for pair in pairs}
+        single = [evaluation.evaluateImg(*pair, [0, 5000], 3) for pair in pairs]
+        evaluation.evaluate()
+        again = [evaluation.evaluateImg(*pair, [0, 5000], 3) for pair in pairs]
+        return single, again, [evaluation.computeIoU(*pair) for pair in pairs]
+
+    check_same(script)
+
+
+def test_subclasses_may_replace_steps() -> None:
+    """Overlaps of their own, entries of their own, another rule of what is ignored."""
+
+    def script(tool: Tool, name: str) -> Any:
+        class Other(tool.COCOeval):  # type: ignore[name-defined, misc]
+            def computeIoU(self, image: Any, label: Any) -> Any:
+                overlap = super().computeIoU(image, label)
+                return overlap if len(overlap) == 0 or name != "computeIoU" else overlap**0.5
+
+            def evaluateImg(self, image: Any, label: Any, area: Any, limit: Any) -> Any:
+                entry = super().evaluateImg(image, label, area, limit)
+                return None if name == "evaluateImg" and image == 3 else entry
+
+            def _prepare(self) -> None:
+                super()._prepare()
+                if name == "_prepare":
+                    for truths in self._gts.values():
+                        for truth in truths:
+                            truth["ignore"] = truth["ignore"] or truth["id"] % 4 == 0
+
+        for step in {"computeIoU", "evaluateImg", "_prepare"} - {name}:
+            delattr(Other, step)
+        truths = dataset_of(tool, as_dataset(SCENE)[0])
+        return run(Other(truths, truths.loadRes(as_dataset(SCENE)[1]), "bbox"))
+
+    for name in ("computeIoU", "evaluateImg", "_prepare"):
+        check_same(partial(script, name=name))
+
+
+def test_an_evaluation_can_be_copied_and_pickled(files: tuple[str, str]) -> None:
+    """Before and after `evalImgs` was looked at."""
+    evaluation, _ = outcome(lambda tool: run(from_files(tool, files)), OURS)
+    expected, _ = outcome(lambda tool: run(from_files(tool, files)), THEIRS)
+    for _ in range(2):
+        for again in (copy.deepcopy(evaluation), pickle.loads(pickle.dumps(evaluation))):
+            again.accumulate()
+            check_equal(again, expected)
+            check_equal(again.cocoDt.dataset, expected.cocoDt.dataset)
+        assert evaluation.evalImgs
+
+
+def test_without_100_among_the_limits_ap_is_that_of_the_largest() -> None:
+    """The one deliberate difference: pycocotools says -1."""
+    for limits, largest in (([1, 5, 10], 10), ([2, 20, 300], 300)):
+        dataset, results = as_dataset(SCENE)
+        script = partial(evaluated, dataset=dataset, results=results, maxDets=limits)
+        (theirs, expected), (ours, text) = outcome(script, THEIRS), outcome(script, OURS)
+        assert theirs.stats[0] == -1
+        assert np.array_equal(ours.stats[1:], theirs.stats[1:])
+        precision = theirs.eval["precision"][:, :, :, 0, limits.index(largest)]
+        assert ours.stats[0] == np.mean(precision[precision > -1])
+        mine, other = text.splitlines(), expected.splitlines()
+        place = next(row for row, line in enumerate(mine) if line.startswith(" Average"))
+        assert mine[:place] + mine[place + 1 :] == other[:place] + other[place + 1 :]
+        assert f"maxDets={largest:>3} ] = {ours.stats[0]:.3f}" in mine[place]
+
+
+def test_what_is_called_too_early_is_told_of() -> None:
+    """In pycocotools' words where it has any."""
+    evaluation = boxscore.coco.COCOeval()
+    with pytest.raises(boxscore.InputError, match=r"accumulate\(\) needs the results of evaluate\(\)"):
+        evaluation.accumulate()
+    with pytest.raises(Exception, match=r"Please run accumulate\(\) first"):
+        evaluation.summarize()
+    assert outcome(lambda tool: tool.COCOeval(iouType=""), OURS) == outcome(
+        lambda tool: tool.COCOeval(iouType=""), THEIRS
+    )
+
+
+def test_nothing_is_downloaded() -> None:
+    """It says where images are to be had."""
+    with pytest.raises(NotImplementedError, match="boxscore downloads no images"):
+        boxscore.coco.COCO().download("images")
+
+
+def images_of(tool: Tool, name: str) -> Any:
+    """The images of a file."""
+    return tool.COCO(name).imgs
+
+
+def results_of(tool: Tool, name: str) -> Any:
+    """The results of a file."""
+    return dataset_of(tool, as_dataset(SCENE)[0]).loadRes(name).anns
+
+
+def test_files_that_are_no_datasets_end_as_in_pycocotools(tmp_path: Path) -> None:
+    """Not JSON, a list, an object without annotations, results that are no list."""
+    for place, content in enumerate(["{", "[1]", "{}", '{"images": []}', '"text"']):
+        name = tmp_path / f"{place}.json"
+        name.write_text(content)
+        check_same(partial(images_of, name=str(name)))
+        check_same(partial(results_of, name=str(name)))
+    check_same(partial(images_of, name="there is no such file"))
+
+
+@pytest.mark.parametrize(
+    ("truths", "results"),
+    [
+        ("val2014_100/instances_val2014_100.json", "val2014_100/instances_val2014_fakebbox100_results.json"),
+        ("coco_val2017/instances_val2017_boxes.json", "coco_val2017/yolox_nano.json"),
+    ],
+)
+def test_real_data_gives_every_bit(truths: str, results: str) -> None:
+    """From files; of val2017 the first 250 images, since pycocotools takes its time."""
+    files = str(shared_data(truths)), str(shared_data(results))
+
+    def script(tool: Tool) -> Any:
+        evaluation = from_files(tool, files)
+        evaluation.params.imgIds = evaluation.params.imgIds[:250]
+        return run(evaluation)
+
+    check_same(script)
