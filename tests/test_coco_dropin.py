@@ -468,6 +468,44 @@ def test_a_file_may_be_gone_after_it_was_read(files: tuple[str, str]) -> None:
     check_same(script)
 
 
+def test_a_file_that_was_written_to_has_no_dicts_any_more(files: tuple[str, str]) -> None:
+    """It says so; the columns that were read of it are evaluated all the same."""
+    evaluation = from_files(OURS, files)
+    expected, _ = outcome(lambda tool: run(from_files(tool, files)), OURS)
+    Path(files[1]).write_text("[]")
+    assert np.array_equal(run(evaluation).stats, expected.stats)
+    with pytest.raises(boxscore.InputError, match=r"results\.json: was written to after it was loaded"):
+        evaluation.cocoDt.anns  # noqa: B018 — reading it is the point
+
+
+def test_another_file_of_the_same_name_is_another_file(files: tuple[str, str]) -> None:
+    """What was loaded is what was there."""
+
+    def script(tool: Tool) -> Any:
+        content = Path(files[1]).read_bytes()
+        evaluation = from_files(tool, files)
+        other = Path(files[1]).with_suffix(".other")
+        other.write_text("[]")
+        other.replace(files[1])
+        run(evaluation)
+        found = evaluation.cocoDt.anns
+        Path(files[1]).write_bytes(content)
+        return evaluation, found
+
+    check_same(script)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not list open files")
+def test_files_are_closed_with_the_datasets(files: tuple[str, str]) -> None:
+    """All that were open for them."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    evaluations = [from_files(OURS, files) for _ in range(3)]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 6
+    assert evaluations.pop().cocoDt.dataset
+    evaluations.clear()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_entries_that_were_changed_count() -> None:
     """Once `evalImgs` was looked at, curves are drawn from it."""
 

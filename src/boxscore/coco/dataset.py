@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore.coco import mask
 from boxscore.coco.held import (
-    FileName,
     HeldDataset,
     HeldResults,
     complete_boxes,
     dicts_of_array,
     heading_of,
     parse,
-    read_bytes,
 )
+from boxscore.coco.kept import FileName, Kept
 
 Dict = dict[str, Any]
 
@@ -59,12 +58,12 @@ class COCO:
             return
         print("loading annotations into memory...")
         start = time.time()
-        content = read_bytes(annotation_file)
-        held = HeldDataset.of(content)
+        file = Kept(annotation_file)
+        held = HeldDataset.of(file)
         if held is not None:
             self._hold(held)
         else:
-            self.dataset = parse(content)
+            self.dataset = parse(file)
             if type(self.dataset) is not dict:
                 raise AssertionError(f"annotation file format {type(self.dataset)} not supported")  # as in COCO
         print(f"Done (t={time.time() - start:0.2f}s)")
@@ -226,8 +225,8 @@ def held_by(coco: Any) -> HeldDataset | HeldResults | None:
 def _given(results: Any, coco: Any) -> HeldResults | list[Dict]:
     """Results as they are held, or as dicts."""
     if isinstance(results, str | os.PathLike):
-        content = read_bytes(results)
-        anns = HeldResults.of_file(content, _heading(coco)) or parse(content)
+        file = Kept(results)
+        anns = HeldResults.of_file(file, _heading(coco)) or parse(file)
     elif isinstance(results, np.ndarray):
         _say_array(results)
         anns = HeldResults.of_array(results, _heading(coco)) or dicts_of_array(results)

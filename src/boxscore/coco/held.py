@@ -5,20 +5,16 @@ A dataset of half a million boxes takes seconds as dicts, and most who evaluate 
 
 import copy
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.threads import num_threads
+from boxscore.coco.kept import Kept
 
 Dict = dict[str, Any]
-Bytes = NDArray[np.uint8]
-FileName = str | os.PathLike[str]
 
 _HEAD = 1 << 16
 """As much of a file as its first record surely begins in."""
@@ -39,17 +35,17 @@ class Columns:
 
 
 class HeldDataset:
-    """The content of a dataset's file whose annotations are all in columns."""
+    """A dataset's file whose annotations are all in columns."""
 
-    def __init__(self, content: Bytes, columns: Columns, images: list[int], categories: dict[int, str]) -> None:
+    def __init__(self, file: Kept, columns: Columns, images: list[int], categories: dict[int, str]) -> None:
         self.columns, self.images, self.categories = columns, images, categories
-        self._content = content
-        self._parsed: Dict | None = None
+        self._file: Kept | None = file
+        self._parsed: Dict = {}
 
     @classmethod
-    def of(cls, content: Bytes) -> "HeldDataset | None":
+    def of(cls, file: Kept) -> "HeldDataset | None":
         """None if there is anything in it that only dicts can tell."""
-        found = _read(content)
+        found = _read(file)
         if found is None or not (found["is_dataset"] and found["images"] and found["categories"]):
             return None
         ids, area, is_crowd = found["id"], found["area"], found["is_crowd"]
@@ -61,14 +57,14 @@ class HeldDataset:
             image=found["image"], category=found["category"], box=found["box"], area=area, id=ids, is_crowd=is_crowd
         )
         names = dict(zip(found["categories"]["id"].tolist(), found["categories"]["name"], strict=True))
-        return cls(content, rows, list(dict.fromkeys(found["images"]["id"].tolist())), names)
+        return cls(file, rows, list(dict.fromkeys(found["images"]["id"].tolist())), names)
 
     def dataset(self) -> Dict:
         """The file as Python's json reads it: once, so that all who share it share its dicts."""
-        if self._parsed is None:
-            self._parsed = parse(self._content)
+        if self._file is not None:
+            self._parsed = parse(self._file)
             self._heading = heading_of(self._parsed)
-            self._content = np.zeros(0, np.uint8)
+            self._file = None
         return self._parsed
 
     def heading(self) -> Dict:
@@ -80,19 +76,19 @@ class HeldDataset:
 class HeldResults:
     """A detector's results, from a file or an array, and the dataset they belong to."""
 
-    def __init__(self, content: NDArray[Any], columns: Columns, heading: "HeldDataset | Dict") -> None:
+    def __init__(self, source: Kept | NDArray[Any], columns: Columns, heading: "HeldDataset | Dict") -> None:
         self.columns = columns
-        self._content, self._heading = content, heading
+        self._source, self._heading = source, heading
 
     @classmethod
-    def of_file(cls, content: Bytes, heading: "HeldDataset | Dict") -> "HeldResults | None":
+    def of_file(cls, file: Kept, heading: "HeldDataset | Dict") -> "HeldResults | None":
         """None if there is anything in it that only dicts can tell."""
-        found = _read(content) if _has_classes(heading) else None
-        if found is None or found["is_dataset"] or found["score"] is None or b'"caption"' in content[:_HEAD].tobytes():
+        found = _read(file) if _has_classes(heading) else None
+        if found is None or found["is_dataset"] or found["score"] is None or b'"caption"' in file.head(_HEAD):
             return None
         box = found["box"]
         rows = _results(found["image"], found["category"], box, found["score"], box[:, 2] * box[:, 3])
-        return cls(content, rows, heading)
+        return cls(file, rows, heading)
 
     @classmethod
     def of_array(cls, data: NDArray[Any], heading: "HeldDataset | Dict") -> "HeldResults | None":
@@ -110,8 +106,7 @@ class HeldResults:
     def dataset(self) -> Dict:
         """As pycocotools has it: the dataset's heading, and a dict a result, completed."""
         heading = self._heading.heading() if isinstance(self._heading, HeldDataset) else self._heading
-        content = self._content  # bytes, or rows of an array
-        anns = parse(content) if content.ndim == 1 else dicts_of_array(content)
+        anns = parse(self._source) if isinstance(self._source, Kept) else dicts_of_array(self._source)
         complete_boxes(anns)
         return {**heading, "annotations": anns}
 
@@ -148,24 +143,15 @@ def dicts_of_array(data: NDArray[Any]) -> list[Dict]:
     ]
 
 
-def read_bytes(name: FileName) -> Bytes:
-    """A file's bytes, in an array: NumPy's memory is on large pages where the system has them, and sooner filled."""
-    path = Path(name)
-    return np.fromfile(path, np.uint8) if path.is_file() else np.frombuffer(path.read_bytes(), np.uint8)
-
-
-def parse(content: Bytes) -> Any:
+def parse(file: Kept) -> Any:
     """JSON as Python reads it."""
-    return json.loads(content.tobytes())
+    return json.loads(file.content())
 
 
-def _read(content: Bytes) -> Dict | None:
+def _read(file: Kept) -> Dict | None:
     """What the compiled reader finds; None if it is not all boxes of images with integers for ids."""
-    try:
-        found: Dict = _compiled.read_coco_bytes(content, num_threads(None))
-    except _compiled.CocoError:
-        return None
-    return found if found["image_names"] is None and len(found["image"]) else None
+    found = file.columns()
+    return found if found is not None and found["image_names"] is None and len(found["image"]) else None
 
 
 def _results(
