@@ -1,5 +1,6 @@
 """Result: the numbers under the names that people know, per class, and the curves they come from."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -127,6 +128,17 @@ class Result(Mapping[str, float]):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
+
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, title: str = "boxscore", name: str = "model"
+    ) -> str:
+        """A report as one HTML file that opens offline; written to `path`, if there is one, whole or not at all.
+
+        `title` stands on top, `name` is what the model is called. Needs `boxscore[report]`, for the charts.
+        """
+        from boxscore.report.html import make_report
+
+        return make_report({name: self}, path, title=title)
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")

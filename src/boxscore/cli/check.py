@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
-from boxscore.cli.evaluate import write_text
 from boxscore.cli.terminal import Outcome, styled
 from boxscore.text import count
+from boxscore.writing import write_text
 
 if TYPE_CHECKING:
     from boxscore.inspection import Finding

@@ -4,21 +4,23 @@ import argparse
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boxscore import text
 from boxscore.cli import arguments
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
-from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.summary import Summary, class_table
 from boxscore.threads import num_threads
+from boxscore.writing import write_text
+
+if TYPE_CHECKING:
+    from boxscore.result import Result
 
 _EXAMPLES = """\
 examples:
@@ -26,7 +28,8 @@ examples:
   boxscore eval truths.json a.json b.json c.json --per-class   one table, a column each
   boxscore eval VOC2007/ results/ --protocol voc2007 --images test
   boxscore eval labels/ predictions/ --sizes images/ --names data.yaml --iou 0.5
-  boxscore eval truths.json detections.json --json - | jq .map"""
+  boxscore eval truths.json detections.json --json - | jq .map
+  boxscore eval truths.json detections.json --html report.html"""
 
 
 def add_to(commands: Any) -> None:
@@ -46,6 +49,7 @@ def add_to(commands: Any) -> None:
     group.add_argument("--per-class", action="store_true", help="print a table of classes, too")
     group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write numbers and classes as CSV, one number a line")
+    group.add_argument("--html", metavar="FILE", help="write a report that explains the numbers: one HTML file")
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
     arguments.add_engine(parser)
     parser.set_defaults(run=run)
@@ -54,8 +58,13 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """The table, and the files that were asked for."""
     protocol = arguments.protocol_of(options)
-    summaries = _summaries(options, protocol)
     names = _short(options.detections)
+    summaries = None if options.html is not None else _direct(options, protocol)
+    if summaries is None:
+        results = _results(options, protocol)
+        summaries = [result.summary for result in results]
+        if options.html is not None:
+            _write_report(options, dict(zip(names, results, strict=True)))
     if options.csv is not None:
         write_text(Path(options.csv), _csv(names, summaries))
     document = None if options.json is None else json.dumps(_plain(options.detections, summaries), indent=1)
@@ -66,34 +75,50 @@ def run(options: argparse.Namespace) -> Outcome:
     return Outcome("" if options.quiet else _tables(names, summaries, is_per_class=options.per_class))
 
 
-def _summaries(options: argparse.Namespace, protocol: Protocol) -> list[Summary]:
-    """A summary for each file of detections: by the short way for COCO files, else through columns."""
+def _direct(options: argparse.Namespace, protocol: Protocol) -> list[Summary] | None:
+    """A summary for each file of detections by the short way, for whole COCO files; None if columns are needed."""
     files = [Path(path) for path in options.detections]
     is_whole = all(getattr(options, name) is None for name in ("classes", "images", "box_format", "sizes", "names"))
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
         path.suffix.lower() == ".json" for path in (Path(options.truths), *files)
     )
-    if is_whole and is_coco and options.engine in ("auto", "native"):
-        summaries = summarize_files(Path(options.truths), files, protocol, num_threads(options.threads))
-        if summaries is not None:
-            return summaries
+    if not (is_whole and is_coco and options.engine in ("auto", "native")):
+        return None
+    return summarize_files(Path(options.truths), files, protocol, num_threads(options.threads))
+
+
+def _results(options: argparse.Namespace, protocol: Protocol) -> "list[Result]":
+    """A result for each file of detections, through columns."""
     from boxscore.formats import read_detections, read_truths
     from boxscore.pipeline import evaluate
 
     selection = {"images": options.images, "classes": options.classes}
     details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
-    summaries = []
-    with Progress(1 + 2 * len(files), is_quiet=options.quiet) as progress:
+    results = []
+    with Progress(1 + 2 * len(options.detections), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")
         truths = read_truths(options.truths, format=options.gt_format, **selection, **details)
-        for file in files:
+        for file in options.detections:
             progress.step(f"reading {file}")
             detections = read_detections(
                 file, truths, format=options.dt_format, unmatched=options.unmatched, **selection, **details
             )
             progress.step(f"evaluating {file}")
-            summaries.append(evaluate(detections, truths, protocol, options.engine, threads=options.threads).summary)
-    return summaries
+            results.append(evaluate(detections, truths, protocol, options.engine, threads=options.threads))
+    return results
+
+
+def _write_report(options: argparse.Namespace, results: "dict[str, Result]") -> None:
+    """The HTML report on all models."""
+    from boxscore.report.html import make_report
+
+    truths = Path(options.truths).name
+    make_report(
+        results,
+        options.html,
+        title=f"{', '.join(results)} on {truths}",
+        made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
+    )
 
 
 def _tables(names: Sequence[str], summaries: Sequence[Summary], *, is_per_class: bool) -> str:
@@ -157,16 +182,3 @@ def _short(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return list(paths)
-
-
-def write_text(path: Path, content: str) -> None:
-    """The file has the content, or, if anything fails, what it had before."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            temporary.write_text(content, encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror}") from None

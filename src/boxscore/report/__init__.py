@@ -1,0 +1,1 @@
+"""A result for people: one HTML file that explains it."""

@@ -1,0 +1,713 @@
+// Draws the report from the data in this file. All text goes in as text nodes: no name can become markup.
+"use strict";
+(() => {
+  const report = JSON.parse(document.getElementById("data").textContent);
+  const content = document.getElementById("content");
+  const MEAN = -1; // the place of "all classes" among the classes
+  const MOST_LINES = 24;
+  const NUM_COLORS = 8;
+  const state = { model: 0, classes: [MEAN], thresholds: null, theme: null };
+
+  // ---- elements -------------------------------------------------------------------------------------------------
+
+  const SVG = "http://www.w3.org/2000/svg";
+
+  function fill(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else element.setAttribute(name, value === true ? "" : String(value));
+    }
+    for (const child of children.flat()) {
+      if (child !== null && child !== undefined) element.append(child);
+    }
+    return element;
+  }
+  const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+  // ---- numbers --------------------------------------------------------------------------------------------------
+
+  const isNumber = (value) => typeof value === "number";
+  const fraction = (value) => (isNumber(value) ? value.toFixed(4) : "–");
+  const short = (value) => (isNumber(value) ? value.toFixed(3) : "–");
+  const whole = (value) => (isNumber(value) ? value.toLocaleString("en-US") : "–");
+  const signed = (value) => (isNumber(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(4) : "–");
+  const range = (low, high) => (isNumber(low) && isNumber(high) ? `${short(low)} – ${short(high)}` : "");
+  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const iou = (threshold) => threshold.toFixed(2);
+
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+  function decode(text) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    return Array.from({ length: bytes.length / 2 }, (_, i) => view.getUint16(2 * i, true));
+  }
+
+  // Precision of class k (or of all) at the t-th drawn threshold, at every drawn recall; null if it has no truths.
+  function curve(model, t, k) {
+    const { recall, num_classes: numClasses } = model.curves;
+    model.curves.samples ??= decode(model.curves.precision);
+    model.curves.means ??= decode(model.curves.mean);
+    const [samples, start] =
+      k === MEAN
+        ? [model.curves.means, t * recall.length]
+        : [model.curves.samples, (t * numClasses + k) * recall.length];
+    if (samples[start] === 65535) return null;
+    return recall.map((at, i) => ({ recall: at, precision: samples[start + i] / 65534 }));
+  }
+
+  // ---- tables ---------------------------------------------------------------------------------------------------
+
+  // Columns: { title, value(row), cell(row), isText, isHead, width }; a column without `value` can't be sorted by.
+  function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWhole }) {
+    const order = { column: sortBy, isDown };
+    let query = "";
+    const body = el("tbody");
+    const live = el("span", { class: "live", role: "status" });
+    const drawn = new Map();
+    const heads = columns.map((column, c) => {
+      const title = column.value
+        ? el("button", { type: "button", onclick: () => sort(c) }, column.title)
+        : el("span", {}, column.title);
+      return el("th", { scope: "col", class: column.isText ? "text" : null, title: column.help }, title);
+    });
+
+    function draw(row) {
+      if (!drawn.has(row)) {
+        const cells = columns.map((column) => {
+          const given = column.cell(row);
+          const attributes = { class: [column.isText ? "text" : "", column.class || ""].join(" ").trim() || null };
+          if (column.isHead) return el("th", { ...attributes, scope: "row", dir: "auto", title: given }, given);
+          return el("td", attributes, given);
+        });
+        drawn.set(row, el("tr", {}, cells));
+      }
+      return drawn.get(row);
+    }
+
+    function show() {
+      const wanted = query.trim().toLocaleLowerCase();
+      const kept = rows.filter((row) => !wanted || search(row).toLocaleLowerCase().includes(wanted));
+      if (order.column !== undefined) {
+        const { value } = columns[order.column];
+        const sign = order.isDown ? -1 : 1;
+        kept.sort((one, other) => compare(value(one), value(other), sign));
+      }
+      body.replaceChildren(...kept.map(draw));
+      if (search) live.textContent = `${whole(kept.length)} of ${whole(rows.length)} ${noun}`;
+      heads.forEach((head, c) => {
+        if (c === order.column) head.setAttribute("aria-sort", order.isDown ? "descending" : "ascending");
+        else head.removeAttribute("aria-sort");
+      });
+    }
+
+    function sort(c) {
+      order.isDown = order.column === c ? !order.isDown : !columns[c].isText;
+      order.column = c;
+      show();
+    }
+
+    show();
+    const box = el(
+      "div",
+      { class: isWhole ? "scroll whole" : "scroll", tabindex: 0, role: "region", "aria-label": label },
+      el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, heads)), body),
+    );
+    if (!search) return box;
+    const field = el("input", {
+      type: "search",
+      placeholder: "all",
+      oninput: (event) => {
+        query = event.target.value;
+        show();
+      },
+    });
+    return el("div", {}, el("div", { class: "controls" }, el("label", {}, `Search ${noun}`, field), live), box);
+  }
+
+  // Undefined numbers come last, whichever way the others go.
+  function compare(one, other, sign) {
+    const isMissing = [one, other].map((value) => value === null || value === undefined);
+    if (isMissing[0] || isMissing[1]) return isMissing[0] - isMissing[1];
+    return sign * (typeof one === "string" ? one.localeCompare(other) : one - other);
+  }
+
+  function meter(value) {
+    const bar = el("i");
+    bar.style.width = `${100 * (value || 0)}%`;
+    return [el("span", { class: "meter", "aria-hidden": "true" }, bar), fraction(value)];
+  }
+
+  function whisker(value, low, high) {
+    if (!isNumber(value)) return null;
+    const x = (at) => (4 + 112 * at).toFixed(1);
+    return svg(
+      "svg",
+      { class: "whisker", width: 120, height: 14, "aria-hidden": "true" },
+      svg("line", { class: "floor", x1: 4, x2: 116, y1: 7, y2: 7 }),
+      isNumber(low) ? svg("line", { class: "span", x1: x(low), x2: x(high), y1: 7, y2: 7 }) : null,
+      svg("circle", { class: "dot", cx: x(value), cy: 7, r: 3 }),
+    );
+  }
+
+  function spark(points) {
+    if (points === null) return null;
+    const path = points.map(({ recall, precision }) => `${(72 * recall).toFixed(1)},${(20 - 19 * precision).toFixed(1)}`);
+    return svg(
+      "svg",
+      { class: "spark", width: 72, height: 21, "aria-hidden": "true" },
+      svg("line", { class: "floor", x1: 0, x2: 72, y1: 20.5, y2: 20.5 }),
+      svg("path", { class: "area", d: `M0,20L${path.join("L")}L72,20Z` }),
+      svg("path", { class: "edge", d: `M${path.join("L")}` }),
+    );
+  }
+
+  // ---- charts ---------------------------------------------------------------------------------------------------
+
+  const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+  const AXIS = {
+    labelColor: "var(--soft)",
+    titleColor: "var(--soft)",
+    titleFontWeight: "normal",
+    labelFontSize: 11,
+    titleFontSize: 12,
+    gridColor: "var(--line)",
+    domainColor: "var(--rule)",
+    tickColor: "var(--rule)",
+    labelFlush: false,
+  };
+  const CONFIG = {
+    background: null,
+    font: FONT,
+    view: { stroke: null },
+    axis: AXIS,
+    text: { color: "var(--ink)", fontSize: 11 },
+    rule: { color: "var(--rule)" },
+  };
+  const color = (i) => `var(--c${1 + (i % NUM_COLORS)})`;
+  const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+
+  // What a mark says when it is pointed at is the datum's `tip`, pairs of a name and a text, and to a screen reader its
+  // `who`. Names are data for Vega, never a part of its specifications: those have expressions and names of their own.
+  const tip = document.body.appendChild(el("div", { id: "tip", "aria-hidden": "true", hidden: true }));
+  const TIP = { content: "data" };
+  const WHO = { field: "who", type: "nominal" };
+
+  function showTip(_, event, item, datum) {
+    tip.hidden = !datum?.tip;
+    if (tip.hidden) return;
+    tip.replaceChildren(el("table", {}, el("tbody", {}, datum.tip.map(([what, value]) => el("tr", {}, el("td", { dir: "auto" }, what), el("td", {}, value))))));
+    const room = 12;
+    const left = event.clientX + room + tip.offsetWidth < window.innerWidth ? event.clientX + room : event.clientX - room - tip.offsetWidth;
+    const top = Math.min(event.clientY + room, window.innerHeight - tip.offsetHeight - room);
+    tip.style.left = `${Math.max(room, left)}px`;
+    tip.style.top = `${Math.max(room, top)}px`;
+  }
+
+  // A figure that Vega fills; `spec` is a Vega-Lite view. Expressions are interpreted: the page's policy has no eval.
+  function chart(description, height, spec) {
+    const place = el("div", { class: "chart" });
+    const whole = { width: "container", height, autosize: { type: "fit", contains: "padding" }, description, config: CONFIG, ...spec };
+    // The width is that of the place, which it has only once it is in the page.
+    requestAnimationFrame(() => {
+      window
+        .vegaEmbed(place, whole, { mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false, tooltip: showTip })
+        .catch((error) => console.error(`${description}: ${error}`));
+    });
+    return el("figure", { "aria-label": description }, place);
+  }
+  const unit = (field, title, more = {}) => ({
+    field,
+    type: "quantitative",
+    title,
+    scale: { domain: [0, 1] },
+    axis: { tickCount: 5, format: ".1f" },
+    ...more,
+  });
+
+  function swatch(line) {
+    const dash = line.dash.length ? line.dash.join(" ") : null;
+    const stroke = svg("line", { x1: 0, x2: 22, y1: 5, y2: 5, "stroke-width": line.width, "stroke-dasharray": dash });
+    stroke.style.stroke = line.color;
+    return svg("svg", { width: 22, height: 10, "aria-hidden": "true" }, stroke);
+  }
+  const legend = (items) =>
+    el("ul", { class: "chips", "aria-label": "Legend" }, items.map((item) => el("li", {}, swatch({ dash: [], width: 3, ...item }), item.label)));
+
+  // ---- sections -------------------------------------------------------------------------------------------------
+
+  const section = (id, title, how, ...children) =>
+    el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), how ? el("p", { class: "how" }, how) : null, children);
+  const part = (title, how, ...children) => el("section", { "aria-label": title }, el("h2", {}, title), el("p", { class: "how" }, how), children);
+  const missing = (why) => el("p", { class: "note" }, why);
+
+  const sureness = (model) =>
+    model.intervals ? `${+(100 * model.intervals.level).toFixed(2)} % interval` : null;
+
+  function summary(model) {
+    const [value, low, high] = model.numbers[0];
+    const counts = [
+      ["images", model.counts.images],
+      ["truths", model.counts.truths],
+      ["detections", model.counts.detections],
+      ["classes", model.classes.name.length],
+    ];
+    const headline = el(
+      "div",
+      { class: "headline" },
+      el("div", { class: "what" }, `mAP, ${report.measures[0].meaning[1]}`),
+      el("div", { class: "value" }, short(value)),
+      model.intervals && isNumber(low) ? el("div", { class: "between" }, range(low, high), " ", el("span", { class: "soft" }, sureness(model))) : null,
+      el("dl", { class: "counts" }, counts.flatMap(([what, num]) => [el("dt", {}, what), el("dd", {}, whole(num))])),
+    );
+    const rows = report.measures.map((measure, m) => ({ measure, m }));
+    const many = report.models.length > 1;
+    const numbers = many
+      ? report.models.map((each, i) => ({ title: each.name, class: i === state.model ? "sure" : "", cell: ({ m }) => fraction(each.numbers[m][0]) }))
+      : [{ title: "value", cell: ({ m }) => fraction(model.numbers[m][0]) }];
+    const columns = [
+      { title: "number", isText: true, isHead: true, cell: ({ measure }) => measure.name },
+      ...numbers,
+      ...(model.intervals ? [{ title: many ? `${model.name}: ${sureness(model)}` : sureness(model), class: "range", cell: ({ m }) => range(model.numbers[m][1], model.numbers[m][2]) }] : []),
+      { title: "0 to 1", isText: true, cell: ({ m }) => whisker(...model.numbers[m]) },
+      ...["", "IoU", "area", "limit"].map((title, i) => ({ title, isText: true, class: "soft", cell: ({ measure }) => measure.meaning[i] })),
+    ];
+    const how = model.intervals
+      ? `Intervals: ${whole(model.intervals.resamples)} resamples of the images, seed ${model.intervals.seed}. Two models whose intervals overlap may still differ: boxscore compare tells.`
+      : null;
+    return section("summary", "Summary", how, el("div", { class: "hero" }, headline, table({ label: "All numbers", columns, rows, isWhole: true })));
+  }
+
+  function classes(model) {
+    const of = model.classes;
+    const rows = of.name.map((_, k) => k);
+    const first = iou(report.thresholds[0]);
+    const column = (title, key, cell, more) => (of[key] ? [{ title, value: (k) => of[key][k], cell: (k) => cell(of[key][k]), ...more }] : []);
+    const t = model.curves.thresholds[0];
+    const columns = [
+      { title: "chart", help: "Drawn in the charts below", isText: true, cell: (k) => choice(k) },
+      { title: "class", isText: true, isHead: true, value: (k) => of.name[k], cell: (k) => of.name[k] },
+      { title: "AP", value: (k) => of.ap[k], cell: (k) => meter(of.ap[k]) },
+      { title: `PR at ${iou(report.thresholds[t])}`, isText: true, cell: (k) => spark(curve(model, 0, k)) },
+      ...(of.low ? [{ title: sureness(model), class: "range", help: "Sorts by its width", value: (k) => (isNumber(of.low[k]) ? of.high[k] - of.low[k] : null), cell: (k) => range(of.low[k], of.high[k]) }] : []),
+      ...column("AR", "ar", fraction),
+      ...column("truths", "truths", whole),
+      ...column("detections", "detections", whole),
+      ...column(`TP at ${first}`, "hits", whole),
+      ...column(`FP at ${first}`, "false", whole),
+      ...column("best F1", "f1", short),
+      ...column("at score", "score", short),
+    ];
+    return section(
+      "classes",
+      "Classes",
+      "Sort by a column's title. A class that is ticked is drawn in the charts below.",
+      table({ label: "Classes", columns, rows, sortBy: 2, search: (k) => of.name[k], noun: "classes" }),
+    );
+  }
+
+  function choice(k) {
+    const name = report.models[state.model].classes.name[k];
+    return el("input", { type: "checkbox", "data-class": k, "aria-label": `Show ${name} in the charts`, onchange: (event) => choose(k, event.target.checked) });
+  }
+
+  // ---- the choice of classes and thresholds, for two charts ------------------------------------------------------
+
+  const title = (model, k) => (k === MEAN ? "mean of classes" : model.classes.name[k]);
+
+  function lines(model) {
+    const thresholds = state.thresholds.filter((t) => t < model.curves.thresholds.length);
+    const byThreshold = state.classes.length === 1;
+    const found = [];
+    state.classes.forEach((k, c) => {
+      thresholds.forEach((t, place) => {
+        const isMean = k === MEAN && !(byThreshold && thresholds.length > 1);
+        found.push({
+          k,
+          t,
+          color: isMean ? "var(--ink)" : color(byThreshold ? place : c - state.classes.includes(MEAN)),
+          dash: byThreshold ? DASHES[Math.floor(place / NUM_COLORS)] : DASHES[(thresholds.length > 1 ? place : Math.floor(c / NUM_COLORS)) % DASHES.length],
+          width: k === MEAN ? 2.5 : 1.75,
+          label: thresholds.length > 1 ? `${title(model, k)}, IoU ${iou(report.thresholds[model.curves.thresholds[t]])}` : title(model, k),
+        });
+      });
+    });
+    return found.slice(0, MOST_LINES);
+  }
+
+  function choose(k, isChosen) {
+    state.classes = state.classes.filter((other) => other !== k);
+    if (isChosen) state.classes.push(k);
+    if (!state.classes.length) state.classes = [MEAN];
+    redraw();
+  }
+
+  function curves() {
+    const chips = el("ul", { class: "chips", "aria-label": "Lines" });
+    const places = { curves: el("div"), ious: el("div") };
+    const field = el("input", { list: "class-names", placeholder: "a class", "aria-describedby": "lines-status", onchange: (event) => add(event.target) });
+    const options = el("datalist", { id: "class-names" });
+    const boxes = el("fieldset", {}, el("legend", {}, "IoU"));
+    const status = el("span", { class: "live", role: "status", id: "lines-status" });
+
+    function add(input) {
+      const model = report.models[state.model];
+      const wanted = input.value.trim();
+      const k = model.classes.name.findIndex((each, i) => wanted === each || wanted === unique(model, i));
+      if (k < 0) return;
+      input.value = "";
+      choose(k, true);
+    }
+    const quick = (text, pick) =>
+      el("button", { type: "button", onclick: () => { state.classes = pick(report.models[state.model]); redraw(); } }, text);
+    const ranked = (model, sign) =>
+      model.classes.ap.map((ap, k) => ({ ap, k })).filter(({ ap }) => isNumber(ap)).sort((one, other) => sign * (one.ap - other.ap)).slice(0, 5).map(({ k }) => k);
+
+    function start(model) {
+      options.replaceChildren(...model.classes.name.map((_, k) => el("option", { value: unique(model, k) })));
+      boxes.replaceChildren(
+        boxes.firstChild,
+        ...model.curves.thresholds.map((t, place) =>
+          el("label", {}, el("input", { type: "checkbox", value: place, checked: state.thresholds.includes(place), onchange: () => pick() }), iou(report.thresholds[t]))),
+      );
+    }
+    function pick() {
+      const chosen = [...boxes.querySelectorAll("input:checked")].map((input) => Number(input.value));
+      state.thresholds = chosen.length ? chosen : [0];
+      start(report.models[state.model]);
+      redraw();
+    }
+    function draw(model) {
+      const drawn = lines(model);
+      chips.replaceChildren(...drawn.map((line) => el("li", {}, swatch(line), el("span", { class: "name", dir: "auto" }, line.label),
+        line.k === MEAN && state.classes.length === 1 ? null : el("button", { type: "button", "aria-label": `Take out ${line.label}`, onclick: () => choose(line.k, false) }, "×"))));
+      const num = state.classes.length * state.thresholds.length;
+      status.textContent = num > drawn.length ? `the first ${drawn.length} of ${num} lines` : "";
+      places.curves.replaceChildren(prChart(model, drawn));
+      if (report.thresholds.length > 1) places.ious.replaceChildren(iouChart(model));
+      document.querySelectorAll("input[data-class]").forEach((box) => { box.checked = state.classes.includes(Number(box.dataset.class)); });
+    }
+    const element = section(
+      "curves",
+      "Precision and recall",
+      `The precision at a recall or beyond, as AP averages it: the better the detector, the further the line reaches to the upper right. Point at the chart to read it.${report.thresholds.length > 1 ? " Beside it, AP by IoU threshold: a steep fall means that boxes are found, but not tight." : ""}`,
+      el("div", { class: "controls" }, el("label", {}, "Add", field), options, quick("mean only", () => [MEAN]), quick("best 5", (model) => ranked(model, -1)), quick("worst 5", (model) => ranked(model, 1)), status),
+      el("div", { class: "controls" }, boxes),
+      chips,
+      el("div", { class: "lopsided" }, places.curves, places.ious),
+    );
+    return { element, start, draw };
+  }
+
+  // A name that no other class has.
+  function unique(model, k) {
+    const { name: names, label } = model.classes;
+    return names.filter((other) => other === names[k]).length > 1 ? `${names[k]} (${label[k]})` : names[k];
+  }
+
+  function prChart(model, drawn) {
+    const points = drawn.map(({ t, k }) => curve(model, t, k));
+    const readings = model.curves.recall.map((at, i) => {
+      const read = drawn.flatMap((line, s) => (points[s] ? [[line.label, short(points[s][i].precision)]] : []));
+      return { recall: at, tip: [["recall", at.toFixed(2)], ...read] };
+    });
+    const x = unit("recall", "recall");
+    return chart(`Precision by recall: ${drawn.map((line) => line.label).join("; ")}`, 340, {
+      layer: [
+        ...drawn.map((line, s) => ({
+          data: { values: (points[s] || []).map((point) => ({ ...point, who: line.label })) },
+          mark: { type: "line", stroke: line.color, strokeDash: line.dash, strokeWidth: line.width, clip: true },
+          encoding: { x, y: unit("precision", "precision"), description: WHO },
+        })),
+        {
+          data: { values: readings },
+          params: [{ name: "read", select: { type: "point", on: "pointerover", clear: "pointerout" } }],
+          mark: { type: "rule", strokeWidth: 9, aria: false, color: "var(--rule)", tooltip: TIP },
+          encoding: { x, opacity: { condition: { param: "read", empty: false, value: 0.35 }, value: 0 } },
+        },
+      ],
+    });
+  }
+
+  function iouChart(model) {
+    const drawn = state.classes.slice(0, MOST_LINES);
+    const lowest = report.thresholds[0], highest = report.thresholds.at(-1);
+    const x = { field: "iou", type: "quantitative", title: "IoU threshold", scale: { domain: [lowest, highest], nice: false, padding: 8 }, axis: { values: report.thresholds, format: ".2f", labelOverlap: true } };
+    return chart(`AP by IoU threshold: ${drawn.map((k) => title(model, k)).join("; ")}`, 340, {
+      layer: drawn.map((k, c) => {
+        const aps = k === MEAN ? model.per_threshold : model.classes.ap_at[k];
+        const ink = k === MEAN ? "var(--ink)" : color(c - drawn.includes(MEAN));
+        const values = report.thresholds.map((at, t) => ({ iou: at, ap: aps[t], who: title(model, k), tip: [["class", title(model, k)], ["IoU", iou(at)], ["AP", fraction(aps[t])]] })).filter(({ ap }) => isNumber(ap));
+        return {
+          data: { values },
+          mark: { type: "line", stroke: ink, strokeWidth: k === MEAN ? 2.5 : 1.75, point: { fill: ink, stroke: null, size: 38 }, tooltip: TIP },
+          encoding: { x, y: unit("ap", "AP"), description: WHO },
+        };
+      }),
+    });
+  }
+
+  function sizes(model) {
+    const values = report.measures.flatMap((measure, m) => {
+      const [value, low, high] = model.numbers[m];
+      return measure.is_size && isNumber(value) ? [{ what: measure.meaning[0], area: measure.meaning[2], value, low, high, tip: [["number", measure.name], ["value", fraction(value)], ...(isNumber(low) ? [[sureness(model), range(low, high)]] : [])] }] : [];
+    });
+    const areas = report.areas.map((area) => area.name);
+    const encoding = {
+      x: { field: "area", type: "nominal", sort: null, scale: { domain: areas }, title: null, axis: { labelAngle: 0, ticks: false, labelFontSize: 12 } },
+      xOffset: { field: "what", type: "nominal", sort: ["AP", "AR"] },
+    };
+    const ink = { field: "what", type: "nominal", legend: null, scale: { domain: ["AP", "AR"], range: ["var(--c1)", "var(--c5)"] } };
+    return part(
+      "By object size",
+      `${report.areas.map(({ name: each, text }) => `${each}: ${text}`).join("; ")}.${model.intervals ? " The thin lines are the intervals." : ""}`,
+      legend([{ label: "AP", color: "var(--c1)" }, { label: "AR", color: "var(--c5)" }]),
+      chart("AP and AR by object size", 250, {
+        data: { values },
+        layer: [
+          { mark: { type: "bar", fillOpacity: 0.85, width: { band: 0.9 }, tooltip: TIP }, encoding: { ...encoding, y: unit("value", null), color: ink } },
+          ...(model.intervals ? [{ mark: { type: "rule", color: "var(--ink)", strokeWidth: 1.25, aria: false }, encoding: { ...encoding, y: unit("low", null), y2: { field: "high" } } }] : []),
+        ],
+      }),
+    );
+  }
+
+  function scores(model) {
+    const of = model.scores;
+    const place = el("div");
+    const chosen = { t: 0, k: MEAN, isLog: of.is_log };
+    const found = el("p", { class: "how", role: "status" });
+
+    function draw() {
+      const [hits, misses] = chosen.k === MEAN ? [of.true[chosen.t], of.false[chosen.t]] : [of.class_true[chosen.k], of.class_false[chosen.k]];
+      const rows = (counts, sign) => counts.map((num, i) => ({ from: of.edges[i], to: of.edges[i + 1], drawn: sign * num, tip: [["score", `${short(of.edges[i])} to ${short(of.edges[i + 1])}`], [sign > 0 ? "true positives" : "false positives", whole(num)]] }));
+      const best = chosen.k === MEAN ? of.best?.[chosen.t] : { score: model.classes.score?.[chosen.k], f1: model.classes.f1?.[chosen.k] };
+      const hasBest = isNumber(best?.score);
+      found.textContent = hasBest ? `Best F1: ${short(best.f1)}, with detections of score ${short(best.score)} and above (the dashed line).` : "";
+      const most = Math.max(1, ...hits, ...misses);
+      const decades = Array.from({ length: 1 + Math.floor(Math.log10(most)) }, (_, i) => 10 ** i);
+      const x = { field: "from", type: "quantitative", title: "score", bin: { binned: true }, scale: { domain: [of.edges[0], of.edges.at(-1)], nice: false } };
+      const y = {
+        field: "drawn",
+        type: "quantitative",
+        title: "detections",
+        stack: null,
+        scale: { type: chosen.isLog ? "symlog" : "linear" },
+        axis: { labelExpr: "format(abs(datum.value), '~s')", tickCount: 6, ...(chosen.isLog ? { values: [0, ...decades, ...decades.map((each) => -each)] } : {}) },
+      };
+      const bars = (values, ink, what) => ({
+        data: { values },
+        mark: { type: "bar", fill: ink, fillOpacity: 0.85, binSpacing: 1, description: what, tooltip: TIP },
+        encoding: { x, x2: { field: "to" }, y },
+      });
+      place.replaceChildren(
+        chart(`Histogram of scores: ${whole(sum(hits))} true positives upwards, ${whole(sum(misses))} false positives downwards`, 260, {
+          layer: [
+            bars(rows(hits, 1), "var(--c1)", "true positives"),
+            bars(rows(misses, -1), "var(--c2)", "false positives"),
+            { data: { values: [{}] }, mark: { type: "rule", aria: false }, encoding: { y: { datum: 0 } } },
+            ...(hasBest ? [{ data: { values: [{ ...best, tip: [["best F1", short(best.f1)], ["at score", short(best.score)]] }] }, mark: { type: "rule", color: "var(--ink)", strokeDash: [4, 3], strokeWidth: 1.5, tooltip: TIP }, encoding: { x: { field: "score", type: "quantitative" } } }] : []),
+          ],
+        }),
+      );
+    }
+
+    const thresholds = select("IoU", report.thresholds.map((each, t) => [t, iou(each)]), (value) => { chosen.t = value; chosen.k = MEAN; if (who) who.querySelector("select").value = MEAN; draw(); });
+    const who = of.class_true
+      ? select("Class", [[MEAN, "all"], ...model.classes.name.map((each, k) => [k, each])], (value) => { chosen.k = value; if (value !== MEAN) { chosen.t = 0; thresholds.querySelector("select").value = 0; } draw(); })
+      : null;
+    const log = el("label", {}, el("input", { type: "checkbox", checked: chosen.isLog, onchange: (event) => { chosen.isLog = event.target.checked; draw(); } }), "logarithmic");
+    draw();
+    return part(
+      "Scores",
+      "How many true (upwards) and false positives (downwards) there are at each score. The better the score, the further right the first and left the second.",
+      el("div", { class: "controls" }, report.thresholds.length > 1 ? thresholds : null, who, log),
+      legend([{ label: "true positives", color: "var(--c1)" }, { label: "false positives", color: "var(--c2)" }]),
+      place,
+      found,
+    );
+  }
+
+  function select(label, options, onchange) {
+    const box = el("select", { onchange: (event) => onchange(Number(event.target.value)) }, options.map(([value, text]) => el("option", { value }, text)));
+    return el("label", {}, label, box);
+  }
+
+  function calibration(model) {
+    const of = model.calibration;
+    const values = of.bins.map((bin) => ({
+      ...bin,
+      tip: [["score", `${bin.from.toFixed(2)} to ${bin.to.toFixed(2)}`], ["mean score", short(bin.score)], ["precision", short(bin.precision)], ["detections", whole(bin.num)]],
+    }));
+    const y = unit("precision", "precision");
+    return part(
+      "Calibration",
+      `Detections by score, and how many of them are right at IoU ${iou(of.iou)}. On the diagonal a score is the chance of being right; below it scores promise too much. Expected calibration error: ${fraction(of.error)}.`,
+      chart(`Calibration: precision by score, expected calibration error ${fraction(of.error)}`, 260, {
+        layer: [
+          { data: { values: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }, mark: { type: "line", color: "var(--rule)", strokeDash: [4, 3], strokeWidth: 1.5, aria: false }, encoding: { x: unit("x", "score"), y: unit("y", "precision") } },
+          { data: { values }, mark: { type: "bar", fill: "var(--c1)", fillOpacity: 0.22, binSpacing: 1, aria: false, tooltip: TIP }, encoding: { x: unit("from", "score", { bin: { binned: true } }), x2: { field: "to" }, y } },
+          { data: { values }, mark: { type: "line", color: "var(--c1)", strokeWidth: 1.75, point: { fill: "var(--c1)", stroke: null, size: 42 }, tooltip: TIP }, encoding: { x: unit("score", "score"), y } },
+        ],
+      }),
+    );
+  }
+
+  function errors(model) {
+    const of = model.errors;
+    const how = `What fixing all errors of one type would add to AP at IoU ${iou(of.iou)}, which is ${fraction(of.ap)}. The types are TIDE's. Gains don't add up: a fix changes what the others would do.`;
+    const values = of.rows.filter(({ is_type: isType }) => isType).map((row) => ({ ...row, tip: [["error", row.type], ["count", whole(row.count)], ["gain in AP", signed(row.gain)]] }));
+    const columns = [
+      { title: "error", isText: true, isHead: true, cell: (row) => row.type },
+      { title: "count", cell: (row) => whole(row.count) },
+      { title: "gain in AP", cell: (row) => signed(row.gain) },
+      { title: "a box", isText: true, class: "soft wide", cell: (row) => row.meaning },
+    ];
+    return section(
+      "errors",
+      "Errors",
+      how,
+      el("div", { class: "pair" },
+        chart(`What fixing each type of error would add to AP: ${values.map((row) => `${row.type} ${signed(row.gain)}`).join(", ")}`, 230, {
+          data: { values },
+          mark: { type: "bar", fill: "var(--c2)", fillOpacity: 0.85, height: { band: 0.68 }, tooltip: TIP },
+          encoding: {
+            y: { field: "type", type: "nominal", sort: null, title: null, axis: { ticks: false, domain: false, labelFontSize: 12, labelColor: "var(--ink)" } },
+            x: { field: "gain", type: "quantitative", title: "gain in AP", axis: { tickCount: 5 } },
+          },
+        }),
+        table({ label: "Errors by type", columns, rows: of.rows, isWhole: true })),
+    );
+  }
+
+  // Of many classes only those that are confused most are drawn; the table has the most frequent confusions of all.
+  const MOST_CELLS = 26;
+
+  function confusion(model) {
+    const of = model.confusion;
+    const isPart = of.name.length > MOST_CELLS;
+    const background = of.name.length - 1;
+    const mixed = of.cells.filter(([truth, found]) => truth !== found && truth !== background && found !== background);
+    const weight = of.name.map(() => 0);
+    mixed.forEach(([truth, found, num]) => { weight[truth] += num; weight[found] += num; });
+    const shown = isPart
+      ? [...weight.keys()].filter((k) => k !== background).sort((one, other) => weight[other] - weight[one]).slice(0, MOST_CELLS - 1).sort((one, other) => one - other).concat(background)
+      : [...weight.keys()];
+    const isShown = new Set(shown);
+    const totals = new Map();
+    of.cells.forEach(([truth, , num]) => totals.set(truth, (totals.get(truth) || 0) + num));
+    const label = (k) => (k === background ? of.name[k] : unique(model, k));
+    const values = of.cells
+      .filter(([truth, found]) => isShown.has(truth) && isShown.has(found))
+      .map(([truth, found, num]) => ({ truth: label(truth), found: label(found), num, share: num / totals.get(truth), tip: [["truth", label(truth)], ["detected as", label(found)], ["boxes", whole(num)], ["of the row", percent(num / totals.get(truth))]] }));
+    const isTight = shown.length > 12;
+    const axis = (title, more) => ({ title, labelFontSize: isTight ? 10 : 12, ticks: false, domain: false, grid: false, labelColor: "var(--ink)", labelLimit: 110, ...more });
+    const names = shown.map(label);
+    const x = { field: "found", type: "nominal", sort: null, scale: { domain: names }, axis: axis("detected as", { orient: "top", labelAngle: -45 }) };
+    const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("truth") };
+    const depth = { field: "share", type: "quantitative", legend: null, scale: { type: "sqrt", domain: [0, 1], range: [0, 1] } };
+    const rows = mixed.map(([truth, found, num]) => ({ truth, found, num, share: num / totals.get(truth) })).sort((one, other) => other.num - one.num).slice(0, 50);
+    const columns = [
+      { title: "truth", isText: true, isHead: true, value: (row) => of.name[row.truth], cell: (row) => of.name[row.truth] },
+      { title: "detected as", isText: true, value: (row) => of.name[row.found], cell: (row) => el("span", { dir: "auto" }, of.name[row.found]) },
+      { title: "boxes", value: (row) => row.num, cell: (row) => whole(row.num) },
+      { title: "of its truths", value: (row) => row.share, cell: (row) => percent(row.share) },
+    ];
+    return section(
+      "confusion",
+      "Confusion",
+      `What truths (rows) were detected as (columns), with detections of score ${short(of.score)} and above, at IoU ${iou(of.iou)}. The darker a cell, the larger its share of the row. The last column are truths that nothing found, the last row detections on no truth.${isPart ? ` The ${MOST_CELLS - 1} classes that are mistaken most; the table is of all.` : ""}`,
+      el("div", { class: "lopsided" },
+        chart(`Confusion matrix of ${shown.length - 1} classes and background`, 70 + Math.max(18 * shown.length, 200), {
+          data: { values },
+          layer: [
+            { mark: { type: "rect", fill: "var(--c1)", stroke: "var(--page)", strokeWidth: 1, aria: !isTight, tooltip: TIP }, encoding: { x, y, fillOpacity: depth } },
+            ...(isTight ? [] : [{ mark: { type: "text", fontSize: 11, aria: false, tooltip: TIP }, encoding: { x, y, text: { field: "num", type: "quantitative", format: "," } } }]),
+          ],
+        }),
+        rows.length ? table({ label: "Most frequent confusions", columns, rows, sortBy: 2 }) : missing("No truth was detected as another class.")),
+    );
+  }
+
+  function worst(model) {
+    const columns = [
+      { title: "image", isText: true, isHead: true, value: (row) => row.image, cell: (row) => row.image },
+      { title: "missed truths", value: (row) => row.missed, cell: (row) => whole(row.missed) },
+      { title: "false positives", value: (row) => row.false, cell: (row) => whole(row.false) },
+      { title: "found truths", value: (row) => row.found, cell: (row) => whole(row.found) },
+    ];
+    return section(
+      "images",
+      "Worst images",
+      model.worst.how,
+      table({ label: "Worst images", columns, rows: model.worst.rows, search: (row) => row.image, noun: "images" }),
+    );
+  }
+
+  function protocol() {
+    const row = ([what, value]) => [el("dt", {}, what), el("dd", {}, value)];
+    return section(
+      "protocol",
+      "How it was made",
+      "All that decided a number, and the versions that computed it.",
+      el("dl", { class: "counts" }, report.made.flatMap(row)),
+    );
+  }
+
+  // ---- the page -------------------------------------------------------------------------------------------------
+
+  let chooser = null;
+  const redraw = () => chooser.draw(report.models[state.model]);
+
+  function show() {
+    const model = report.models[state.model];
+    state.thresholds ??= [0];
+    const keep = [...content.children].filter((child) => child.dataset.kept !== undefined);
+    chooser = curves();
+    const sections = [
+      summary(model),
+      classes(model),
+      chooser.element,
+      el("div", { class: "pair" }, report.areas.length > 1 ? sizes(model) : null, scores(model)),
+      el("div", { class: "pair" }, model.calibration ? calibration(model) : null),
+      model.errors ? errors(model) : null,
+      model.confusion ? confusion(model) : null,
+      model.worst ? worst(model) : null,
+      protocol(),
+    ].filter((each) => each !== null);
+    content.replaceChildren(...keep, ...sections);
+    chooser.start(model);
+    chooser.draw(model);
+    document.getElementById("sections").replaceChildren(
+      ...[...content.querySelectorAll("section[id]")].map((each) => el("a", { href: `#${each.id}` }, each.querySelector("h2").textContent)),
+    );
+  }
+
+  function head() {
+    content.querySelector("h1").dataset.kept = "";
+    const lead = el("p", { class: "lead", "data-kept": "" }, report.subtitle);
+    content.append(lead);
+    if (report.models.length > 1) {
+      const box = select("Model", report.models.map((model, i) => [i, model.name]), (value) => { state.model = value; state.classes = [MEAN]; show(); });
+      content.append(el("div", { class: "controls", "data-kept": "" }, box));
+    }
+    content.querySelectorAll("noscript").forEach((each) => each.remove());
+  }
+
+  function theme() {
+    const button = document.getElementById("theme");
+    const system = window.matchMedia("(prefers-color-scheme: dark)");
+    const isDark = () => (state.theme ?? (system.matches ? "dark" : "light")) === "dark";
+    const label = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours"); };
+    button.addEventListener("click", () => { state.theme = isDark() ? "light" : "dark"; document.documentElement.dataset.theme = state.theme; label(); });
+    system.addEventListener("change", label);
+    button.hidden = false;
+    label();
+  }
+
+  head();
+  theme();
+  show();
+})();
