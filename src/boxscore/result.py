@@ -9,14 +9,22 @@ import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore import text
+from boxscore.analysis.calibration import Calibration, calibrate
+from boxscore.analysis.confusion import Confusion, Normalize, confuse
+from boxscore.analysis.errors import Errors, find_errors
+from boxscore.analysis.operating_points import Aim, OperatingPoints, find_operating_points
+from boxscore.analysis.pairing import Pairing, pair_boxes
+from boxscore.analysis.worst_images import WorstImages, find_worst_images
 from boxscore.arrays import compact
 from boxscore.average import average
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
+from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.summary import ClassRow, Summary, class_table
 from boxscore.tally import Tally
+from boxscore.threads import num_threads
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -128,6 +136,69 @@ class Result(Mapping[str, float]):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
+
+    def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> Errors:
+        """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
+
+        `iou`: what a match needs; 0.5, or the protocol's first threshold where it has no 0.5. `background`: an IoU up
+        to which a detection is on nothing. Needs the boxes.
+        """
+        pairing = self._pairing("errors", iou, threads)
+        return find_errors(pairing, self.tally.classes, self.tally.class_names or {}, background)
+
+    def confusion(
+        self,
+        *,
+        score: float | None = None,
+        iou: float | None = None,
+        normalize: Normalize | None = None,
+        threads: int | None = None,
+    ) -> Confusion:
+        """Which classes are taken for which, with background as row and column.
+
+        `score`: detections below it are left out; without one it is the threshold with the best F1 over all classes.
+        `iou`: as in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs the
+        boxes.
+        """
+        pairing = self._pairing("confusion", iou, threads)
+        return confuse(pairing, self.tally.classes, self.tally.class_names or {}, score, normalize)
+
+    def calibration(self, *, bins: int = 10, iou: float | None = None) -> Calibration:
+        """Mean score and precision in bins of score, and the expected calibration error.
+
+        `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+        """
+        return calibrate(self.tally, self.per_class.name, self.protocol.threshold_place(iou), bins)
+
+    def operating_points(
+        self, *, iou: float | None = None, precision: float | None = None, recall: float | None = None
+    ) -> OperatingPoints:
+        """The score threshold with the best F1, for all classes together and for each.
+
+        With `precision`, the lowest that has at least this precision; with `recall`, the highest that has at least
+        this recall. `iou`: as in `calibration`.
+        """
+        aim, place = Aim.of(precision, recall), self.protocol.threshold_place(iou)
+        return find_operating_points(self.tally, self.per_class.name, place, aim)
+
+    def worst_images(
+        self, *, num: int | None = 20, score: float | None = None, iou: float | None = None
+    ) -> WorstImages:
+        """The images with the most false positives and truths not found; `num` of them, or with None all.
+
+        `score`: as in `confusion`. `iou`: as in `calibration`.
+        """
+        names = None if self.boxes is None else self.boxes.truths.image_names
+        return find_worst_images(self.tally, names, self.protocol.threshold_place(iou), score, num)
+
+    def _pairing(self, name: str, iou: float | None, threads: int | None) -> Pairing:
+        protocol = self.protocol.at(iou)
+        if self.boxes is None:
+            raise InputError(
+                f"`{name}` needs boxes, and this result has only verdicts: a metric forgets boxes once they are "
+                "matched; `boxscore.evaluate(detections, truths)` keeps them"
+            )
+        return pair_boxes(*self.boxes, protocol, num_threads(threads))
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, title: str = "boxscore", name: str = "model"

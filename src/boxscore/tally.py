@@ -140,6 +140,16 @@ class Tally:
         verdict[self.is_hit] = _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
         return verdict
 
+    def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
+        """The verdicts in one cell, by the places of its threshold and area range. Shape (D,)."""
+        cell = area * len(self.protocol.thresholds) + threshold
+        word, bit = cell // 64, np.uint64(cell % 64)
+        plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
+        verdict: NDArray[np.uint8] = plain.astype(np.uint8)
+        bits = (self.is_true[:, word] >> bit & np.uint64(1)) + (self.is_counted[:, word] >> bit & np.uint64(1))
+        verdict[self.is_hit] = bits.astype(np.uint8)
+        return verdict
+
     @property
     def num_truths(self) -> NDArray[np.int64]:
         """Truths that count, by class and area range. Shape (K, A)."""

@@ -15,6 +15,7 @@
 #include "curves.h"
 #include "match.h"
 #include "memory.h"
+#include "nearest.h"
 #include "order.h"
 #include "unlocked.h"
 
@@ -186,11 +187,18 @@ struct IdColumn {
     }
 };
 
+// The verdict of a detection beyond the last limit: it never came to one.
+constexpr uint8_t kBeyond = 3;
+
+// With `is_paired`, what became of each detection and truth in the first cell; else the columns of a tally.
 template <class Box, class Score, class State>
 nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, const Columns& there,
                       const std::optional<Input>& area, const std::optional<Input>& ignore,
-                      const std::vector<int64_t>& named, const Rules& rules, size_t num_threads) {
+                      const std::vector<int64_t>& named, const Rules& rules, size_t num_threads, bool is_paired) {
     const size_t size = found.image.size(), num_truths = there.image.size();
+    std::vector<uint8_t> verdict(is_paired ? size : 0, kBeyond), counts(is_paired ? num_truths : 0);
+    std::vector<int32_t> taken(is_paired ? size : 0, -1);
+    Pairs pairs{verdict.data(), taken.data(), counts.data()};
     Buffer<Score> out_score(size);
     Buffer<uint8_t> tier(size);
     Buffer<State> state(size);
@@ -220,6 +228,7 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
         tally.image = image.narrow.data(), tally.label = label.narrow.data();
         tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
+        if (is_paired) tally.pairs = &pairs;
         truths.image = place[2].data(), truths.label = place[3].data();
         const DetectionColumns<Box, Score> detections{size,  place[0].data(), place[1].data(),
                                                       score, box,             found.box_format};
@@ -227,6 +236,9 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
         image.widen(images, tally.size);
         label.widen(classes, tally.size);
     });
+    if (is_paired) {
+        return nb::make_tuple(to_numpy(verdict, {size}), to_numpy(taken, {size}), to_numpy(counts, {num_truths}));
+    }
     const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
     const nb::object truth_image = image.release(tally.truth_image, images);
     const nb::object truth_label = label.release(tally.truth_label, classes);
@@ -240,7 +252,7 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
 nb::tuple match_columns(const Input& image, const Input& label, const Input& score, const Input& box,
                         BoxFormat box_format, const Input& truth_image, const Input& truth_label, const Input& truth_box,
                         BoxFormat truth_box_format, const std::optional<Input>& area, const std::optional<Input>& ignore,
-                        const Input& named, const Rules& rules, size_t num_threads) {
+                        const Input& named, const Rules& rules, size_t num_threads, bool is_paired) {
     const int64_t* names = typed<int64_t>(named, named.size(), "named");
     const std::vector<int64_t> named_ids = distinct(names, named.size());
     check_size(label, image.size(), "label");
@@ -254,12 +266,75 @@ nb::tuple match_columns(const Input& image, const Input& label, const Input& sco
             using Score = std::decay_t<decltype(*scores)>;
             if (rules.num_areas() < 8) {
                 return match_typed<Box, Score, uint8_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
-                                                        num_threads);
+                                                        num_threads, is_paired);
             }
             return match_typed<Box, Score, uint64_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
-                                                     num_threads);
+                                                     num_threads, is_paired);
         });
     });
+}
+
+// Boxes of one side as they come from Python.
+struct Side {
+    Input image, label, box;
+    BoxFormat box_format;
+    Input is_used;
+
+    Side(Input image, Input label, Input box, BoxFormat box_format, Input is_used)
+        : image(std::move(image)), label(std::move(label)), box(std::move(box)), box_format(box_format),
+          is_used(std::move(is_used)) {
+        check_size(this->label, size(), "label");
+        typed<double>(this->box, size() * 4, "box");
+        typed<uint8_t>(this->is_used, size(), "is_used");
+    }
+
+    size_t size() const { return image.size(); }
+};
+
+// Both sides with ids as places.
+struct Sides {
+    std::vector<int64_t> images, classes;
+    std::array<Buffer<int32_t>, 4> place;
+    BoxColumns detections, truths;
+
+    Sides(const Side& found, const Side& there)
+        : images(united(distinct_of(found.image), distinct_of(there.image))),
+          classes(united(distinct_of(found.label), distinct_of(there.label))),
+          place{places_of(found.image, images, "image", "the images"), places_of(found.label, classes, "label", "the classes"),
+                places_of(there.image, images, "image", "the images"), places_of(there.label, classes, "label", "the classes")},
+          detections(columns(found, place[0], place[1])), truths(columns(there, place[2], place[3])) {}
+
+private:
+    static BoxColumns columns(const Side& side, const Buffer<int32_t>& image, const Buffer<int32_t>& label) {
+        return {side.size(),     image.data(),    label.data(), elements<double>(side.box),
+                side.box_format, elements<uint8_t>(side.is_used)};
+    }
+};
+
+nb::tuple find_nearest_of(const Side& found, const Side& there, bool is_inclusive, size_t num_threads) {
+    const size_t size = found.size();
+    Buffer<int32_t> own_truth(size), other_truth(size);
+    Buffer<double> own_iou(size), other_iou(size);
+    run_without_lock(size, num_threads, [&](const Run& run) {
+        const Sides sides(found, there);
+        find_nearest(sides.detections, sides.truths, sides.images.size(), is_inclusive, run,
+                     {own_truth.data(), own_iou.data()}, {other_truth.data(), other_iou.data()});
+    });
+    return nb::make_tuple(to_numpy(std::move(own_truth), {size}), to_numpy(std::move(own_iou), {size}),
+                          to_numpy(std::move(other_truth), {size}), to_numpy(std::move(other_iou), {size}));
+}
+
+nb::object match_across_of(const Side& found, const Input& score, const Side& there, const Rules& rules,
+                           size_t num_threads) {
+    if (rules.num_thresholds() != 1) throw std::invalid_argument("rules: expected one threshold");
+    const double* scores = typed<double>(score, found.size(), "score");
+    Buffer<int32_t> taken(found.size());
+    run_without_lock(found.size(), num_threads, [&](const Run& run) {
+        const Sides sides(found, there);
+        match_across(sides.detections, scores, sides.truths, sides.images.size(), rules, run, taken.data());
+    });
+    const size_t size = taken.size();
+    return to_numpy(std::move(taken), {size});
 }
 
 template <class Score, class State>
@@ -393,7 +468,12 @@ NB_MODULE(_compiled, module) {
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
                "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "named"_a,
-               "rules"_a, "num_threads"_a);
+               "rules"_a, "num_threads"_a, "is_paired"_a = false);
+    nb::class_<Side>(module, "Side")
+        .def(nb::init<Input, Input, Input, BoxFormat, Input>(), "image"_a, "label"_a, "box"_a, "box_format"_a,
+             "is_used"_a);
+    module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_inclusive"_a, "num_threads"_a);
+    module.def("match_across", &match_across_of, "detections"_a, "score"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
