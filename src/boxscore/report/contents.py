@@ -3,7 +3,7 @@
 import base64
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,20 +12,31 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import text
+from boxscore.analysis.calibration import Calibration
+from boxscore.analysis.confusion import Confusion
+from boxscore.analysis.errors import MEANINGS, Errors
+from boxscore.analysis.worst_images import WorstImages
+from boxscore.errors import InputError
 from boxscore.measures import Measure, measures
 from boxscore.protocol import Area, Protocol
 from boxscore.report.charts import chart_versions
 from boxscore.result import Result
-from boxscore.tally import FALSE, TRUE, Tally
+from boxscore.tally import FALSE, TRUE
 
 NUM_BINS = 40
 """Bins of a score histogram."""
+
+NUM_IMAGES = 100
+"""How many of the worst images are listed."""
 
 CURVE_BYTES = 600_000
 """What the curves of all models may take in the file. Many classes get fewer thresholds, then fewer points."""
 
 MOST_HISTOGRAMS = 400
 """With more classes than this there is a score histogram of all classes only."""
+
+MOST_CONFUSED = 25
+"""Of more classes than this the confusion matrix shows those that are confused most."""
 
 UNDEFINED = 65535
 """The sample of a curve that is not defined; the others are precision in steps of 1 / 65534."""
@@ -40,6 +51,7 @@ def describe(results: Mapping[str, Result], *, title: str, made_from: Mapping[st
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{protocol.title}, made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
+        "main": protocol.threshold_place(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
         "models": [_model(name, result, len(results)) for name, result in results.items()],
@@ -55,7 +67,8 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
 def _model(name: str, result: Result, num_models: int) -> dict[str, Any]:
     truths = None if result.boxes is None else result.boxes.truths
     images = result.tally.images if truths is None or truths.image_names is None else truths.image_names
-    per_class = result.per_class
+    per_class, main = result.per_class, result.protocol.threshold_place(None)
+    points = [result.operating_points(iou=threshold) for threshold in result.protocol.thresholds]
     return {
         "name": name,
         "counts": {
@@ -64,7 +77,7 @@ def _model(name: str, result: Result, num_models: int) -> dict[str, Any]:
             "detections": len(result.tally),
         },
         "numbers": [(rounded(value, 6), None, None) for value in result.values()],
-        "per_threshold": [rounded(value) for value in result.per_threshold.values()],
+        "per_threshold": column(result.per_threshold.values()),
         "classes": {
             "label": per_class.label.tolist(),
             "name": list(per_class.name),
@@ -72,87 +85,151 @@ def _model(name: str, result: Result, num_models: int) -> dict[str, Any]:
             "ar": column(per_class.ar),
             "truths": per_class.num_truths.tolist(),
             "detections": per_class.num_detections.tolist(),
-            "hits": per_class.num_true[:, 0].tolist(),
-            "false": per_class.num_false[:, 0].tolist(),
+            "true": per_class.num_true[:, main].tolist(),
+            "false": per_class.num_false[:, main].tolist(),
+            "f1": column(points[main].f1[1:]),
+            "score": column(points[main].score[1:]),
             "ap_at": [column(row) for row in per_class.ap_at],
         },
         "curves": _curves(result, CURVE_BYTES // num_models),
-        "scores": _scores(result.tally),
+        "scores": {
+            **_scores(result),
+            "best": [{"score": rounded(each.score[0]), "f1": rounded(each.f1[0])} for each in points],
+        },
+        "calibration": _or_why(lambda: _calibration(result.calibration())),
+        "errors": _or_why(lambda: _errors(result.errors())),
+        "confusion": _or_why(lambda: _confusion(result.confusion())),
+        "worst": _worst(result.worst_images(num=NUM_IMAGES)),
     }
+
+
+def _or_why(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What is made, or why it can't be: boxes that were forgotten, scores that are no chances."""
+    try:
+        return make()
+    except InputError as error:
+        return {"missing": str(error)}
 
 
 def _curves(result: Result, num_bytes: int) -> dict[str, Any]:
-    """Curves of the first area range within the largest limit, thinned until they fit.
+    """Curves of the first area range within the largest limit, thinned until they fit: two bytes a sample, in base64.
 
-    Two bytes a sample, in base64. Every threshold if there is room, else 0.5 and 0.75 (or the first and the middle
-    one), else the first alone; and every recall point, or every second, …
+    Every threshold if there is room, else two of them, else the main one alone; and every recall point, or every
+    second, and so on.
     """
+    protocol = result.protocol
     precision_TRK = result.curves.precision[:, :, :, 0, -1]
     num_thresholds, num_points, num_classes = precision_TRK.shape
-    every = list(range(num_thresholds))
-    plans = [
-        (every, 1),
-        *((every[:: max(5, -(-num_thresholds // 2))], step) for step in (1, 2)),
-        *(([0], step) for step in (1, 2, 4, 5, 10, 20)),
-    ]
-    room = (len(places) * len(range(0, num_points, step)) * (num_classes + 1) * 8 / 3 for places, step in plans)
-    places, step = next((plan for plan, size in zip(plans, room, strict=True) if size <= num_bytes), plans[-1])
-    points = list(range(0, num_points, step))
-    chosen_TKR = precision_TRK[places][:, points].transpose(0, 2, 1)
-    is_defined_K = chosen_TKR[0, :, 0] >= 0 if num_classes else np.zeros(0, bool)
-    samples = np.where(chosen_TKR >= 0, np.rint(chosen_TKR * 65534), UNDEFINED)
-    mean = (
-        np.rint(chosen_TKR[:, is_defined_K].mean(axis=1) * 65534)
-        if is_defined_K.any()
-        else np.full((len(places), len(points)), UNDEFINED)
+    main = protocol.threshold_place(None)
+    some = {"all": list(range(num_thresholds)), "two": sorted({main, (main + num_thresholds) // 2}), "one": [main]}
+    plans = [("all", 1), ("two", 1), ("two", 2), *(("one", step) for step in (1, 2, 4, 5, 10, 20))]
+    for which, step in plans:
+        places, points = some[which], np.arange(0, num_points, step)
+        if len(places) * points.size * num_classes * 8 / 3 <= num_bytes:
+            break
+    chosen_TKR = precision_TRK[np.ix_(places, points)].transpose(0, 2, 1)
+    is_defined_K = chosen_TKR[0, :, 0] >= 0
+    mean_TR = (
+        chosen_TKR[:, is_defined_K].mean(axis=1) if is_defined_K.any() else np.full((len(places), points.size), -1)
     )
     return {
         "thresholds": places,
-        "recall": [rounded(result.protocol.recall_points[r]) for r in points],
-        "num_classes": num_classes,
-        "precision": _packed(samples),
-        "mean": _packed(mean),
+        "recall": [rounded(protocol.recall_points[r]) for r in points],
+        "precision": _packed(chosen_TKR),
+        "mean": _packed(mean_TR),
     }
 
 
-def _packed(samples: NDArray[Any]) -> str:
+def _packed(precision: NDArray[Any]) -> str:
+    samples = np.where(precision >= 0, np.rint(precision * 65534), UNDEFINED)
     return base64.b64encode(samples.astype("<u2").tobytes()).decode()
 
 
-def _scores(tally: Tally) -> dict[str, Any]:
-    """How many true and false positives there are in each bin of scores: at every threshold, and of every class."""
-    score = np.asarray(tally.score, float)
-    low, high = (float(score.min()), float(score.max())) if score.size else (0.0, 1.0)
-    low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-    edges = np.linspace(low, high if high > low else low + 1, NUM_BINS + 1)
-    bin_D = np.clip(np.searchsorted(edges, score, side="right") - 1, 0, NUM_BINS - 1)
-    class_D = np.searchsorted(tally.classes, tally.label)
+def _scores(result: Result) -> dict[str, Any]:
+    """How many true and false positives have scores in each bin: at every threshold; of a class, at the main one.
 
-    hits = tally.in_order(np.flatnonzero(tally.is_hit))
-    verdict_HT = hits.verdict[:, 0]
-    bin_H, class_H = bin_D[tally.is_hit], class_D[tally.is_hit]
-    is_plain = (tally.state & tally.state.dtype.type(3)) == 2  # not a hit, and a false positive in the first area range
-    plain_B = np.bincount(bin_D[is_plain], minlength=NUM_BINS)
-
-    num_classes = tally.classes.size
-
-    def by_class(bins: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-        return np.bincount(classes * NUM_BINS + bins, minlength=num_classes * NUM_BINS).reshape(num_classes, NUM_BINS)
-
-    true_TB = [np.bincount(bin_H[verdict_H == TRUE], minlength=NUM_BINS) for verdict_H in verdict_HT.T]
-    false_TB = [plain_B + np.bincount(bin_H[verdict_H == FALSE], minlength=NUM_BINS) for verdict_H in verdict_HT.T]
-    is_true, is_false = (verdict_HT[:, 0] == verdict for verdict in (TRUE, FALSE))
-    found: dict[str, Any] = {
-        "edges": [rounded(edge, 6) for edge in edges],
-        "true": [counts.tolist() for counts in true_TB],
-        "false": [counts.tolist() for counts in false_TB],
-        "is_log": bool(false_TB[0].max() > 20 * max(int(true_TB[0].max()), 1)),
-    }
-    if num_classes <= MOST_HISTOGRAMS:
-        found["class_true"] = by_class(bin_H[is_true], class_H[is_true]).tolist()
-        class_false = by_class(bin_D[is_plain], class_D[is_plain]) + by_class(bin_H[is_false], class_H[is_false])
-        found["class_false"] = class_false.tolist()
+    Bins go from 0 to 1, or from the lowest to the highest score where there are others.
+    """
+    tally, main = result.tally, result.protocol.threshold_place(None)
+    score_D = np.asarray(tally.score, float)
+    low, high = float(np.min(score_D, initial=0)), float(np.max(score_D, initial=1))
+    edge = np.linspace(low, high, NUM_BINS + 1)
+    bin_D = np.clip(np.searchsorted(edge, score_D, side="right") - 1, 0, NUM_BINS - 1)
+    cell_D = np.searchsorted(tally.classes, tally.label) * NUM_BINS + bin_D
+    num_cells = tally.classes.size * NUM_BINS
+    found: dict[str, Any] = {"edge": [rounded(each, 6) for each in edge], "true": [], "false": []}
+    for place in range(len(result.protocol.thresholds)):
+        verdict_D = tally.verdict_at(place)
+        for name, verdict in (("true", TRUE), ("false", FALSE)):
+            cells = np.bincount(cell_D[verdict_D == verdict], minlength=num_cells).reshape(-1, NUM_BINS)
+            found[name].append(cells.sum(axis=0).tolist())
+            if place == main and tally.classes.size <= MOST_HISTOGRAMS:
+                found[f"{name}_of_class"] = cells.tolist()
+    found["is_log"] = max(found["false"][main]) > 20 * max(found["true"][main])
     return found
+
+
+def _calibration(calibration: Calibration) -> dict[str, Any]:
+    bins = [
+        {
+            "from": rounded(calibration.edge[b]),
+            "to": rounded(calibration.edge[b + 1]),
+            "score": rounded(calibration.mean_score[b]),
+            "precision": rounded(calibration.precision[b]),
+            "num": int(calibration.count[b]),
+        }
+        for b in np.flatnonzero(calibration.count)
+    ]
+    return {"iou": calibration.iou, "error": rounded(calibration.ece), "bins": bins}
+
+
+def _errors(errors: Errors) -> dict[str, Any]:
+    others = {"false_positives": "every one of the above but missed", "false_negatives": "every truth not found"}
+    rows = [
+        {
+            "type": name.replace("_", " "),
+            "count": count,
+            "gain": rounded(gain),
+            "meaning": (MEANINGS | others)[name],
+            "is_type": name in MEANINGS,
+        }
+        for name, count, gain in errors.rows()
+    ]
+    return {"iou": errors.iou, "ap": rounded(errors.ap), "rows": rows}
+
+
+def _confusion(confusion: Confusion) -> dict[str, Any]:
+    """The matrix, of many classes a part of it, with background last; and the most frequent confusions of all classes.
+
+    A cell: the places of both classes, how many boxes, and their share of the row.
+    """
+    count, num_classes = confusion.count, len(confusion.name)
+    between = count[:-1, :-1] * ~np.eye(num_classes, dtype=bool)
+    confused = np.argsort(-(between.sum(axis=0) + between.sum(axis=1)), kind="stable")
+    shown = [*sorted(confused[:MOST_CONFUSED].tolist()), num_classes]
+    total = np.maximum(count.sum(axis=1), 1)
+
+    def cell(truth: int, found: int) -> list[Any]:
+        return [truth, found, int(count[truth, found]), rounded(count[truth, found] / total[truth])]
+
+    most = np.argsort(-between, axis=None, kind="stable")[:NUM_IMAGES]
+    pairs = [divmod(int(place), num_classes) for place in most if between.flat[place]]
+    return {
+        "iou": confusion.iou,
+        "score": rounded(confusion.score),
+        "shown": shown,
+        "cells": [cell(truth, found) for truth in shown for found in shown if count[truth, found]],
+        "pairs": [cell(truth, found) for truth, found in pairs],
+    }
+
+
+def _worst(worst: WorstImages) -> dict[str, Any]:
+    rows = zip(worst.name, worst.num_true, worst.num_false, worst.num_unfound, strict=True)
+    return {
+        "iou": worst.iou,
+        "score": rounded(worst.score),
+        "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows],
+    }
 
 
 def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:
@@ -163,7 +240,7 @@ def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:
     yield "matching", protocol.matching.replace("_", " ")
     yield "ignored truths", protocol.ignored
     yield "geometry", protocol.geometry
-    yield "AP", f"{protocol.ap.replace('_', ' ')} ({text.count(len(protocol.recall_points), 'recall point')} drawn)"
+    yield "AP", f"{protocol.ap.replace('_', ' ')} ({len(protocol.recall_points)})"
     yield "average over classes", protocol.average
     if protocol.class_agnostic:
         yield "labels", "disregarded: every box is of one class"
@@ -180,7 +257,7 @@ def area_text(area: Area) -> str:
     >>> area_text(Area("medium", 32.0**2, 96.0**2)), area_text(Area("all", 0, math.inf))
     ('1,024 to 9,216 px²', 'any area')
     """
-    is_open = area.high >= 1e10
+    is_open = area.high >= 1e10  # as in COCO, where 1e5**2 is no bound
     if is_open and area.low == 0:
         return "any area"
     return f"{area.low:,.6g} px² and more" if is_open else f"{area.low:,.6g} to {area.high:,.6g} px²"

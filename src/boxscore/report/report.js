@@ -47,7 +47,8 @@
 
   // Precision of class k (or of all) at the t-th drawn threshold, at every drawn recall; null if it has no truths.
   function curve(model, t, k) {
-    const { recall, num_classes: numClasses } = model.curves;
+    const { recall } = model.curves;
+    const numClasses = model.classes.name.length;
     model.curves.samples ??= decode(model.curves.precision);
     model.curves.means ??= decode(model.curves.mean);
     const [samples, start] =
@@ -283,22 +284,22 @@
   function classes(model) {
     const of = model.classes;
     const rows = of.name.map((_, k) => k);
-    const first = iou(report.thresholds[0]);
-    const column = (title, key, cell, more) => (of[key] ? [{ title, value: (k) => of[key][k], cell: (k) => cell(of[key][k]), ...more }] : []);
-    const t = model.curves.thresholds[0];
+    const main = iou(report.thresholds[report.main]);
+    const column = (title, key, cell) => ({ title, value: (k) => of[key][k], cell: (k) => cell(of[key][k]) });
+    const drawn = model.curves.thresholds.indexOf(report.main);
     const columns = [
       { title: "chart", help: "Drawn in the charts below", isText: true, cell: (k) => choice(k) },
       { title: "class", isText: true, isHead: true, value: (k) => of.name[k], cell: (k) => of.name[k] },
       { title: "AP", value: (k) => of.ap[k], cell: (k) => meter(of.ap[k]) },
-      { title: `PR at ${iou(report.thresholds[t])}`, isText: true, cell: (k) => spark(curve(model, 0, k)) },
+      { title: `PR at ${main}`, isText: true, cell: (k) => spark(curve(model, drawn, k)) },
       ...(of.low ? [{ title: sureness(model), class: "range", help: "Sorts by its width", value: (k) => (isNumber(of.low[k]) ? of.high[k] - of.low[k] : null), cell: (k) => range(of.low[k], of.high[k]) }] : []),
-      ...column("AR", "ar", fraction),
-      ...column("truths", "truths", whole),
-      ...column("detections", "detections", whole),
-      ...column(`TP at ${first}`, "hits", whole),
-      ...column(`FP at ${first}`, "false", whole),
-      ...column("best F1", "f1", short),
-      ...column("at score", "score", short),
+      column("AR", "ar", fraction),
+      column("truths", "truths", whole),
+      column("detections", "detections", whole),
+      column(`TP at ${main}`, "true", whole),
+      column(`FP at ${main}`, "false", whole),
+      column("best F1", "f1", short),
+      column("at score", "score", short),
     ];
     return section(
       "classes",
@@ -375,7 +376,8 @@
     }
     function pick() {
       const chosen = [...boxes.querySelectorAll("input:checked")].map((input) => Number(input.value));
-      state.thresholds = chosen.length ? chosen : [0];
+      state.thresholds = chosen.length ? chosen : null;
+      settle();
       start(report.models[state.model]);
       redraw();
     }
@@ -477,18 +479,18 @@
   function scores(model) {
     const of = model.scores;
     const place = el("div");
-    const chosen = { t: 0, k: MEAN, isLog: of.is_log };
+    const chosen = { t: report.main, k: MEAN, isLog: of.is_log };
     const found = el("p", { class: "how", role: "status" });
 
     function draw() {
-      const [hits, misses] = chosen.k === MEAN ? [of.true[chosen.t], of.false[chosen.t]] : [of.class_true[chosen.k], of.class_false[chosen.k]];
-      const rows = (counts, sign) => counts.map((num, i) => ({ from: of.edges[i], to: of.edges[i + 1], drawn: sign * num, tip: [["score", `${short(of.edges[i])} to ${short(of.edges[i + 1])}`], [sign > 0 ? "true positives" : "false positives", whole(num)]] }));
-      const best = chosen.k === MEAN ? of.best?.[chosen.t] : { score: model.classes.score?.[chosen.k], f1: model.classes.f1?.[chosen.k] };
-      const hasBest = isNumber(best?.score);
+      const [hits, misses] = chosen.k === MEAN ? [of.true[chosen.t], of.false[chosen.t]] : [of.true_of_class[chosen.k], of.false_of_class[chosen.k]];
+      const rows = (counts, sign) => counts.map((num, i) => ({ from: of.edge[i], to: of.edge[i + 1], drawn: sign * num, tip: [["score", `${short(of.edge[i])} to ${short(of.edge[i + 1])}`], [sign > 0 ? "true positives" : "false positives", whole(num)]] }));
+      const best = chosen.k === MEAN ? of.best[chosen.t] : { score: model.classes.score[chosen.k], f1: model.classes.f1[chosen.k] };
+      const hasBest = isNumber(best.score);
       found.textContent = hasBest ? `Best F1: ${short(best.f1)}, with detections of score ${short(best.score)} and above (the dashed line).` : "";
       const most = Math.max(1, ...hits, ...misses);
       const decades = Array.from({ length: 1 + Math.floor(Math.log10(most)) }, (_, i) => 10 ** i);
-      const x = { field: "from", type: "quantitative", title: "score", bin: { binned: true }, scale: { domain: [of.edges[0], of.edges.at(-1)], nice: false } };
+      const x = { field: "from", type: "quantitative", title: "score", bin: { binned: true }, scale: { domain: [of.edge[0], of.edge.at(-1)], nice: false } };
       const y = {
         field: "drawn",
         type: "quantitative",
@@ -515,10 +517,11 @@
     }
 
     const thresholds = select("IoU", report.thresholds.map((each, t) => [t, iou(each)]), (value) => { chosen.t = value; chosen.k = MEAN; if (who) who.querySelector("select").value = MEAN; draw(); });
-    const who = of.class_true
-      ? select("Class", [[MEAN, "all"], ...model.classes.name.map((each, k) => [k, each])], (value) => { chosen.k = value; if (value !== MEAN) { chosen.t = 0; thresholds.querySelector("select").value = 0; } draw(); })
+    const who = of.true_of_class
+      ? select("Class", [[MEAN, "all"], ...model.classes.name.map((each, k) => [k, each])], (value) => { chosen.k = value; if (value !== MEAN) { chosen.t = report.main; thresholds.querySelector("select").value = report.main; } draw(); })
       : null;
     const log = el("label", {}, el("input", { type: "checkbox", checked: chosen.isLog, onchange: (event) => { chosen.isLog = event.target.checked; draw(); } }), "logarithmic");
+    thresholds.querySelector("select").value = report.main;
     draw();
     return part(
       "Scores",
@@ -537,6 +540,7 @@
 
   function calibration(model) {
     const of = model.calibration;
+    if (of.missing) return el("section", { "aria-label": "Calibration" }, el("h2", {}, "Calibration"), missing(of.missing));
     const values = of.bins.map((bin) => ({
       ...bin,
       tip: [["score", `${bin.from.toFixed(2)} to ${bin.to.toFixed(2)}`], ["mean score", short(bin.score)], ["precision", short(bin.precision)], ["detections", whole(bin.num)]],
@@ -557,6 +561,7 @@
 
   function errors(model) {
     const of = model.errors;
+    if (of.missing) return section("errors", "Errors", null, missing(of.missing));
     const how = `What fixing all errors of one type would add to AP at IoU ${iou(of.iou)}, which is ${fraction(of.ap)}. The types are TIDE's. Gains don't add up: a fix changes what the others would do.`;
     const values = of.rows.filter(({ is_type: isType }) => isType).map((row) => ({ ...row, tip: [["error", row.type], ["count", whole(row.count)], ["gain in AP", signed(row.gain)]] }));
     const columns = [
@@ -582,67 +587,67 @@
     );
   }
 
-  // Of many classes only those that are confused most are drawn; the table has the most frequent confusions of all.
-  const MOST_CELLS = 26;
-
   function confusion(model) {
     const of = model.confusion;
-    const isPart = of.name.length > MOST_CELLS;
-    const background = of.name.length - 1;
-    const mixed = of.cells.filter(([truth, found]) => truth !== found && truth !== background && found !== background);
-    const weight = of.name.map(() => 0);
-    mixed.forEach(([truth, found, num]) => { weight[truth] += num; weight[found] += num; });
-    const shown = isPart
-      ? [...weight.keys()].filter((k) => k !== background).sort((one, other) => weight[other] - weight[one]).slice(0, MOST_CELLS - 1).sort((one, other) => one - other).concat(background)
-      : [...weight.keys()];
-    const isShown = new Set(shown);
-    const totals = new Map();
-    of.cells.forEach(([truth, , num]) => totals.set(truth, (totals.get(truth) || 0) + num));
-    const label = (k) => (k === background ? of.name[k] : unique(model, k));
-    const values = of.cells
-      .filter(([truth, found]) => isShown.has(truth) && isShown.has(found))
-      .map(([truth, found, num]) => ({ truth: label(truth), found: label(found), num, share: num / totals.get(truth), tip: [["truth", label(truth)], ["detected as", label(found)], ["boxes", whole(num)], ["of the row", percent(num / totals.get(truth))]] }));
-    const isTight = shown.length > 12;
+    if (of.missing) return section("confusion", "Confusion", null, missing(of.missing));
+    const numClasses = model.classes.name.length;
+    const label = (k) => (k === numClasses ? "background" : unique(model, k));
+    const isPart = of.shown.length <= numClasses;
+    const isTight = of.shown.length > 12;
+    const values = of.cells.map(([truth, found, num, share]) => ({
+      truth: label(truth),
+      found: label(found),
+      num,
+      share,
+      tip: [["truth", label(truth)], ["detected as", label(found)], ["boxes", whole(num)], ["of the row", percent(share)]],
+    }));
+    const names = of.shown.map(label);
     const axis = (title, more) => ({ title, labelFontSize: isTight ? 10 : 12, ticks: false, domain: false, grid: false, labelColor: "var(--ink)", labelLimit: 110, ...more });
-    const names = shown.map(label);
     const x = { field: "found", type: "nominal", sort: null, scale: { domain: names }, axis: axis("detected as", { orient: "top", labelAngle: -45 }) };
     const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("truth") };
     const depth = { field: "share", type: "quantitative", legend: null, scale: { type: "sqrt", domain: [0, 1], range: [0, 1] } };
-    const rows = mixed.map(([truth, found, num]) => ({ truth, found, num, share: num / totals.get(truth) })).sort((one, other) => other.num - one.num).slice(0, 50);
     const columns = [
-      { title: "truth", isText: true, isHead: true, value: (row) => of.name[row.truth], cell: (row) => of.name[row.truth] },
-      { title: "detected as", isText: true, value: (row) => of.name[row.found], cell: (row) => el("span", { dir: "auto" }, of.name[row.found]) },
-      { title: "boxes", value: (row) => row.num, cell: (row) => whole(row.num) },
-      { title: "of its truths", value: (row) => row.share, cell: (row) => percent(row.share) },
+      { title: "truth", isText: true, isHead: true, value: (row) => label(row[0]), cell: (row) => label(row[0]) },
+      { title: "detected as", isText: true, value: (row) => label(row[1]), cell: (row) => el("span", { dir: "auto" }, label(row[1])) },
+      { title: "boxes", value: (row) => row[2], cell: (row) => whole(row[2]) },
+      { title: "of its truths", value: (row) => row[3], cell: (row) => percent(row[3]) },
+    ];
+    const how = [
+      `What truths (rows) were detected as (columns), with detections of score ${short(of.score)} and above, at IoU ${iou(of.iou)}.`,
+      "The darker a cell, the larger its share of the row. In the last column are truths that nothing was found on, in the last row detections on nothing.",
+      isPart ? `Drawn are the ${of.shown.length - 1} classes that are confused most; the table is of all.` : "",
     ];
     return section(
       "confusion",
       "Confusion",
-      `What truths (rows) were detected as (columns), with detections of score ${short(of.score)} and above, at IoU ${iou(of.iou)}. The darker a cell, the larger its share of the row. The last column are truths that nothing found, the last row detections on no truth.${isPart ? ` The ${MOST_CELLS - 1} classes that are mistaken most; the table is of all.` : ""}`,
+      how.join(" "),
       el("div", { class: "lopsided" },
-        chart(`Confusion matrix of ${shown.length - 1} classes and background`, 70 + Math.max(18 * shown.length, 200), {
+        chart(`Confusion matrix of ${of.shown.length - 1} classes and background`, 80 + Math.max(20 * of.shown.length, 180), {
           data: { values },
           layer: [
             { mark: { type: "rect", fill: "var(--c1)", stroke: "var(--page)", strokeWidth: 1, aria: !isTight, tooltip: TIP }, encoding: { x, y, fillOpacity: depth } },
             ...(isTight ? [] : [{ mark: { type: "text", fontSize: 11, aria: false, tooltip: TIP }, encoding: { x, y, text: { field: "num", type: "quantitative", format: "," } } }]),
           ],
         }),
-        rows.length ? table({ label: "Most frequent confusions", columns, rows, sortBy: 2 }) : missing("No truth was detected as another class.")),
+        of.pairs.length ? table({ label: "Most frequent confusions", columns, rows: of.pairs, sortBy: 2 }) : missing("No truth was detected as another class.")),
     );
   }
 
   function worst(model) {
+    const of = model.worst;
+    const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => whole(row[i]) });
     const columns = [
-      { title: "image", isText: true, isHead: true, value: (row) => row.image, cell: (row) => row.image },
-      { title: "missed truths", value: (row) => row.missed, cell: (row) => whole(row.missed) },
-      { title: "false positives", value: (row) => row.false, cell: (row) => whole(row.false) },
-      { title: "found truths", value: (row) => row.found, cell: (row) => whole(row.found) },
+      { title: "image", isText: true, isHead: true, value: (row) => row[0], cell: (row) => row[0] },
+      { title: "errors", value: (row) => row[2] + row[3], cell: (row) => whole(row[2] + row[3]) },
+      column("false positives", 2),
+      column("truths not found", 3),
+      column("true positives", 1),
     ];
     return section(
       "images",
       "Worst images",
-      model.worst.how,
-      table({ label: "Worst images", columns, rows: model.worst.rows, search: (row) => row.image, noun: "images" }),
+      `The ${of.rows.length} images with the most errors, with detections of score ${short(of.score)} and above, at IoU ${iou(of.iou)}.`,
+      table({ label: "Worst images", columns, rows: of.rows, sortBy: 1, search: (row) => row[0], noun: "images" }),
     );
   }
 
@@ -661,9 +666,14 @@
   let chooser = null;
   const redraw = () => chooser.draw(report.models[state.model]);
 
+  // Without a choice, the main threshold is drawn.
+  function settle() {
+    state.thresholds ??= [report.models[state.model].curves.thresholds.indexOf(report.main)];
+  }
+
   function show() {
     const model = report.models[state.model];
-    state.thresholds ??= [0];
+    settle();
     const keep = [...content.children].filter((child) => child.dataset.kept !== undefined);
     chooser = curves();
     const sections = [
@@ -671,10 +681,10 @@
       classes(model),
       chooser.element,
       el("div", { class: "pair" }, report.areas.length > 1 ? sizes(model) : null, scores(model)),
-      el("div", { class: "pair" }, model.calibration ? calibration(model) : null),
-      model.errors ? errors(model) : null,
-      model.confusion ? confusion(model) : null,
-      model.worst ? worst(model) : null,
+      el("div", { class: "pair" }, calibration(model)),
+      errors(model),
+      confusion(model),
+      worst(model),
       protocol(),
     ].filter((each) => each !== null);
     content.replaceChildren(...keep, ...sections);
