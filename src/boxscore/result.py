@@ -9,6 +9,7 @@ import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore import text
+from boxscore.analysis import bootstrap
 from boxscore.analysis.calibration import Calibration, calibrate
 from boxscore.analysis.confusion import Confusion, Normalize, confuse
 from boxscore.analysis.errors import Errors, find_errors
@@ -16,7 +17,7 @@ from boxscore.analysis.operating_points import Aim, OperatingPoints, find_operat
 from boxscore.analysis.pairing import Pairing, pair_boxes
 from boxscore.analysis.worst_images import WorstImages, find_worst_images
 from boxscore.arrays import compact
-from boxscore.average import average
+from boxscore.average import average, mean_over_thresholds
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.errors import InputError
@@ -110,6 +111,30 @@ class Result(Mapping[str, float]):
     def iou_dtype(self) -> str:
         """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
         return self.tally.iou_dtype
+
+    @property
+    def images(self) -> Ints:
+        """The images of the data, ascending: those with boxes, and those that the truths list. Shape (N,)."""
+        listed = None if self.boxes is None else self.boxes.truths.image_names
+        return self.tally.images if listed is None else np.union1d(self.tally.images, np.array([*listed], np.int64))
+
+    def intervals(
+        self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
+    ) -> bootstrap.Intervals:
+        """How sure every number is, by the bootstrap: images are drawn with replacement, and nothing is matched again.
+
+        The bits depend on `seed`, not on `threads`.
+
+        >>> from boxscore import Detections, Truths, evaluate
+        >>> truths = Truths(image=range(9), label=[1] * 9, box=[[0, 0, 10, 10]] * 9)
+        >>> found = Detections(image=range(6), label=[1] * 6, score=[0.9] * 6, box=[[0, 0, 10, 10]] * 6)
+        >>> sure = evaluate(found, truths, "voc2012").intervals()  # six of nine were found
+        >>> round(sure.numbers["map"], 2), round(sure.low["map"], 2), round(sure.high["map"], 2)
+        (0.67, 0.34, 0.89)
+        """
+        plan = bootstrap.Plan.checked(resamples, seed, level)
+        estimates = bootstrap.Estimates(self.numbers, self.per_class.ap, self.per_class.ar)
+        return bootstrap.intervals(self.tally, self.images, estimates, plan, threads=threads)
 
     def __getitem__(self, name: str) -> float:
         try:
@@ -247,8 +272,8 @@ def _per_class(tally: Tally, curves: Curves, num_truths_K: Ints) -> PerClass:
     return PerClass(
         label=tally.classes,
         name=tuple(names.get(int(label), str(label)) for label in tally.classes),
-        ap=_mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
-        ar=_mean_over_thresholds(recall_TK),
+        ap=mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
+        ar=mean_over_thresholds(recall_TK),
         num_truths=num_truths_K,
         num_detections=_compiled.count(compact(tally.label), compact(tally.classes)),
         ap_at=curves.average_precision[:, :, 0, -1].T,
@@ -256,8 +281,3 @@ def _per_class(tally: Tally, curves: Curves, num_truths_K: Ints) -> PerClass:
         num_false=curves.num_false[:, :, 0, -1].T,
         thresholds=tally.protocol.thresholds,
     )
-
-
-def _mean_over_thresholds(values_TK: Floats) -> Floats:
-    # One after the other, whatever the number of classes; NumPy's own mean has another order where there is only one.
-    return np.asarray(sum(values_TK) / values_TK.shape[0])

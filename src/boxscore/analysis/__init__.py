@@ -1,1 +1,1 @@
-"""Why the numbers are what they are: errors, confusion, calibration, operating points, worst images. One file each."""
+"""Why the numbers are what they are, and how sure they are. One file for each question."""

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "arrays.h"
 #include "average.h"
 #include "checks.h"
 #include "curves.h"
@@ -25,69 +26,9 @@ using namespace nb::literals;
 namespace boxscore {
 
 void bind_files(nb::module_& module);
+void bind_bootstrap(nb::module_& module);
 
 namespace {
-
-using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-nb::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
-    T* data = buffer.release();
-    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
-}
-
-template <class T>
-nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> shape) {
-    Buffer<T> buffer(values.size());
-    std::copy(values.begin(), values.end(), buffer.data());
-    return to_numpy(std::move(buffer), shape);
-}
-
-// The elements of an array, which must stand where their type may stand.
-template <class T>
-const T* elements(const Input& array) {
-    if (reinterpret_cast<uintptr_t>(array.data()) % alignof(T) != 0) throw std::invalid_argument("misaligned array");
-    return static_cast<const T*>(array.data());
-}
-
-// Calls `use` with the array's elements as what they are.
-template <class Use>
-auto with_integers(const Input& array, Use use) {
-    if (array.dtype() == nb::dtype<int64_t>()) return use(elements<int64_t>(array));
-    if (array.dtype() == nb::dtype<int32_t>()) return use(elements<int32_t>(array));
-    if (array.dtype() == nb::dtype<int16_t>()) return use(elements<int16_t>(array));
-    if (array.dtype() == nb::dtype<int8_t>()) return use(elements<int8_t>(array));
-    if (array.dtype() == nb::dtype<uint64_t>()) return use(elements<uint64_t>(array));
-    if (array.dtype() == nb::dtype<uint32_t>()) return use(elements<uint32_t>(array));
-    if (array.dtype() == nb::dtype<uint16_t>()) return use(elements<uint16_t>(array));
-    if (array.dtype() == nb::dtype<uint8_t>()) return use(elements<uint8_t>(array));
-    throw std::invalid_argument("expected an array of integers");
-}
-
-template <class Use>
-auto with_reals(const Input& array, Use use) {
-    if (array.dtype() == nb::dtype<double>()) return use(elements<double>(array));
-    if (array.dtype() == nb::dtype<float>()) return use(elements<float>(array));
-    throw std::invalid_argument("expected an array of float32 or float64");
-}
-
-template <class T>
-const T* typed(const Input& array, size_t size, const char* name) {
-    if (array.dtype() != nb::dtype<T>() || array.size() != size) {
-        throw std::invalid_argument(std::string(name) + ": unexpected dtype or size");
-    }
-    return elements<T>(array);
-}
-
-void check_size(const Input& array, size_t size, const char* name) {
-    if (array.size() != size) throw std::invalid_argument(std::string(name) + ": unexpected size");
-    if (size > UINT32_MAX / 2) throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
-}
-
-std::vector<int64_t> distinct_of(const Input& ids) {
-    return with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
-}
 
 nb::object distinct_ids(const Input& ids) {
     std::vector<int64_t> found;
@@ -96,24 +37,6 @@ nb::object distinct_ids(const Input& ids) {
         found = distinct_of(ids);
     }
     return to_numpy(found, {found.size()});
-}
-
-// Ids that must ascend, as those that others are looked up in.
-std::vector<int64_t> ascending(const Input& ids, const char* name) {
-    const int64_t* values = typed<int64_t>(ids, ids.size(), name);
-    std::vector<int64_t> table(values, values + ids.size());
-    for (size_t k = 1; k < table.size(); ++k) {
-        if (table[k - 1] >= table[k]) throw std::invalid_argument(std::string(name) + ": not ascending");
-    }
-    return table;
-}
-
-Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name, const char* table_name) {
-    Buffer<int32_t> place(ids.size());
-    const bool is_all_there = with_integers(
-        ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
-    if (!is_all_there) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
-    return place;
 }
 
 // How often each id of a table occurs.
@@ -338,25 +261,31 @@ nb::object match_across_of(const Side& found, const Input& score, const Side& th
 }
 
 template <class Score, class State>
-void draw_typed(const Input& image, const Input& label, const Score* score, const uint8_t* tier, const State* state,
-                const uint64_t* is_true, const uint64_t* is_counted, const std::vector<int64_t>& classes,
+void draw_typed(const TallyArrays& arrays, const Score* score, const State* state, const std::vector<int64_t>& classes,
                 const int64_t* num_truths, const Rules& rules, size_t num_threads, const CurveArrays& out) {
-    const size_t size = label.size();
+    const size_t size = arrays.label.size();
     run_without_lock(size, num_threads, [&](const Run& run) {
-        const Buffer<int32_t> label_place = places_of(label, classes, "label", "the classes");
+        const Buffer<int32_t> label_place = places_of(arrays.label, classes, "label", "the classes");
         std::vector<int64_t> images;
         Buffer<int32_t> image_place;
         const bool is_in_order =
-            with_integers(image, [&](const auto* values) { return std::is_sorted(values, values + size); });
+            with_integers(arrays.image, [&](const auto* values) { return std::is_sorted(values, values + size); });
         if (!is_in_order) {
-            images = distinct_of(image);
-            image_place = places_of(image, images, "image", "the images");
+            images = distinct_of(arrays.image);
+            image_place = places_of(arrays.image, images, "image", "the images");
         }
         const TallyColumns<Score, State> tally{
-            size,    label_place.data(), is_in_order ? nullptr : image_place.data(),
-            score,   tier,               state,
-            is_true, is_counted,         images.size(),
-            classes.size(), num_truths};
+            size,
+            label_place.data(),
+            is_in_order ? nullptr : image_place.data(),
+            score,
+            elements<uint8_t>(arrays.tier),
+            state,
+            elements<uint64_t>(arrays.is_true),
+            elements<uint64_t>(arrays.is_counted),
+            images.size(),
+            classes.size(),
+            num_truths};
         draw_curves(tally, rules, run, out);
     });
 }
@@ -364,17 +293,8 @@ void draw_typed(const Input& image, const Input& label, const Score* score, cons
 nb::tuple draw_columns(const Input& image, const Input& label, const Input& score, const Input& tier, const Input& state,
                        const Input& is_true, const Input& is_counted, const Input& classes, const Input& num_truths,
                        const Rules& rules, size_t num_threads) {
-    const size_t size = label.size(), num_classes = classes.size();
-    check_size(image, size, "image");
-    check_size(score, size, "score");
-    if (is_true.size() != is_counted.size()) throw std::invalid_argument("is_counted: unexpected size");
-    const uint8_t* tiers = typed<uint8_t>(tier, size, "tier");
-    const uint64_t* trues = typed<uint64_t>(is_true, is_true.size(), "is_true");
-    const uint64_t* counted = typed<uint64_t>(is_counted, is_true.size(), "is_counted");
+    const size_t num_classes = classes.size();
     const int64_t* truths = typed<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
-    uint8_t last_tier = 0;
-    for (size_t i = 0; i < size; ++i) last_tier = std::max(last_tier, tiers[i]);
-    if (last_tier >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
     for (size_t i = 0; i < num_truths.size(); ++i) {
         if (truths[i] < 0 || truths[i] >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
     }
@@ -387,23 +307,9 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
     const CurveArrays out{precision.data(), scores.data(),   recall.data(), average_precision.data(),
                           num_true.data(),  num_false.data()};
-    with_reals(score, [&](const auto* values) {
-        using Score = std::decay_t<decltype(*values)>;
-        auto draw = [&](const auto* states) {
-            size_t num_hits = 0;
-            uint64_t all_bits = 0;
-            for (size_t i = 0; i < size; ++i) num_hits += states[i] & 1, all_bits |= states[i];
-            if (all_bits >> num_areas > 1) throw std::invalid_argument("state: beyond the area ranges");
-            if (num_hits * rules.num_words() != is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
-            using State = std::decay_t<decltype(*states)>;
-            draw_typed<Score, State>(image, label, values, tiers, states, trues, counted, table, truths, rules,
-                                     num_threads, out);
-        };
-        if (num_areas < 8) {
-            draw(typed<uint8_t>(state, size, "state"));
-        } else {
-            draw(typed<uint64_t>(state, size, "state"));
-        }
+    const TallyArrays arrays{image, label, score, tier, state, is_true, is_counted};
+    with_tally(arrays, rules, [&](const auto* scores, const auto* states) {
+        draw_typed(arrays, scores, states, table, truths, rules, num_threads, out);
     });
     return nb::make_tuple(
         to_numpy(std::move(precision), {num_thresholds, num_points, num_classes, num_areas, num_limits}),
@@ -478,4 +384,5 @@ NB_MODULE(_compiled, module) {
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
     bind_files(module);
+    bind_bootstrap(module);
 }
