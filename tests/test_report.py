@@ -100,6 +100,50 @@ def test_it_has_the_numbers_of_the_result(show: Open, html: str, result: boxscor
     expect(page.locator("#classes tbody tr").filter(has_text="bicycle")).to_contain_text("0.5156")
 
 
+def test_every_number_has_its_interval(show: Open, html: str, result: boxscore.Result) -> None:
+    """That of `Result.intervals`, for classes, too; without resamples there is none."""
+    page, sure = show(html), result.intervals()
+    between = f"{sure.low['map']:.3f} – {sure.high['map']:.3f}"
+    expect(page.locator(".headline .between")).to_have_text(f"{between} 95 % interval")
+    row = page.locator("#summary tbody tr").filter(has_text="mar_large")
+    expect(row).to_contain_text(f"{sure.low['mar_large']:.3f} – {sure.high['mar_large']:.3f}")
+    low, high = sure.per_class.ap_low[3], sure.per_class.ap_high[3]
+    expect(page.locator("#classes tbody tr").filter(has_text="dog")).to_contain_text(f"{low:.3f} – {high:.3f}")
+    assert "interval" not in show(result.to_html(resamples=0)).locator("main").inner_text()
+
+
+def test_it_says_why(show: Open, html: str, result: boxscore.Result) -> None:
+    """Errors, confusion, calibration, the best threshold and the worst images, as the result has them."""
+    page = show(html)
+    errors, confusion, worst = result.errors(), result.confusion(), result.worst_images(num=50)
+    rows = page.get_by_role("table", name="Errors by type").locator("tbody tr")
+    for i, (name, count, gain) in enumerate(errors.rows()):
+        expect(rows.nth(i)).to_contain_text(f"{name.replace('_', ' ')}{count:,}{gain:+.4f}".replace("-", "−"))
+    matrix = page.get_by_role("figure", name="Confusion matrix of 4 classes and background")
+    shown = [int(text) for text in matrix.locator("svg .mark-text text").all_text_contents() if text.isdigit()]
+    assert sorted(shown) == sorted(confusion.count[confusion.count > 0].tolist())
+    best = result.operating_points()
+    expect(page.locator("#scores [role=status]")).to_contain_text(f"Best F1: {best.f1[0]:.3f}")
+    page.locator("#scores").get_by_label("Class").select_option("dog")
+    expect(page.locator("#scores [role=status]")).to_contain_text(f"score {best.score[4]:.3f}")
+    expect(page.locator("#calibration")).to_contain_text(f"Expected calibration error: {result.calibration().ece:.4f}")
+    images = page.get_by_role("table", name="Worst images").locator("tbody th").all_text_contents()
+    assert sorted(images) == sorted(worst.name)
+
+
+def test_what_needs_boxes_is_left_out_with_the_reason(show: Open) -> None:
+    """A metric has forgotten them; the rest is there."""
+    detections, truths = sample.load()
+    metric = boxscore.MeanAveragePrecision("coco", class_names=truths.class_names)
+    metric.update(detections, truths)
+    page = show(metric.compute().to_html())
+    for part in ("errors", "confusion"):
+        expect(page.locator(f"#{part}")).to_contain_text("needs boxes, and this result has only verdicts")
+        expect(page.locator(f"#{part} figure")).to_have_count(0)
+    expect(page.locator("#calibration figure svg")).to_be_visible()
+    assert page.get_by_role("table", name="Worst images").locator("tbody tr").count() > 0
+
+
 def test_classes_are_sorted_by_their_titles(show: Open, html: str, result: boxscore.Result) -> None:
     """By mouse and by keys; the column says which way."""
     page = show(html)
@@ -148,7 +192,7 @@ def test_chosen_classes_are_drawn(show: Open, html: str) -> None:
     expect(chart).to_have_attribute("aria-label", "Precision by recall: mean of classes; dog")
     expect(chart.locator("svg path[aria-label=dog]")).to_be_attached()
     assert lines(page) == ["mean of classes", "dog"]
-    page.get_by_label("Add").fill("car")
+    page.get_by_role("combobox", name="Add a class").fill("car")
     page.keyboard.press("Enter")
     expect(chart.locator("svg path[aria-label=car]")).to_be_attached()
     expect(page.get_by_role("checkbox", name="Show car in the charts")).to_be_checked()
@@ -359,7 +403,7 @@ def test_nothing_is_a_report_too(show: Open) -> None:
 
 
 def test_scores_beyond_0_and_1(show: Open) -> None:
-    """Logits have a histogram of their own range."""
+    """Logits have a histogram of their own range, and no calibration."""
     detections, truths = sample.load()
     logits = Detections(
         image=detections.image,
@@ -370,6 +414,7 @@ def test_scores_beyond_0_and_1(show: Open) -> None:
     )
     page = show(boxscore.evaluate(logits, truths).to_html())
     expect(page.get_by_role("figure", name="Histogram of scores")).to_be_visible()
+    expect(page.locator("#calibration")).to_contain_text("calibration is of scores between 0 and 1; got")
 
 
 def test_different_protocols_are_refused(result: boxscore.Result) -> None:

@@ -226,15 +226,23 @@ class Result(Mapping[str, float]):
         return pair_boxes(*self.boxes, protocol, num_threads(threads))
 
     def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, title: str = "boxscore", name: str = "model"
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str = "boxscore",
+        name: str = "model",
+        resamples: int = 1000,
+        seed: int = 0,
     ) -> str:
         """A report as one HTML file that opens offline; written to `path`, if there is one, whole or not at all.
 
-        `title` stands on top, `name` is what the model is called. Needs `boxscore[report]`, for the charts.
+        `title` stands on top, `name` is what the model is called. `resamples`, `seed`: of the intervals; with 0
+        resamples there are none. Needs `boxscore[report]`, for the charts.
         """
         from boxscore.report.html import make_report
 
-        return make_report({name: self}, path, title=title)
+        sure = {name: self.intervals(resamples=resamples, seed=seed)} if resamples else {}
+        return make_report({name: self}, path, title=title, intervals=sure)
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")

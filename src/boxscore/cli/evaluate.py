@@ -118,6 +118,7 @@ def _write_report(options: argparse.Namespace, results: "dict[str, Result]") -> 
         options.html,
         title=f"{', '.join(results)} on {truths}",
         made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
+        threads=options.threads,
     )
 
 

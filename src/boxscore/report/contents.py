@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import text
+from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, Errors
@@ -26,8 +27,8 @@ from boxscore.tally import FALSE, TRUE
 NUM_BINS = 40
 """Bins of a score histogram."""
 
-NUM_IMAGES = 100
-"""How many of the worst images are listed."""
+NUM_LISTED = 50
+"""How many of the worst images and of the most frequent confusions are listed."""
 
 CURVE_BYTES = 600_000
 """What the curves of all models may take in the file. Many classes get fewer thresholds, then fewer points."""
@@ -42,8 +43,11 @@ UNDEFINED = 65535
 """The sample of a curve that is not defined; the others are precision in steps of 1 / 65534."""
 
 
-def describe(results: Mapping[str, Result], *, title: str, made_from: Mapping[str, str]) -> dict[str, Any]:
+def describe(
+    results: Mapping[str, Result], intervals: Mapping[str, Intervals], *, title: str, made_from: Mapping[str, str]
+) -> dict[str, Any]:
     """All that the page shows of some models, by name. They were measured under one protocol; there is at least one."""
+    num_bytes = CURVE_BYTES // len(results)
     first = next(iter(results.values()))
     protocol = first.protocol
     return {
@@ -54,7 +58,9 @@ def describe(results: Mapping[str, Result], *, title: str, made_from: Mapping[st
         "main": protocol.threshold_place(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
-        "models": [_model(name, result, len(results)) for name, result in results.items()],
+        "models": [
+            {"name": name, **_model(result, intervals.get(name), num_bytes)} for name, result in results.items()
+        ],
         "made": [*made_from.items(), *_settings(protocol), ("IoU computed in", first.iou_dtype), *_versions()],
     }
 
@@ -64,19 +70,17 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
     return {"name": measure.name, "meaning": measure.meaning(protocol), "is_size": is_size}
 
 
-def _model(name: str, result: Result, num_models: int) -> dict[str, Any]:
-    truths = None if result.boxes is None else result.boxes.truths
-    images = result.tally.images if truths is None or truths.image_names is None else truths.image_names
+def _model(result: Result, sure: Intervals | None, num_bytes: int) -> dict[str, Any]:
     per_class, main = result.per_class, result.protocol.threshold_place(None)
     points = [result.operating_points(iou=threshold) for threshold in result.protocol.thresholds]
     return {
-        "name": name,
         "counts": {
-            "images": len(images),
+            "images": len(result.images),
             "truths": int(per_class.num_truths.sum()),
             "detections": len(result.tally),
         },
-        "numbers": [(rounded(value, 6), None, None) for value in result.values()],
+        "numbers": column(result.values()),
+        "intervals": None if sure is None else _intervals(sure),
         "per_threshold": column(result.per_threshold.values()),
         "classes": {
             "label": per_class.label.tolist(),
@@ -91,7 +95,7 @@ def _model(name: str, result: Result, num_models: int) -> dict[str, Any]:
             "score": column(points[main].score[1:]),
             "ap_at": [column(row) for row in per_class.ap_at],
         },
-        "curves": _curves(result, CURVE_BYTES // num_models),
+        "curves": _curves(result, num_bytes),
         "scores": {
             **_scores(result),
             "best": [{"score": rounded(each.score[0]), "f1": rounded(each.f1[0])} for each in points],
@@ -99,7 +103,17 @@ def _model(name: str, result: Result, num_models: int) -> dict[str, Any]:
         "calibration": _or_why(lambda: _calibration(result.calibration())),
         "errors": _or_why(lambda: _errors(result.errors())),
         "confusion": _or_why(lambda: _confusion(result.confusion())),
-        "worst": _worst(result.worst_images(num=NUM_IMAGES)),
+        "worst": _worst(result.worst_images(num=NUM_LISTED)),
+    }
+
+
+def _intervals(sure: Intervals) -> dict[str, Any]:
+    return {
+        "title": sure.confidence.title,
+        "name": f"{100 * sure.level:g} % interval",
+        "numbers": [(rounded(sure.low[name]), rounded(sure.high[name])) for name in sure.numbers],
+        "low": column(sure.per_class.ap_low),
+        "high": column(sure.per_class.ap_high),
     }
 
 
@@ -157,7 +171,7 @@ def _scores(result: Result) -> dict[str, Any]:
     bin_D = np.clip(np.searchsorted(edge, score_D, side="right") - 1, 0, NUM_BINS - 1)
     cell_D = np.searchsorted(tally.classes, tally.label) * NUM_BINS + bin_D
     num_cells = tally.classes.size * NUM_BINS
-    found: dict[str, Any] = {"edge": [rounded(each, 6) for each in edge], "true": [], "false": []}
+    found: dict[str, Any] = {"edge": [rounded(each) for each in edge], "true": [], "false": []}
     for place in range(len(result.protocol.thresholds)):
         verdict_D = tally.verdict_at(place)
         for name, verdict in (("true", TRUE), ("false", FALSE)):
@@ -212,7 +226,7 @@ def _confusion(confusion: Confusion) -> dict[str, Any]:
     def cell(truth: int, found: int) -> list[Any]:
         return [truth, found, int(count[truth, found]), rounded(count[truth, found] / total[truth])]
 
-    most = np.argsort(-between, axis=None, kind="stable")[:NUM_IMAGES]
+    most = np.argsort(-between, axis=None, kind="stable")[:NUM_LISTED]
     pairs = [divmod(int(place), num_classes) for place in most if between.flat[place]]
     return {
         "iou": confusion.iou,
@@ -269,9 +283,9 @@ def _versions() -> Iterable[tuple[str, str]]:
     yield "charts", chart_versions()
 
 
-def rounded(value: float, digits: int = 4) -> float | None:
-    """A number with few digits, or None for NaN."""
-    return None if math.isnan(value) else round(float(value), digits)
+def rounded(value: float) -> float | None:
+    """A number with few digits, yet more than are shown, or None for NaN."""
+    return None if math.isnan(value) else round(float(value), 6)
 
 
 def column(values: Iterable[float]) -> list[float | None]:

@@ -16,6 +16,7 @@ from string import Template
 from typing import Any
 
 import boxscore
+from boxscore.analysis.bootstrap import Intervals
 from boxscore.errors import InputError
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import describe
@@ -29,17 +30,22 @@ def make_report(
     *,
     title: str = "boxscore",
     made_from: Mapping[str, str] | None = None,
+    intervals: Mapping[str, Intervals] | None = None,
+    threads: int | None = None,
 ) -> str:
     """The HTML of a report on some models, by name, all under one protocol; written to `path`, if there is one.
 
-    `made_from`: what the report should say of its inputs, such as the names of files.
+    `made_from`: what the report should say of its inputs, such as the names of files. `intervals`: by the same names;
+    without them they are computed, on `threads` threads, and with an empty mapping there are none.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
     if len({result.protocol for result in results.values()}) > 1:
         raise InputError("`results` must all be of one protocol; got different ones")
     script = chart_script()
-    page = render(describe(results, title=title, made_from=made_from or {}), script)
+    if intervals is None:
+        intervals = {name: result.intervals(threads=threads) for name, result in results.items()}
+    page = render(describe(results, intervals, title=title, made_from=made_from or {}), script)
     if path is not None:
         write_text(Path(path), page)
     return page

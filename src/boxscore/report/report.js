@@ -72,14 +72,14 @@
       const title = column.value
         ? el("button", { type: "button", onclick: () => sort(c) }, column.title)
         : el("span", {}, column.title);
-      return el("th", { scope: "col", class: column.isText ? "text" : null, title: column.help }, title);
+      return el("th", { scope: "col", class: classOf(column), title: column.help }, title);
     });
 
     function draw(row) {
       if (!drawn.has(row)) {
         const cells = columns.map((column) => {
           const given = column.cell(row);
-          const attributes = { class: [column.isText ? "text" : "", column.class || ""].join(" ").trim() || null };
+          const attributes = { class: classOf(column) };
           if (column.isHead) return el("th", { ...attributes, scope: "row", dir: "auto", title: given }, given);
           return el("td", attributes, given);
         });
@@ -128,6 +128,8 @@
     return el("div", {}, el("div", { class: "controls" }, el("label", {}, `Search ${noun}`, field), live), box);
   }
 
+  const classOf = (column) => [column.isText ? "text" : "", column.class || ""].join(" ").trim() || null;
+
   // Undefined numbers come last, whichever way the others go.
   function compare(one, other, sign) {
     const isMissing = [one, other].map((value) => value === null || value === undefined);
@@ -149,7 +151,7 @@
       { class: "whisker", width: 120, height: 14, "aria-hidden": "true" },
       svg("line", { class: "floor", x1: 4, x2: 116, y1: 7, y2: 7 }),
       isNumber(low) ? svg("line", { class: "span", x1: x(low), x2: x(high), y1: 7, y2: 7 }) : null,
-      svg("circle", { class: "dot", cx: x(value), cy: 7, r: 3 }),
+      svg("line", { class: "point", x1: x(value), x2: x(value), y1: 2, y2: 12 }),
     );
   }
 
@@ -194,6 +196,8 @@
   // `who`. Names are data for Vega, never a part of its specifications: those have expressions and names of their own.
   const tip = document.body.appendChild(el("div", { id: "tip", "aria-hidden": "true", hidden: true }));
   const TIP = { content: "data" };
+  // Vega keeps the values of an axis in a plain object, where "__proto__" is no key like others: so a mark that is not seen.
+  const tick = (label) => `\u2060${label}`;
   const WHO = { field: "who", type: "nominal" };
 
   function showTip(_, event, item, datum) {
@@ -241,14 +245,13 @@
 
   const section = (id, title, how, ...children) =>
     el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), how ? el("p", { class: "how" }, how) : null, children);
-  const part = (title, how, ...children) => el("section", { "aria-label": title }, el("h2", {}, title), el("p", { class: "how" }, how), children);
   const missing = (why) => el("p", { class: "note" }, why);
 
-  const sureness = (model) =>
-    model.intervals ? `${+(100 * model.intervals.level).toFixed(2)} % interval` : null;
+  const sureness = (model) => model.intervals.name;
+  const between = (model, m) => model.intervals?.numbers[m] ?? [null, null];
 
   function summary(model) {
-    const [value, low, high] = model.numbers[0];
+    const [low, high] = between(model, 0);
     const counts = [
       ["images", model.counts.images],
       ["truths", model.counts.truths],
@@ -259,45 +262,44 @@
       "div",
       { class: "headline" },
       el("div", { class: "what" }, `mAP, ${report.measures[0].meaning[1]}`),
-      el("div", { class: "value" }, short(value)),
-      model.intervals && isNumber(low) ? el("div", { class: "between" }, range(low, high), " ", el("span", { class: "soft" }, sureness(model))) : null,
+      el("div", { class: "value" }, short(model.numbers[0])),
+      isNumber(low) ? el("div", { class: "between" }, range(low, high), " ", el("span", { class: "soft" }, sureness(model))) : null,
       el("dl", { class: "counts" }, counts.flatMap(([what, num]) => [el("dt", {}, what), el("dd", {}, whole(num))])),
     );
     const rows = report.measures.map((measure, m) => ({ measure, m }));
     const many = report.models.length > 1;
     const numbers = many
-      ? report.models.map((each, i) => ({ title: each.name, class: i === state.model ? "sure" : "", cell: ({ m }) => fraction(each.numbers[m][0]) }))
-      : [{ title: "value", cell: ({ m }) => fraction(model.numbers[m][0]) }];
+      ? report.models.map((each, i) => ({ title: each.name, class: i === state.model ? "sure" : "", cell: ({ m }) => fraction(each.numbers[m]) }))
+      : [{ title: "value", cell: ({ m }) => fraction(model.numbers[m]) }];
     const columns = [
       { title: "number", isText: true, isHead: true, cell: ({ measure }) => measure.name },
       ...numbers,
-      ...(model.intervals ? [{ title: many ? `${model.name}: ${sureness(model)}` : sureness(model), class: "range", cell: ({ m }) => range(model.numbers[m][1], model.numbers[m][2]) }] : []),
-      { title: "0 to 1", isText: true, cell: ({ m }) => whisker(...model.numbers[m]) },
+      ...(model.intervals ? [{ title: many ? `${model.name}: ${sureness(model)}` : sureness(model), class: "range", cell: ({ m }) => range(...between(model, m)) }] : []),
+      { title: "0 to 1", isText: true, cell: ({ m }) => whisker(model.numbers[m], ...between(model, m)) },
       ...["", "IoU", "area", "limit"].map((title, i) => ({ title, isText: true, class: "soft", cell: ({ measure }) => measure.meaning[i] })),
     ];
-    const how = model.intervals
-      ? `Intervals: ${whole(model.intervals.resamples)} resamples of the images, seed ${model.intervals.seed}. Two models whose intervals overlap may still differ: boxscore compare tells.`
-      : null;
+    const how = model.intervals ? `${model.intervals.title}. ${many ? "Two models whose intervals overlap may still differ: boxscore compare tells." : ""}` : null;
     return section("summary", "Summary", how, el("div", { class: "hero" }, headline, table({ label: "All numbers", columns, rows, isWhole: true })));
   }
 
   function classes(model) {
     const of = model.classes;
+    const sure = model.intervals;
     const rows = of.name.map((_, k) => k);
     const main = iou(report.thresholds[report.main]);
     const column = (title, key, cell) => ({ title, value: (k) => of[key][k], cell: (k) => cell(of[key][k]) });
     const drawn = model.curves.thresholds.indexOf(report.main);
     const columns = [
-      { title: "chart", help: "Drawn in the charts below", isText: true, cell: (k) => choice(k) },
+      { title: "chart", help: "Drawn in the charts below", isText: true, class: "choice", cell: (k) => choice(k) },
       { title: "class", isText: true, isHead: true, value: (k) => of.name[k], cell: (k) => of.name[k] },
       { title: "AP", value: (k) => of.ap[k], cell: (k) => meter(of.ap[k]) },
-      { title: `PR at ${main}`, isText: true, cell: (k) => spark(curve(model, drawn, k)) },
-      ...(of.low ? [{ title: sureness(model), class: "range", help: "Sorts by its width", value: (k) => (isNumber(of.low[k]) ? of.high[k] - of.low[k] : null), cell: (k) => range(of.low[k], of.high[k]) }] : []),
+      ...(sure ? [{ title: sureness(model), class: "range", help: "Sorts by its width", value: (k) => (isNumber(sure.low[k]) ? sure.high[k] - sure.low[k] : null), cell: (k) => range(sure.low[k], sure.high[k]) }] : []),
+      { title: `PR@${main}`, isText: true, cell: (k) => spark(curve(model, drawn, k)) },
       column("AR", "ar", fraction),
       column("truths", "truths", whole),
       column("detections", "detections", whole),
-      column(`TP at ${main}`, "true", whole),
-      column(`FP at ${main}`, "false", whole),
+      column(`TP@${main}`, "true", whole),
+      column(`FP@${main}`, "false", whole),
       column("best F1", "f1", short),
       column("at score", "score", short),
     ];
@@ -348,7 +350,7 @@
   function curves() {
     const chips = el("ul", { class: "chips", "aria-label": "Lines" });
     const places = { curves: el("div"), ious: el("div") };
-    const field = el("input", { list: "class-names", placeholder: "a class", "aria-describedby": "lines-status", onchange: (event) => add(event.target) });
+    const field = el("input", { list: "class-names", placeholder: "its name", "aria-describedby": "lines-status", onchange: (event) => add(event.target) });
     const options = el("datalist", { id: "class-names" });
     const boxes = el("fieldset", {}, el("legend", {}, "IoU"));
     const status = el("span", { class: "live", role: "status", id: "lines-status" });
@@ -395,7 +397,7 @@
       "curves",
       "Precision and recall",
       `The precision at a recall or beyond, as AP averages it: the better the detector, the further the line reaches to the upper right. Point at the chart to read it.${report.thresholds.length > 1 ? " Beside it, AP by IoU threshold: a steep fall means that boxes are found, but not tight." : ""}`,
-      el("div", { class: "controls" }, el("label", {}, "Add", field), options, quick("mean only", () => [MEAN]), quick("best 5", (model) => ranked(model, -1)), quick("worst 5", (model) => ranked(model, 1)), status),
+      el("div", { class: "controls" }, el("label", {}, "Add a class", field), options, quick("mean only", () => [MEAN]), quick("best 5", (model) => ranked(model, -1)), quick("worst 5", (model) => ranked(model, 1)), status),
       el("div", { class: "controls" }, boxes),
       chips,
       el("div", { class: "lopsided" }, places.curves, places.ious),
@@ -425,9 +427,8 @@
         })),
         {
           data: { values: readings },
-          params: [{ name: "read", select: { type: "point", on: "pointerover", clear: "pointerout" } }],
-          mark: { type: "rule", strokeWidth: 9, aria: false, color: "var(--rule)", tooltip: TIP },
-          encoding: { x, opacity: { condition: { param: "read", empty: false, value: 0.35 }, value: 0 } },
+          mark: { type: "rule", strokeWidth: 9, aria: false, color: "var(--rule)", opacity: 0, tooltip: TIP },
+          encoding: { x },
         },
       ],
     });
@@ -453,16 +454,18 @@
 
   function sizes(model) {
     const values = report.measures.flatMap((measure, m) => {
-      const [value, low, high] = model.numbers[m];
-      return measure.is_size && isNumber(value) ? [{ what: measure.meaning[0], area: measure.meaning[2], value, low, high, tip: [["number", measure.name], ["value", fraction(value)], ...(isNumber(low) ? [[sureness(model), range(low, high)]] : [])] }] : [];
+      const value = model.numbers[m];
+      const [low, high] = between(model, m);
+      return measure.is_size && isNumber(value) ? [{ what: measure.meaning[0], area: tick(measure.meaning[2]), value, low, high, tip: [["number", measure.name], ["value", fraction(value)], ...(isNumber(low) ? [[sureness(model), range(low, high)]] : [])] }] : [];
     });
-    const areas = report.areas.map((area) => area.name);
+    const areas = report.areas.map((area) => tick(area.name));
     const encoding = {
       x: { field: "area", type: "nominal", sort: null, scale: { domain: areas }, title: null, axis: { labelAngle: 0, ticks: false, labelFontSize: 12 } },
       xOffset: { field: "what", type: "nominal", sort: ["AP", "AR"] },
     };
     const ink = { field: "what", type: "nominal", legend: null, scale: { domain: ["AP", "AR"], range: ["var(--c1)", "var(--c5)"] } };
-    return part(
+    return section(
+      "sizes",
       "By object size",
       `${report.areas.map(({ name: each, text }) => `${each}: ${text}`).join("; ")}.${model.intervals ? " The thin lines are the intervals." : ""}`,
       legend([{ label: "AP", color: "var(--c1)" }, { label: "AR", color: "var(--c5)" }]),
@@ -523,7 +526,8 @@
     const log = el("label", {}, el("input", { type: "checkbox", checked: chosen.isLog, onchange: (event) => { chosen.isLog = event.target.checked; draw(); } }), "logarithmic");
     thresholds.querySelector("select").value = report.main;
     draw();
-    return part(
+    return section(
+      "scores",
       "Scores",
       "How many true (upwards) and false positives (downwards) there are at each score. The better the score, the further right the first and left the second.",
       el("div", { class: "controls" }, report.thresholds.length > 1 ? thresholds : null, who, log),
@@ -540,19 +544,20 @@
 
   function calibration(model) {
     const of = model.calibration;
-    if (of.missing) return el("section", { "aria-label": "Calibration" }, el("h2", {}, "Calibration"), missing(of.missing));
+    if (of.missing) return section("calibration", "Calibration", null, missing(of.missing));
     const values = of.bins.map((bin) => ({
       ...bin,
       tip: [["score", `${bin.from.toFixed(2)} to ${bin.to.toFixed(2)}`], ["mean score", short(bin.score)], ["precision", short(bin.precision)], ["detections", whole(bin.num)]],
     }));
     const y = unit("precision", "precision");
-    return part(
+    return section(
+      "calibration",
       "Calibration",
       `Detections by score, and how many of them are right at IoU ${iou(of.iou)}. On the diagonal a score is the chance of being right; below it scores promise too much. Expected calibration error: ${fraction(of.error)}.`,
       chart(`Calibration: precision by score, expected calibration error ${fraction(of.error)}`, 260, {
         layer: [
-          { data: { values: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }, mark: { type: "line", color: "var(--rule)", strokeDash: [4, 3], strokeWidth: 1.5, aria: false }, encoding: { x: unit("x", "score"), y: unit("y", "precision") } },
           { data: { values }, mark: { type: "bar", fill: "var(--c1)", fillOpacity: 0.22, binSpacing: 1, aria: false, tooltip: TIP }, encoding: { x: unit("from", "score", { bin: { binned: true } }), x2: { field: "to" }, y } },
+          { data: { values: [{ x: 0, y: 0 }, { x: 1, y: 1 }] }, mark: { type: "line", color: "var(--soft)", strokeDash: [4, 3], strokeWidth: 1.25, aria: false }, encoding: { x: unit("x", "score"), y: unit("y", "precision") } },
           { data: { values }, mark: { type: "line", color: "var(--c1)", strokeWidth: 1.75, point: { fill: "var(--c1)", stroke: null, size: 42 }, tooltip: TIP }, encoding: { x: unit("score", "score"), y } },
         ],
       }),
@@ -574,7 +579,7 @@
       "errors",
       "Errors",
       how,
-      el("div", { class: "pair" },
+      !isNumber(of.ap) ? missing("AP is undefined: there are no truths.") : el("div", { class: "pair" },
         chart(`What fixing each type of error would add to AP: ${values.map((row) => `${row.type} ${signed(row.gain)}`).join(", ")}`, 230, {
           data: { values },
           mark: { type: "bar", fill: "var(--c2)", fillOpacity: 0.85, height: { band: 0.68 }, tooltip: TIP },
@@ -594,16 +599,17 @@
     const label = (k) => (k === numClasses ? "background" : unique(model, k));
     const isPart = of.shown.length <= numClasses;
     const isTight = of.shown.length > 12;
+    const isNarrow = window.innerWidth < 560;
     const values = of.cells.map(([truth, found, num, share]) => ({
-      truth: label(truth),
-      found: label(found),
+      truth: tick(label(truth)),
+      found: tick(label(found)),
       num,
       share,
       tip: [["truth", label(truth)], ["detected as", label(found)], ["boxes", whole(num)], ["of the row", percent(share)]],
     }));
-    const names = of.shown.map(label);
-    const axis = (title, more) => ({ title, labelFontSize: isTight ? 10 : 12, ticks: false, domain: false, grid: false, labelColor: "var(--ink)", labelLimit: 110, ...more });
-    const x = { field: "found", type: "nominal", sort: null, scale: { domain: names }, axis: axis("detected as", { orient: "top", labelAngle: -45 }) };
+    const names = of.shown.map((k) => tick(label(k)));
+    const axis = (title, more) => ({ title, labelFontSize: isTight ? (isNarrow ? 8 : 10) : 12, ticks: false, domain: false, grid: false, labelColor: "var(--ink)", labelLimit: 110, ...more });
+    const x = { field: "found", type: "nominal", sort: null, scale: { domain: names }, axis: axis("detected as", { orient: "top", labelAngle: isNarrow ? -90 : -45 }) };
     const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("truth") };
     const depth = { field: "share", type: "quantitative", legend: null, scale: { type: "sqrt", domain: [0, 1], range: [0, 1] } };
     const columns = [
@@ -680,8 +686,7 @@
       summary(model),
       classes(model),
       chooser.element,
-      el("div", { class: "pair" }, report.areas.length > 1 ? sizes(model) : null, scores(model)),
-      el("div", { class: "pair" }, calibration(model)),
+      el("div", { class: "row" }, report.areas.length > 1 ? sizes(model) : null, scores(model), calibration(model)),
       errors(model),
       confusion(model),
       worst(model),
