@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
-from boxscore.cli.evaluate import write_text
+from boxscore.cli.output import write_text
 from boxscore.cli.terminal import Outcome, styled
 from boxscore.text import count
 
