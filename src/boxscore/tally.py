@@ -171,7 +171,13 @@ class Tally:
 
     def without(self, images: NDArray[Any]) -> "Tally":
         """The same without some images: neither their detections nor their truths."""
-        is_kept, is_truth_kept = (np.isin(column, images, invert=True) for column in (self.image, self.truth_image))
+        return self._where(*(np.isin(column, images, invert=True) for column in (self.image, self.truth_image)))
+
+    def within(self, images: NDArray[Any]) -> "Tally":
+        """The same with some images only."""
+        return self._where(*(np.isin(column, images) for column in (self.image, self.truth_image)))
+
+    def _where(self, is_kept: NDArray[np.bool_], is_truth_kept: NDArray[np.bool_]) -> "Tally":
         rows = {column: getattr(self, column)[is_kept] for column in ROWS}
         hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in HITS}
         truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}

@@ -14,6 +14,7 @@ import boxscore
 from boxscore import text
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.calibration import Calibration
+from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, Errors
 from boxscore.analysis.worst_images import WorstImages
@@ -44,14 +45,13 @@ UNDEFINED = 65535
 
 
 def describe(
-    results: Mapping[str, Result], intervals: Mapping[str, Intervals], *, title: str, made_from: Mapping[str, str]
+    results: Mapping[str, Result], intervals: Mapping[str, Intervals], made_from: Mapping[str, str]
 ) -> dict[str, Any]:
     """All that the page shows of some models, by name. They were measured under one protocol; there is at least one."""
     num_bytes = CURVE_BYTES // len(results)
     first = next(iter(results.values()))
     protocol = first.protocol
     return {
-        "title": title,
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{protocol.title}, made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
@@ -244,6 +244,35 @@ def _worst(worst: WorstImages) -> dict[str, Any]:
         "score": rounded(worst.score),
         "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows],
     }
+
+
+def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """All that the page shows of what models differ in."""
+    return {
+        "title": comparison.title,
+        "differences": [_difference(difference) for difference in comparison.differences],
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    images = [
+        [row[key] for key in ("name", "num_truths", "first_true", "first_false", "second_true", "second_false", "gain")]
+        for row in difference.images.rows()[:NUM_LISTED]
+    ]
+    return {
+        "first": difference.first,
+        "second": difference.second,
+        "numbers": [[name, *_change(change)] for name, change in difference.numbers.items()],
+        "classes": [
+            [name, *_change(change)] for name, change in zip(difference.class_name, difference.ap, strict=True)
+        ],
+        "images": images,
+    }
+
+
+def _change(change: Change) -> list[float | None]:
+    """The first, the second, the difference, its interval, the p-value."""
+    return column((change.first, change.second, change.difference, change.low, change.high, change.p_value))
 
 
 def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:

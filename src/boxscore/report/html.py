@@ -17,9 +17,10 @@ from typing import Any
 
 import boxscore
 from boxscore.analysis.bootstrap import Intervals
+from boxscore.analysis.comparison import Comparison
 from boxscore.errors import InputError
 from boxscore.report.charts import chart_script
-from boxscore.report.contents import describe
+from boxscore.report.contents import describe, describe_comparison
 from boxscore.result import Result
 from boxscore.writing import write_text
 
@@ -31,12 +32,12 @@ def make_report(
     title: str = "boxscore",
     made_from: Mapping[str, str] | None = None,
     intervals: Mapping[str, Intervals] | None = None,
-    threads: int | None = None,
+    comparison: Comparison | None = None,
 ) -> str:
     """The HTML of a report on some models, by name, all under one protocol; written to `path`, if there is one.
 
     `made_from`: what the report should say of its inputs, such as the names of files. `intervals`: by the same names;
-    without them they are computed, on `threads` threads, and with an empty mapping there are none.
+    without them they are computed, with an empty mapping there are none. `comparison`: what the models differ in.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
@@ -44,8 +45,13 @@ def make_report(
         raise InputError("`results` must all be of one protocol; got different ones")
     script = chart_script()
     if intervals is None:
-        intervals = {name: result.intervals(threads=threads) for name, result in results.items()}
-    page = render(describe(results, intervals, title=title, made_from=made_from or {}), script)
+        intervals = {name: result.intervals() for name, result in results.items()}
+    contents = {
+        "title": title,
+        **describe(results, intervals, made_from or {}),
+        "comparison": None if comparison is None else describe_comparison(comparison),
+    }
+    page = render(contents, script)
     if path is not None:
         write_text(Path(path), page)
     return page
