@@ -1,24 +1,24 @@
 """`boxscore eval GT DT …`: the table."""
 
 import argparse
-import csv
-import io
 import json
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boxscore import text
 from boxscore.cli import arguments
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
-from boxscore.errors import InputError
+from boxscore.exports import to_csv, write_file
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.summary import Summary, class_table
 from boxscore.threads import num_threads
+
+if TYPE_CHECKING:
+    from boxscore.result import Result
 
 _EXAMPLES = """\
 examples:
@@ -26,7 +26,18 @@ examples:
   boxscore eval truths.json a.json b.json c.json --per-class   one table, a column each
   boxscore eval VOC2007/ results/ --protocol voc2007 --images test
   boxscore eval labels/ predictions/ --sizes images/ --names data.yaml --iou 0.5
+  boxscore eval truths.json detections.json --errors --operating-point precision=0.9 --plots charts/
   boxscore eval truths.json detections.json --json - | jq .map"""
+
+
+class Evaluated(NamedTuple):
+    """What one file of detections came to."""
+
+    summary: Summary
+    result: "Result | None" = None
+    """All that is behind it; none where the short way was taken."""
+    analyses: Mapping[str, Any] = {}
+    """What was asked for beyond the numbers, by its name in JSON."""
 
 
 def add_to(commands: Any) -> None:
@@ -44,6 +55,16 @@ def add_to(commands: Any) -> None:
     arguments.add_selection(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--per-class", action="store_true", help="print a table of classes, too")
+    group.add_argument(
+        "--errors", action="store_true", help="print why: TIDE's types of errors, and what fixing each would add to AP"
+    )
+    group.add_argument(
+        "--operating-point",
+        type=arguments.aim,
+        metavar="AIM",
+        help="print score thresholds: f1 (the best), precision=P (the lowest with it) or recall=R (the highest)",
+    )
+    group.add_argument("--plots", metavar="DIR", help="draw every chart there as PNG and PDF (needs boxscore[plots])")
     group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write numbers and classes as CSV, one number a line")
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
@@ -54,35 +75,51 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> Outcome:
     """The table, and the files that were asked for."""
     protocol = arguments.protocol_of(options)
-    summaries = _summaries(options, protocol)
+    if options.plots is not None:
+        from boxscore.report import plots
+
+        plots.check_matplotlib()
+    evaluated = _evaluate(options, protocol)
+    summaries = [each.summary for each in evaluated]
     names = _short(options.detections)
+    if options.plots is not None:
+        for name, each in zip(names, evaluated, strict=True):
+            if each.result is not None:
+                each.result.save_plots(_folder(options.plots, name) if len(names) > 1 else options.plots)
     if options.csv is not None:
-        write_text(Path(options.csv), _csv(names, summaries))
-    document = None if options.json is None else json.dumps(_plain(options.detections, summaries), indent=1)
+        write_file(Path(options.csv), to_csv(summaries, names))
+    document = None if options.json is None else json.dumps(_plain(options.detections, evaluated), indent=1)
     if options.json == "-":
         return Outcome(str(document))
     if document is not None:
-        write_text(Path(options.json), f"{document}\n")
-    return Outcome("" if options.quiet else _tables(names, summaries, is_per_class=options.per_class))
+        write_file(Path(options.json), f"{document}\n")
+    if options.quiet:
+        return Outcome("")
+    tables = [_tables(names, summaries, is_per_class=options.per_class)]
+    for name, each in zip(names, evaluated, strict=True):
+        heading = f"{styled(name, 'bold', sys.stdout)}: " if len(names) > 1 else ""
+        tables += [f"{heading}{analysis}" for analysis in each.analyses.values()]
+    return Outcome("\n\n".join(tables))
 
 
-def _summaries(options: argparse.Namespace, protocol: Protocol) -> list[Summary]:
-    """A summary for each file of detections: by the short way for COCO files, else through columns."""
+def _evaluate(options: argparse.Namespace, protocol: Protocol) -> list[Evaluated]:
+    """What each file of detections comes to: by the short way for COCO files, else through columns."""
     files = [Path(path) for path in options.detections]
     is_whole = all(getattr(options, name) is None for name in ("classes", "images", "box_format", "sizes", "names"))
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
         path.suffix.lower() == ".json" for path in (Path(options.truths), *files)
     )
-    if is_whole and is_coco and options.engine in ("auto", "native"):
+    is_plain = not options.errors and options.operating_point is None and options.plots is None
+    if is_whole and is_coco and is_plain and options.engine in ("auto", "native"):
         summaries = summarize_files(Path(options.truths), files, protocol, num_threads(options.threads))
         if summaries is not None:
-            return summaries
+            return [Evaluated(summary) for summary in summaries]
     from boxscore.formats import read_detections, read_truths
     from boxscore.pipeline import evaluate
 
     selection = {"images": options.images, "classes": options.classes}
     details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
-    summaries = []
+    evaluated = []
     with Progress(1 + 2 * len(files), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")
         truths = read_truths(options.truths, format=options.gt_format, **selection, **details)
@@ -92,8 +129,16 @@ def _summaries(options: argparse.Namespace, protocol: Protocol) -> list[Summary]
                 file, truths, format=options.dt_format, unmatched=options.unmatched, **selection, **details
             )
             progress.step(f"evaluating {file}")
-            summaries.append(evaluate(detections, truths, protocol, options.engine, threads=options.threads).summary)
-    return summaries
+            result = evaluate(detections, truths, protocol, options.engine, threads=options.threads)
+            evaluated.append(Evaluated(result.summary, result, dict(_analyses(options, result))))
+    return evaluated
+
+
+def _analyses(options: argparse.Namespace, result: "Result") -> Iterator[tuple[str, Any]]:
+    if options.errors:
+        yield "errors", result.errors(threads=options.threads)
+    if options.operating_point is not None:
+        yield "operating_points", result.operating_points(**options.operating_point)
 
 
 def _tables(names: Sequence[str], summaries: Sequence[Summary], *, is_per_class: bool) -> str:
@@ -123,26 +168,24 @@ def _tables(names: Sequence[str], summaries: Sequence[Summary], *, is_per_class:
     return f"{numbers}\n\n{text.table(classes, align=align, header=['AP by class', *names])}"
 
 
-def _plain(paths: Sequence[str], summaries: Sequence[Summary]) -> Any:
-    """What `Result.to_dict()` gives; for several files a list of those, each with the file's name."""
-    if len(summaries) == 1:
-        return summaries[0].to_dict()
-    return [{"detections": path, **summary.to_dict()} for path, summary in zip(paths, summaries, strict=True)]
+def _plain(paths: Sequence[str], evaluated: Sequence[Evaluated]) -> Any:
+    """What `Result.to_dict()` gives, and the analyses; for several files a list of those, each with the file's name."""
+    documents = [
+        each.summary.to_dict() | {name: analysis.to_dict() for name, analysis in each.analyses.items()}
+        for each in evaluated
+    ]
+    if len(documents) == 1:
+        return documents[0]
+    return [{"detections": path, **document} for path, document in zip(paths, documents, strict=True)]
 
 
-def _csv(names: Sequence[str], summaries: Sequence[Summary]) -> str:
-    """One number a line: which detections, which class (none: all), which number, its value (none: undefined)."""
-    output = io.StringIO()
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(["detections", "class", "number", "value"])
-    for name, summary in zip(names, summaries, strict=True):
-        whole = summary.to_dict()
-        for number in summary.numbers:
-            writer.writerow([name, "", number, whole[number]])
-        for row in whole["per_class"]:
-            for number in ("ap", "ar", "num_truths", "num_detections"):
-                writer.writerow([name, row["name"], number, row[number]])
-    return output.getvalue()
+def _folder(root: str, name: str) -> Path:
+    """A folder of its own for each name, right below the root, whatever path the name is.
+
+    >>> _folder("charts", "../a/boxes.json").as_posix()
+    'charts/.._a_boxes.json'
+    """
+    return Path(root, name.replace("/", "_").replace("\\", "_"))
 
 
 def _short(paths: Sequence[str]) -> list[str]:
@@ -157,16 +200,3 @@ def _short(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return list(paths)
-
-
-def write_text(path: Path, content: str) -> None:
-    """The file has the content, or, if anything fails, what it had before."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        try:
-            temporary.write_text(content, encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror}") from None
