@@ -6,12 +6,12 @@ from pathlib import Path
 from boxscore.errors import InputError
 
 
-def write_text(path: Path, content: str) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """The file has the content, or, if anything fails, what it had before."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
-            temporary.write_text(content, encoding="utf-8")
+            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -92,18 +92,20 @@ class Errors:
         yield "false_negatives", self.num_unfound, self.unfound_gain
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON. Undefined is None."""
+        """Plain values, ready for JSON: each type with `count` and `gain`, overall and per class. Undefined is None."""
+        rows = {name: {"count": count, "gain": plain(gain)} for name, count, gain in self.rows()}
         return {
             "iou": self.iou,
             "background": self.background,
             "ap": plain(self.ap),
-            **{name: {"count": count, "gain": plain(gain)} for name, count, gain in self.rows()},
+            "types": {name: rows.pop(name) for name in TYPES},
+            **rows,
             "per_class": [
                 {
                     "label": int(self.label[k]),
                     "name": name,
                     "ap": plain(self.ap_of_class[k]),
-                    **{
+                    "types": {
                         kind: {"count": int(self.count_of_class[e, k]), "gain": plain(self.gain_of_class[e, k])}
                         for e, kind in enumerate(TYPES)
                     },

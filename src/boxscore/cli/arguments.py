@@ -134,6 +134,16 @@ def fraction(text: str) -> float:
     return value
 
 
+def aim(text: str) -> dict[str, float]:
+    """What an operating point is chosen by: nothing more for f1, else the least precision or recall."""
+    name, _, value = text.partition("=")
+    if text == "f1":
+        return {}
+    if name not in ("precision", "recall") or not value:
+        raise argparse.ArgumentTypeError(f"must be f1, precision=P or recall=R; got {text!r}")
+    return {name: fraction(value)}
+
+
 def positive(text: str) -> int:
     """A whole number above 0."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:

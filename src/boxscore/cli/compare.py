@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
-from boxscore.cli.evaluate import evaluate_files, title_of
-from boxscore.cli.output import as_csv, short_names
+from boxscore.cli.evaluate import evaluate_files
+from boxscore.cli.output import short_names, title_of
 from boxscore.cli.terminal import Outcome
-from boxscore.writing import write_text
+from boxscore.exports import as_csv
+from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from boxscore.analysis.comparison import Comparison
@@ -49,7 +50,9 @@ def add_to(commands: Any) -> None:
     )
     group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write differences of numbers and classes as CSV, one a line")
-    group.add_argument("--html", metavar="FILE", help="write a report on the models and what they differ in")
+    group.add_argument(
+        "--html", metavar="FILE", help="write a report on the models and what they differ in (needs boxscore[report])"
+    )
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
     arguments.add_engine(parser)
     parser.set_defaults(run=run)
@@ -59,6 +62,10 @@ def run(options: argparse.Namespace) -> Outcome:
     """The tables, and the files that were asked for."""
     from boxscore.analysis.comparison import compare
 
+    if options.html is not None:
+        from boxscore.report.charts import check_vl_convert
+
+        check_vl_convert()
     paths = [options.first, *options.others]
     results = [result for _, result in evaluate_files(options, paths, arguments.protocol_of(options))]
     comparison = compare(
@@ -76,12 +83,12 @@ def run(options: argparse.Namespace) -> Outcome:
             threads=options.threads,
         )
     if options.csv is not None:
-        write_text(Path(options.csv), _csv(comparison))
+        write_file(Path(options.csv), _csv(comparison))
     document = None if options.json is None else json.dumps(comparison.to_dict(), indent=1)
     if options.json == "-":
         return Outcome(str(document))
     if document is not None:
-        write_text(Path(options.json), f"{document}\n")
+        write_file(Path(options.json), f"{document}\n")
     if options.quiet:
         return Outcome("")
     return Outcome(comparison.tables(is_per_class=options.per_class, num_images=options.images_changed))

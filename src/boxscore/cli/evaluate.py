@@ -3,22 +3,23 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boxscore import text
 from boxscore.cli import arguments
-from boxscore.cli.output import as_csv, short_names
+from boxscore.cli.output import folder_of, short_names, title_of
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
 from boxscore.errors import InputError
+from boxscore.exports import to_csv
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.summary import Summary
 from boxscore.threads import num_threads
-from boxscore.writing import write_text
+from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
@@ -32,6 +33,7 @@ examples:
   boxscore eval labels/ predictions/ --sizes images/ --names data.yaml --iou 0.5
   boxscore eval truths.json detections.json --bootstrap 1000   with 95 % intervals
   boxscore eval truths.json detections.json --slice weather.csv
+  boxscore eval truths.json detections.json --errors --operating-point precision=0.9 --plots charts/
   boxscore eval truths.json detections.json --html report.html
   boxscore eval truths.json detections.json --json - | jq .map"""
 
@@ -51,9 +53,19 @@ def add_to(commands: Any) -> None:
     arguments.add_selection(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--per-class", action="store_true", help="print a table of classes, too")
+    group.add_argument(
+        "--errors", action="store_true", help="print why: TIDE's types of errors, and what fixing each would add to AP"
+    )
+    group.add_argument(
+        "--operating-point",
+        type=arguments.aim,
+        metavar="AIM",
+        help="print score thresholds: f1 (the best), precision=P (the lowest with it) or recall=R (the highest)",
+    )
+    group.add_argument("--plots", metavar="DIR", help="draw every chart there as PNG and PDF (needs boxscore[plots])")
     group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write numbers and classes as CSV, one number a line")
-    group.add_argument("--html", metavar="FILE", help="write a report that explains the numbers: one HTML file")
+    group.add_argument("--html", metavar="FILE", help="write a report that explains it (needs boxscore[report])")
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
@@ -74,22 +86,40 @@ class Part(NamedTuple):
     result: "Result | None" = None
     """What the summary is of; none where it came by the short way."""
     intervals: "Intervals | None" = None
+    analyses: Mapping[str, Any] = {}
+    """What else was asked for, by its key in JSON."""
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """The table, and the files that were asked for."""
     protocol = arguments.protocol_of(options)
+    if options.plots is not None:
+        from boxscore.report.plots import check_matplotlib
+
+        check_matplotlib()
+    if options.html is not None:
+        from boxscore.report.charts import check_vl_convert
+
+        check_vl_convert()
     parts = _parts(options, protocol)
+    if options.plots is not None:
+        _save_plots(options, parts)
     if options.html is not None:
         _write_report(options, parts)
     if options.csv is not None:
-        write_text(Path(options.csv), _csv(parts))
+        write_file(Path(options.csv), _csv(parts))
     document = None if options.json is None else json.dumps(_plain(parts), indent=1)
     if options.json == "-":
         return Outcome(str(document))
     if document is not None:
-        write_text(Path(options.json), f"{document}\n")
-    return Outcome("" if options.quiet else _tables(parts, is_per_class=options.per_class))
+        write_file(Path(options.json), f"{document}\n")
+    if options.quiet:
+        return Outcome("")
+    tables = [_tables(parts, is_per_class=options.per_class)]
+    for name, part in zip(_names(parts), parts, strict=True):
+        heading = f"{styled(name, 'bold', sys.stdout)}: " if len(parts) > 1 else ""
+        tables += [f"{heading}{analysis}" for analysis in part.analyses.values()]
+    return Outcome("\n\n".join(tables))
 
 
 def _parts(options: argparse.Namespace, protocol: Protocol) -> list[Part]:
@@ -100,7 +130,8 @@ def _parts(options: argparse.Namespace, protocol: Protocol) -> list[Part]:
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
         path.suffix.lower() == ".json" for path in (Path(options.truths), *files)
     )
-    is_plain = options.bootstrap is None and options.html is None and not is_sliced
+    wanted = (options.bootstrap, options.html, options.plots, options.operating_point)
+    is_plain = all(each is None for each in wanted) and not options.errors and not is_sliced
     if is_plain and is_whole and is_coco and options.engine in ("auto", "native"):
         summaries = summarize_files(Path(options.truths), files, protocol, num_threads(options.threads))
         if summaries is not None:
@@ -146,26 +177,33 @@ def _part(path: str, name: str, group: str | None, result: "Result", options: ar
         sure = result.intervals(resamples=resamples, seed=options.seed, level=options.level, threads=options.threads)
     if sure is not None and options.bootstrap is not None:
         summary = replace(summary, confidence=sure.confidence)
-    return Part(path, name, group, summary, result.images.size, result, sure)
+    analyses: dict[str, Any] = {}
+    if options.errors:
+        analyses["errors"] = result.errors(threads=options.threads)
+    if options.operating_point is not None:
+        analyses["operating_points"] = result.operating_points(**options.operating_point)
+    return Part(path, name, group, summary, result.images.size, result, sure, analyses)
+
+
+def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
+    """Every chart, in a folder for each part where there are several."""
+    for name, part in zip(_names(parts), parts, strict=True):
+        if part.result is not None:
+            part.result.save_plots(folder_of(options.plots, name) if len(parts) > 1 else options.plots)
 
 
 def _write_report(options: argparse.Namespace, parts: Sequence[Part]) -> None:
     """The HTML report on all that has a column."""
     from boxscore.report.html import make_report
 
-    names = _heads(parts) if len(parts) > 1 else [parts[0].name]
+    named = dict(zip(_names(parts), parts, strict=True))
     make_report(
-        {name: part.result for name, part in zip(names, parts, strict=True) if part.result is not None},
+        {name: part.result for name, part in named.items() if part.result is not None},
         options.html,
         title=title_of([part.name for part in parts if part.group is None], options.truths),
         made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
-        intervals={name: part.intervals for name, part in zip(names, parts, strict=True) if part.intervals is not None},
+        intervals={name: part.intervals for name, part in named.items() if part.intervals is not None},
     )
-
-
-def title_of(names: Sequence[str], truths: str) -> str:
-    """The title of a report: which models, on what."""
-    return f"{', '.join(names)} on {Path(truths).name}"
 
 
 def _groups(options: argparse.Namespace, detections: str, result: "Result") -> dict[int, str]:
@@ -226,6 +264,11 @@ def _class_cell(summary: Summary, k: int) -> str:
     return value if sure is None else f"{value} {sure.ap[k]}"
 
 
+def _names(parts: Sequence[Part]) -> list[str]:
+    """What each part is called: the file, and of several the file, the group, or both."""
+    return [parts[0].name] if len(parts) == 1 else _heads(parts)
+
+
 def _heads(parts: Sequence[Part]) -> list[str]:
     """The name of each column: the file, the group, or both."""
     if sum(part.group is None for part in parts) > 1:
@@ -238,33 +281,20 @@ def _plain(parts: Sequence[Part]) -> Any:
     documents: list[dict[str, Any]] = []
     for part in parts:
         if part.group is None:
-            documents.append({"detections": part.path, **part.summary.to_dict()})
+            documents.append({"detections": part.path, **_document(part)})
         else:
-            plain = {"num_images": part.num_images, **part.summary.to_dict()}
+            plain = {"num_images": part.num_images, **_document(part)}
             documents[-1].setdefault("slices", {})[part.group] = plain
     if len(documents) > 1:
         return documents
     return {key: value for key, value in documents[0].items() if key != "detections"}
 
 
+def _document(part: Part) -> dict[str, Any]:
+    return part.summary.to_dict() | {name: analysis.to_dict() for name, analysis in part.analyses.items()}
+
+
 def _csv(parts: Sequence[Part]) -> str:
-    """One number a line: which detections, which class (none: all), which number, its value (none: undefined)."""
-    is_sliced = any(part.group is not None for part in parts)
-    ends = () if parts[0].summary.confidence is None else ("low", "high", "error")
-    rows: list[list[Any]] = [["detections", *(["slice"] if is_sliced else []), "class", "number", "value", *ends]]
-    for part in parts:
-        start = [part.name, *([part.group or ""] if is_sliced else [])]
-        whole = part.summary.to_dict()
-        for place, values, numbers in (("", whole, list(part.summary.numbers)), *_classes(whole)):
-            intervals = values.get("intervals", {})
-            rows += [
-                [*start, place, number, values[number], *(intervals.get(number, {}).get(end) for end in ends)]
-                for number in numbers
-            ]
-    return as_csv(rows)
-
-
-def _classes(whole: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
-    """The name of each class, its values, and which of them to write."""
-    for row in whole["per_class"]:
-        yield row["name"], row, ["ap", "ar", "num_truths", "num_detections"]
+    """The numbers of all parts; a column tells groups apart where there are any."""
+    groups = [part.group or "" for part in parts]
+    return to_csv([part.summary for part in parts], [part.name for part in parts], groups if any(groups) else None)

@@ -1,17 +1,7 @@
-"""What commands write: CSV, and names that tell files apart."""
+"""Names that tell files apart, for columns, folders and titles."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-
-def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV; None is nothing."""
-    output = io.StringIO()
-    csv.writer(output, lineterminator="\n").writerows(rows)
-    return output.getvalue()
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -26,3 +16,21 @@ def short_names(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return list(paths)
+
+
+def folder_of(root: str, name: str) -> Path:
+    """A folder of its own for each name, right below the root, whatever path the name is.
+
+    >>> folder_of("charts", "../a/boxes.json").as_posix()
+    'charts/.._a_boxes.json'
+    """
+    return Path(root, name.replace("/", "_").replace("\\", "_"))
+
+
+def title_of(names: Sequence[str], truths: str) -> str:
+    """The title of a report: which models, on what.
+
+    >>> title_of(["a.json", "b.json"], "coco/val.json")
+    'a.json, b.json on val.json'
+    """
+    return f"{', '.join(names)} on {Path(truths).name}"

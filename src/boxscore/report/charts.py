@@ -1,19 +1,25 @@
 """The script that draws the charts: Vega-Lite, from the package vl-convert."""
 
 from functools import cache
+from importlib.util import find_spec
 
 from boxscore.errors import InputError
 
 _MISSING = "the HTML report needs vl-convert-python, for its charts: pip install 'boxscore[report]'"
 
 
+def check_vl_convert() -> None:
+    """Raise `InputError` if it is not installed."""
+    if find_spec("vl_convert") is None:
+        raise InputError(_MISSING)
+
+
 @cache
 def chart_script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that needs no network. Takes a second or two, once a process."""
-    try:
-        import vl_convert
-    except ImportError:
-        raise InputError(_MISSING) from None
+    check_vl_convert()
+    import vl_convert
+
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 

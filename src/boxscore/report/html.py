@@ -22,7 +22,7 @@ from boxscore.errors import InputError
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import describe, describe_comparison
 from boxscore.result import Result
-from boxscore.writing import write_text
+from boxscore.writing import write_file
 
 
 def make_report(
@@ -53,7 +53,7 @@ def make_report(
     }
     page = render(contents, script)
     if path is not None:
-        write_text(Path(path), page)
+        write_file(Path(path), page)
     return page
 
 
