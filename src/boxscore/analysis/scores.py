@@ -15,7 +15,7 @@ from boxscore.tally import FALSE, TRUE, Tally
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Scores:
-    """How many true and false positives have which scores, all classes together. `print` shows a table.
+    """How many true and false positives have which scores, of each class and together. `print` shows a table.
 
     At one IoU threshold, in the first area range and within the largest limit. A bin has its lower end, the last one
     both ends.
@@ -29,6 +29,10 @@ class Scores:
     """True positives. Shape (B,)."""
     num_false: Ints
     """False positives. Shape (B,)."""
+    num_true_of_class: Ints
+    """True positives of each class. Shape (K, B)."""
+    num_false_of_class: Ints
+    """False positives of each class. Shape (K, B)."""
     best: float
     """The threshold with the best F1 over all classes; NaN without truths or detections."""
 
@@ -60,12 +64,21 @@ def spread_scores(tally: Tally, place: int, bins: int) -> Scores:
     verdict, score = tally.verdict_at(place), tally.score
     low, high = (float(score.min()), float(score.max())) if score.size else (0.0, 1.0)
     ends = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
-    num_true, edge = np.histogram(score[verdict == TRUE], bins, ends)
-    num_false, _ = np.histogram(score[verdict == FALSE], bins, ends)
+    edge = np.histogram_bin_edges(np.zeros(0), bins, ends)
+    bin_D = np.minimum(np.searchsorted(edge, score, side="right") - 1, bins - 1)
+    cell_D = np.searchsorted(tally.classes, tally.label) * bins + bin_D
+
+    def count(wanted: int) -> Ints:
+        num_cells = tally.classes.size * bins
+        return np.bincount(cell_D[verdict == wanted], minlength=num_cells).reshape(-1, bins)
+
+    num_true_KB, num_false_KB = count(TRUE), count(FALSE)
     return Scores(
         iou=tally.protocol.thresholds[place],
-        edge=edge.astype(np.float64),
-        num_true=num_true,
-        num_false=num_false,
+        edge=edge,
+        num_true=num_true_KB.sum(axis=0),
+        num_false=num_false_KB.sum(axis=0),
+        num_true_of_class=num_true_KB,
+        num_false_of_class=num_false_KB,
         best=given_or_best(None, curve_of_all(tally, place)),
     )

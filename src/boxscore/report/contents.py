@@ -3,7 +3,7 @@
 import base64
 import math
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,13 +17,13 @@ from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, Errors
+from boxscore.analysis.operating_points import OperatingPoints
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.errors import InputError
 from boxscore.measures import Measure, measures
 from boxscore.protocol import Area, Protocol
 from boxscore.report.charts import chart_versions
 from boxscore.result import Result
-from boxscore.tally import FALSE, TRUE
 
 NUM_BINS = 40
 """Bins of a score histogram."""
@@ -96,10 +96,7 @@ def _model(result: Result, sure: Intervals | None, num_bytes: int) -> dict[str, 
             "ap_at": [column(row) for row in per_class.ap_at],
         },
         "curves": _curves(result, num_bytes),
-        "scores": {
-            **_scores(result),
-            "best": [{"score": rounded(each.score[0]), "f1": rounded(each.f1[0])} for each in points],
-        },
+        "scores": _scores(result, points),
         "calibration": _or_why(lambda: _calibration(result.calibration())),
         "errors": _or_why(lambda: _errors(result.errors())),
         "confusion": _or_why(lambda: _confusion(result.confusion())),
@@ -159,28 +156,20 @@ def _packed(precision: NDArray[Any]) -> str:
     return base64.b64encode(samples.astype("<u2").tobytes()).decode()
 
 
-def _scores(result: Result) -> dict[str, Any]:
-    """How many true and false positives have scores in each bin: at every threshold; of a class, at the main one.
-
-    Bins go from 0 to 1, or from the lowest to the highest score where there are others.
-    """
-    tally, main = result.tally, result.protocol.threshold_place(None)
-    score_D = np.asarray(tally.score, float)
-    low, high = float(np.min(score_D, initial=0)), float(np.max(score_D, initial=1))
-    edge = np.linspace(low, high, NUM_BINS + 1)
-    bin_D = np.clip(np.searchsorted(edge, score_D, side="right") - 1, 0, NUM_BINS - 1)
-    cell_D = np.searchsorted(tally.classes, tally.label) * NUM_BINS + bin_D
-    num_cells = tally.classes.size * NUM_BINS
-    found: dict[str, Any] = {"edge": [rounded(each) for each in edge], "true": [], "false": []}
-    for place in range(len(result.protocol.thresholds)):
-        verdict_D = tally.verdict_at(place)
-        for name, verdict in (("true", TRUE), ("false", FALSE)):
-            cells = np.bincount(cell_D[verdict_D == verdict], minlength=num_cells).reshape(-1, NUM_BINS)
-            found[name].append(cells.sum(axis=0).tolist())
-            if place == main and tally.classes.size <= MOST_HISTOGRAMS:
-                found[f"{name}_of_class"] = cells.tolist()
-    found["is_log"] = max(found["false"][main]) > 20 * max(found["true"][main])
-    return found
+def _scores(result: Result, points: Sequence[OperatingPoints]) -> dict[str, Any]:
+    """How many true and false positives have which scores: at every threshold; of each class, at the main one."""
+    spreads = [result.scores(bins=NUM_BINS, iou=threshold) for threshold in result.protocol.thresholds]
+    main = spreads[result.protocol.threshold_place(None)]
+    is_few = len(result.per_class) <= MOST_HISTOGRAMS
+    return {
+        "edge": column(main.edge),
+        "true": [spread.num_true.tolist() for spread in spreads],
+        "false": [spread.num_false.tolist() for spread in spreads],
+        "true_of_class": main.num_true_of_class.tolist() if is_few else None,
+        "false_of_class": main.num_false_of_class.tolist() if is_few else None,
+        "best": [{"score": rounded(each.score[0]), "f1": rounded(each.f1[0])} for each in points],
+        "is_log": bool(main.num_false.max() > 20 * main.num_true.max()),
+    }
 
 
 def _calibration(calibration: Calibration) -> dict[str, Any]:

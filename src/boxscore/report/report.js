@@ -306,7 +306,7 @@
       }));
       const ink = { field: "ink", type: "nominal", scale: null, legend: null };
       const y = { field: "number", type: "nominal", sort: null, title: null, axis: { ticks: false, domain: false, labelFontSize: 12, labelColor: "var(--ink)" } };
-      const x = { type: "quantitative", title: "← first is better      second is better →", axis: { tickCount: 5, format: "+.2f" } };
+      const x = { type: "quantitative", title: "← first is better · second is better →", axis: { tickCount: 4, format: "+.3~f" } };
       const images = [
         { title: "image", isText: true, isHead: true, value: (row) => row[0], cell: (row) => row[0] },
         { title: "truths", value: (row) => row[1], cell: (row) => whole(row[1]) },
@@ -315,7 +315,7 @@
         { title: "gain", value: (row) => row[6], cell: (row) => el("span", { class: row[6] > 0 ? "better" : "worse" }, (row[6] > 0 ? "+" : "−") + whole(Math.abs(row[6]))) },
       ];
       place.replaceChildren(
-        el("div", { class: "lopsided" },
+        el("div", { class: "lopsided more" },
           table({ label: `Differences between ${of.first} and ${of.second}`, columns: columns("number"), rows: of.numbers, isWhole: true }),
           values.length ? chart(`Differences of all numbers with their intervals: ${of.second} less ${of.first}`, 60 + 26 * values.length, {
             data: { values },
