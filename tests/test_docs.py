@@ -57,6 +57,17 @@ def test_the_examples_of_training_run() -> None:
     assert names["metric"].compute()["map_per_class"].tolist() == pytest.approx([1, 1])
 
 
+def test_the_examples_of_analysis_print_what_the_docs_show(capsys: pytest.CaptureFixture[str]) -> None:
+    """One after the other; those with a text below print it, to the letter."""
+    block = r"```python\n((?:(?!```).)*)```(?:\n\n```text\n((?:(?!```).)*)```)?"
+    examples = re.findall(block, (ROOT / "docs" / "analysis.md").read_text(), flags=re.DOTALL)
+    assert len([shown for _, shown in examples if shown]) >= 5
+    names: dict[str, Any] = {}
+    for example, shown in examples:
+        exec(example, names)
+        assert capsys.readouterr().out == shown, example
+
+
 def test_table_1_in_the_docs_is_the_one_that_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """From the real data."""
     main(["table1", str(shared_data("voc2007/Annotations.zip")), str(shared_data("voc2007/results"))])
@@ -76,7 +87,7 @@ def test_the_commands_print_what_the_docs_show(
     (tmp_path / "odd.json").write_text(odd)
     monkeypatch.chdir(tmp_path)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 5
+    assert len(shown) == 6
     for block in shown:
         command, expected = block.removeprefix("$ boxscore ").split("\n", 1)
         main(command.split())

@@ -14,6 +14,7 @@ import boxscore
 from boxscore import Detections, InputError, Protocol, Truths, sample
 from boxscore.analysis.errors import TYPES
 from boxscore.cli import main
+from boxscore.report import plots
 
 CHARTS = ["ap_by_iou", "calibration", "confusion", "errors", "pr", "scores", "sizes"]
 FILES = [str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]
@@ -106,9 +107,9 @@ def test_files_are_whole_and_the_same_every_time(result: boxscore.Result, tmp_pa
             assert content.startswith(b"%PDF")
             assert b"/Type3" not in content
             assert b"/CIDFontType2" in content
-    again = result.save_plots(tmp_path / "again")
-    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
-    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == sorted(path.name for path in again)
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == sorted(path.name for path in paths)
+    again = plots.save({"sizes": result.plot_sizes()}, tmp_path)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths if path.stem == "sizes"]
 
 
 def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
@@ -132,15 +133,14 @@ def test_any_protocol_has_its_sizes() -> None:
 
 
 def test_the_command_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a folder; of several files, in a folder each."""
-    assert main(["eval", *FILES, "--plots", str(tmp_path / "one"), "--quiet"]) == 0
-    assert sorted({path.stem for path in (tmp_path / "one").iterdir()}) == CHARTS
+    """Of several files, in a folder each."""
     other = tmp_path / "detections.json"
     other.write_text(Path(FILES[1]).read_text())
     assert main(["eval", *FILES, str(other), "--plots", str(tmp_path / "two"), "--quiet"]) == 0
     folders = sorted(path.name for path in (tmp_path / "two").iterdir())
     assert len(folders) == 2
     assert all(name.endswith("_detections.json") for name in folders)
+    assert sorted({path.stem for path in (tmp_path / "two" / folders[0]).iterdir()}) == CHARTS
     (tmp_path / "file").write_text("mine")
     assert main(["eval", *FILES, "--plots", str(tmp_path / "file")]) == 1
     assert "file: can't be made a folder: File exists" in capsys.readouterr().err
@@ -153,6 +153,7 @@ def test_without_matplotlib_the_error_says_what_to_install() -> None:
 import sys
 sys.modules["matplotlib"] = None
 from boxscore.cli import main
+from boxscore.report import plots
 sys.exit(main(["eval", *{FILES!r}, "--plots", "never"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

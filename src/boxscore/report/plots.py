@@ -265,14 +265,14 @@ def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
     All are drawn before the first is written.
     """
     folder = Path(folder)
-    with _style():
-        drawn = {
-            folder / f"{name}.{kind}": _rendered(figure, kind) for name, figure in figures.items() for kind in FORMATS
-        }
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: can't be made a folder: {error.strerror}") from None
+    with _style():
+        drawn = {
+            folder / f"{name}.{kind}": _rendered(figure, kind) for name, figure in figures.items() for kind in FORMATS
+        }
     for path, content in drawn.items():
         write_file(path, content)
     return list(drawn)
