@@ -21,6 +21,7 @@ from boxscore.report.html import make_report
 from boxscore.text import fraction
 
 TRUTHS, DETECTIONS = str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")
+TRUTHS_JSON = json.loads(Path(TRUTHS).read_text())
 LARGEST = 2_000_000
 
 
@@ -349,7 +350,7 @@ def test_the_policy_runs_no_other_script(show: Open, html: str) -> None:
 
 
 def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
-    """1,203 of them, under 2 MB; they are found and drawn."""
+    """1,203 of them, under 2 MB even with two models; they are found and drawn."""
     random = np.random.default_rng(0)
     num, num_classes = 20_000, 1203
     label = random.integers(0, num_classes, num)
@@ -361,7 +362,8 @@ def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
     moved = box + random.normal(0, 4, box.shape) * [1, 1, 0, 0]
     moved[:, 2:] = np.maximum(moved[:, 2:], moved[:, :2])
     found = Detections(image=image, label=label, score=random.random(num), box=moved)
-    html = boxscore.evaluate(found, truths).to_html()
+    result = boxscore.evaluate(found, truths)
+    html = make_report({"one": result, "two": result})
     assert len(html.encode()) < LARGEST
     page = show(html)
     assert len(classes_shown(page)) == num_classes
@@ -372,10 +374,9 @@ def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
 
 def test_several_models_are_in_one_report(show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Side by side in the table of numbers; the rest is that of the chosen one."""
-    fewer = tmp_path / "fewer.json"
-    fewer.write_text(json.dumps(json.loads(Path(DETECTIONS).read_text())[::2]))
     report = tmp_path / "report.html"
-    assert main(["eval", TRUTHS, DETECTIONS, str(fewer), "--html", str(report), "--iou", "0.5", "--quiet"]) == 0
+    files = [TRUTHS, DETECTIONS, write_fewer(tmp_path), "--html", str(report)]
+    assert main(["eval", *files, "--iou", "0.5", "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     page = show(report.read_text())
     assert page.title() == "detections.json, fewer.json on truths.json"
@@ -384,6 +385,54 @@ def test_several_models_are_in_one_report(show: Open, tmp_path: Path, capsys: py
     expect(page.locator(".headline .value")).to_have_text("0.793")
     page.get_by_role("combobox", name="Model").select_option("fewer.json")
     expect(page.locator(".headline .value")).to_have_text("0.464")
+
+
+def write_fewer(folder: Path) -> str:
+    """Every other detection of the sample."""
+    path = folder / "fewer.json"
+    path.write_text(json.dumps(json.loads(Path(DETECTIONS).read_text())[::2]))
+    return str(path)
+
+
+def test_a_comparison_is_a_report_on_what_models_differ_in(
+    show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every difference with its interval, by class and by image, and all else of each model."""
+    report, numbers = tmp_path / "report.html", tmp_path / "numbers.json"
+    files = [TRUTHS, DETECTIONS, write_fewer(tmp_path), "--html", str(report), "--json", str(numbers), "--quiet"]
+    assert main(["compare", *files]) == 0
+    assert capsys.readouterr() == ("", "")
+    (difference,) = json.loads(numbers.read_text())["differences"]
+    page = show(report.read_text())
+    table = page.get_by_role("table", name="Differences between detections.json and fewer.json")
+    for name in ("map", "mar_large"):
+        row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        expect(row).to_contain_text(f"{difference[name]['difference']:+.4f}".replace("-", "−"))
+        expect(row).to_contain_text(f"{difference[name]['p_value']:.3f}")
+    expect(page.get_by_role("figure", name="Differences of all numbers")).to_be_visible()
+    by_class = page.get_by_role("table", name="Differences by class")
+    by_class.get_by_role("columnheader", name="p", exact=True).get_by_role("button").click()
+    p_values = [float(text) for text in by_class.locator("tbody td:last-child").all_text_contents()]
+    assert p_values == sorted(p_values, reverse=True)
+    images = page.get_by_role("table", name="Images that changed most").locator("tbody tr")
+    expect(images.first).to_contain_text(difference["images"][0]["name"])
+    page.get_by_role("combobox", name="Model").select_option("fewer.json")
+    assert len(classes_shown(page)) == 4
+
+
+def test_slices_are_in_the_report_beside_the_whole(show: Open, tmp_path: Path) -> None:
+    """Each group of images as a model has it."""
+    groups = {image["file_name"]: "odd" if image["id"] % 2 else "even" for image in TRUTHS_JSON["images"]}
+    (tmp_path / "groups.json").write_text(json.dumps(groups))
+    report = tmp_path / "report.html"
+    options = ["--slice", str(tmp_path / "groups.json"), "--html", str(report), "--quiet", "--bootstrap", "50"]
+    assert main(["eval", TRUTHS, DETECTIONS, *options]) == 0
+    page = show(report.read_text())
+    assert page.title() == "detections.json on truths.json"
+    expect(page.locator("#summary .how")).to_contain_text("50 resamples of 40 images")
+    assert page.get_by_role("combobox", name="Model").locator("option").all_text_contents() == ["all", "odd", "even"]
+    page.get_by_role("combobox", name="Model").select_option("odd")
+    expect(page.locator("#summary .how")).to_contain_text("50 resamples of 20 images")
 
 
 @pytest.mark.parametrize("protocol", ["voc2007", "voc2012", "paper"])

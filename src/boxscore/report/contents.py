@@ -31,7 +31,7 @@ NUM_BINS = 40
 NUM_LISTED = 50
 """How many of the worst images and of the most frequent confusions are listed."""
 
-CURVE_BYTES = 600_000
+CURVE_BYTES = 500_000
 """What the curves of all models may take in the file. Many classes get fewer thresholds, then fewer points."""
 
 MOST_HISTOGRAMS = 400
@@ -93,7 +93,7 @@ def _model(result: Result, sure: Intervals | None, num_bytes: int) -> dict[str, 
             "false": per_class.num_false[:, main].tolist(),
             "f1": column(points[main].f1[1:]),
             "score": column(points[main].score[1:]),
-            "ap_at": [column(row) for row in per_class.ap_at],
+            "ap_at": [[rounded(value, 4) for value in row] for row in per_class.ap_at],
         },
         "curves": _curves(result, num_bytes),
         "scores": _scores(result, points),
@@ -301,9 +301,9 @@ def _versions() -> Iterable[tuple[str, str]]:
     yield "charts", chart_versions()
 
 
-def rounded(value: float) -> float | None:
+def rounded(value: float, digits: int = 6) -> float | None:
     """A number with few digits, yet more than are shown, or None for NaN."""
-    return None if math.isnan(value) else round(float(value), 6)
+    return None if math.isnan(value) else round(float(value), digits)
 
 
 def column(values: Iterable[float]) -> list[float | None]:
