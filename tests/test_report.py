@@ -363,7 +363,8 @@ def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
     moved[:, 2:] = np.maximum(moved[:, 2:], moved[:, :2])
     found = Detections(image=image, label=label, score=random.random(num), box=moved)
     result = boxscore.evaluate(found, truths)
-    html = make_report({"one": result, "two": result})
+    sure = result.intervals(resamples=20)
+    html = make_report({"one": result, "two": result}, intervals={"one": sure, "two": sure})
     assert len(html.encode()) < LARGEST
     page = show(html)
     assert len(classes_shown(page)) == num_classes
@@ -433,6 +434,18 @@ def test_slices_are_in_the_report_beside_the_whole(show: Open, tmp_path: Path) -
     assert page.get_by_role("combobox", name="Model").locator("option").all_text_contents() == ["all", "odd", "even"]
     page.get_by_role("combobox", name="Model").select_option("odd")
     expect(page.locator("#summary .how")).to_contain_text("50 resamples of 20 images")
+
+
+def test_the_examples_of_its_page_run(
+    result: boxscore.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, show: Open
+) -> None:
+    """And make the files that they name."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs" / "report.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(example, {"boxscore": boxscore, **dict.fromkeys(("result", "result_a", "result_b", "old", "new"), result)})
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "comparison.html"}
+    assert show((tmp_path / "report.html").read_text()).title() == "Two models"
 
 
 @pytest.mark.parametrize("protocol", ["voc2007", "voc2012", "paper"])

@@ -1,6 +1,6 @@
 """The report as one HTML file: it opens offline, and runs no script but its own.
 
-The template, the style and the script are files of this package; the charts' script goes into the file, too.
+The template, the style and the scripts are in the folder `page`; the charts' script goes into the file, too.
 """
 
 import base64
@@ -23,6 +23,21 @@ from boxscore.report.charts import chart_script
 from boxscore.report.contents import describe, describe_comparison
 from boxscore.result import Result
 from boxscore.writing import write_file
+
+SCRIPTS = (
+    "elements.js",
+    "data.js",
+    "tables.js",
+    "charts.js",
+    "sections.js",
+    "overview.js",
+    "comparison.js",
+    "curves.js",
+    "sizes_and_scores.js",
+    "mistakes.js",
+    "page.js",
+)
+"""The page's own script, in this order, as one function."""
 
 
 def make_report(
@@ -63,7 +78,8 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
     Text gets there as JSON in a block that is not run, or escaped. The page's policy allows its two scripts by their
     hashes; no other script, no evaluated code and no connection.
     """
-    scripts = {"charts": _closed(chart_script), "script": _closed(_read("report.js"))}
+    own = "\n".join(map(_read, SCRIPTS))
+    scripts = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
     policy = {
         "default-src": "'none'",
         "script-src": " ".join(map(_hash, scripts.values())),
@@ -106,4 +122,4 @@ def _hash(script: str) -> str:
 
 
 def _read(name: str) -> str:
-    return (files("boxscore.report") / name).read_text(encoding="utf-8")
+    return (files("boxscore.report") / "page" / name).read_text(encoding="utf-8")
