@@ -2,8 +2,8 @@
 
     python -m benchmarks.bootstrap TOOL FOLDER THREADS
 
-Tools: `intervals`, of one model; `compare`, paired, of two; `hotcoco`, its `compare` of the same two. Matching is not in
-the seconds, as it is done before.
+Tools: `intervals`, of one model; `compare`, paired, of two; `hotcoco`, its `compare` of the same two. Matching is not
+in the seconds, as it is done before.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ def _hotcoco(folder: Path) -> tuple[float, int, float]:
     import numpy as np
 
     models, _ = _halves(folder)
-    evaluations = []
+    evaluations: list[Any] = []
     with contextlib.redirect_stdout(io.StringIO()):
         truths = hotcoco.COCO(str(folder / "truths.json"))
         for found in models:
@@ -76,11 +76,11 @@ def _hotcoco(folder: Path) -> tuple[float, int, float]:
             evaluation.evaluate()
             evaluations.append(evaluation)
         start = time.perf_counter()
-        hotcoco.compare(*evaluations, n_bootstrap=0)
+        hotcoco.compare(evaluations[0], evaluations[1], n_bootstrap=0)
         middle = time.perf_counter()
-        found = hotcoco.compare(*evaluations, n_bootstrap=HOTCOCO_RESAMPLES)
+        report = hotcoco.compare(evaluations[0], evaluations[1], n_bootstrap=HOTCOCO_RESAMPLES)
         end = time.perf_counter()
-    return (end - middle) - (middle - start), HOTCOCO_RESAMPLES, float(found["ci"]["AP"]["std_err"])
+    return (end - middle) - (middle - start), HOTCOCO_RESAMPLES, float(report["ci"]["AP"]["std_err"])
 
 
 if __name__ == "__main__":

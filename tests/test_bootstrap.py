@@ -17,7 +17,7 @@ AVERAGES = ("macro", "weighted", "micro")
 def repeated(columns: dict[str, Any], drawn: Any) -> dict[str, Any]:
     """Columns with each image as often as it was drawn, under ids that have a copy right behind its original."""
     image = columns["image"]
-    rows = [np.flatnonzero(drawn[image] > copy) for copy in range(int(drawn.max()))]
+    rows = [np.flatnonzero(drawn[image] > copy) for copy in range(max(int(drawn.max(initial=0)), 1))]
     ids = np.concatenate([image[row] * 100 + copy for copy, row in enumerate(rows)])
     return {name: column[np.concatenate(rows)] for name, column in columns.items()} | {"image": ids}
 

@@ -251,20 +251,21 @@ struct Desk {
 template <class Score, class State>
 class Resampler {
 public:
-    Resampler(const TallyColumns<Score, State>& tally, const Layout<Score, State>& layout, const Rules& rules,
-              const BootstrapOptions& options, const BootstrapArrays& out)
-        : layout_(layout), rules_(rules), options_(options), out_(out), num_rows_(tally.num_images),
+    Resampler(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Layout<Score, State>& layout,
+              const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
+        : layout_(layout), rules_(rules), options_(options), out_(out), num_boxes_(tally.num_images),
           num_classes_(tally.num_classes), num_thresholds_(rules.num_thresholds()),
           num_points_(rules.ap == ApRule::recall_points ? rules.recall_points.size() : 0),
           // Precision rises from one copy of a true positive to the next, so only the last needs to be drawn. With a larger
           // epsilon rounding might have it otherwise; and an area under a curve is a sum over all of them.
           is_every_copy_drawn_(num_points_ == 0 || rules.epsilon > std::numeric_limits<double>::epsilon()) {
-        for (size_t i = 0; i < tally.size; ++i) ++num_rows_[tally.image[i]];
+        for (size_t i = 0; i < tally.size; ++i) ++num_boxes_[tally.image[i]];
+        for (size_t g = 0; g < truths.size; ++g) ++num_boxes_[truths.image[g]];
     }
 
     Desk make_desk() const {
         Desk desk;
-        desk.weight.resize(num_rows_.size());
+        desk.weight.resize(num_boxes_.size());
         desk.best.resize((num_points_ + 1) * num_thresholds_);
         desk.num_truths.resize(num_classes_);
         desk.samples.resize(num_thresholds_ * num_classes_ * num_points_);
@@ -276,8 +277,8 @@ public:
     void take(size_t resample, Desk& desk) const {
         draw_into(desk.weight, options_.seed, resample);
         uint64_t num_drawn = 0;
-        for (size_t i = 0; i < num_rows_.size(); ++i) num_drawn += uint64_t{num_rows_[i]} * desk.weight[i];
-        if (num_drawn > INT32_MAX) throw std::overflow_error("more than 2**31 - 1 detections in one resample");
+        for (size_t i = 0; i < num_boxes_.size(); ++i) num_drawn += uint64_t{num_boxes_[i]} * desk.weight[i];
+        if (num_drawn > INT32_MAX) throw std::overflow_error("more than 2**31 - 1 boxes in one resample");
         for (size_t a = 0; a < rules_.num_areas(); ++a) {
             if (!layout_.is_wanted(a)) continue;
             desk.defined.clear();
@@ -529,7 +530,7 @@ private:
     const Rules& rules_;
     const BootstrapOptions& options_;
     const BootstrapArrays& out_;
-    std::vector<uint32_t> num_rows_;  // of each image
+    std::vector<uint32_t> num_boxes_;  // of each image
     const size_t num_classes_, num_thresholds_, num_points_;
     const bool is_every_copy_drawn_;
 };
@@ -546,7 +547,7 @@ template <class Score, class State>
 void bootstrap(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
                const BootstrapOptions& options, const Run& run, const BootstrapArrays& out) {
     const Layout<Score, State> layout(tally, truths, rules, options, run);
-    const Resampler<Score, State> resampler(tally, layout, rules, options, out);
+    const Resampler<Score, State> resampler(tally, truths, layout, rules, options, out);
     for_each_task(
         options.num_resamples, run, [&] { return resampler.make_desk(); },
         [&](size_t resample, Desk& desk) { resampler.take(resample, desk); });
