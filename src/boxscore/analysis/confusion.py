@@ -1,6 +1,6 @@
 """Confusion: which classes are taken for which, for nothing, or seen where nothing is."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -102,7 +102,7 @@ class Confusion:
 
 
 def confuse(
-    pairing: Pairing, classes: Ints, names: Mapping[int, str], score: float | None, normalize: Normalize | None
+    pairing: Pairing, classes: Ints, names: Sequence[str], score: float | None, normalize: Normalize | None
 ) -> Confusion:
     """The matrix of what was paired.
 
@@ -136,7 +136,7 @@ def confuse(
         iou=pairing.protocol.thresholds[0],
         score=score,
         label=classes,
-        name=tuple(names.get(int(label), str(label)) for label in classes),
+        name=tuple(names),
         count=count,
         normalize=normalize,
     )
