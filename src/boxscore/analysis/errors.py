@@ -19,7 +19,7 @@ from boxscore.curves import Floats, Ints
 from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.native.engine import curves
-from boxscore.native.pairs import nearest
+from boxscore.native.pairs import nearest, side
 from boxscore.protocol import check_fraction
 from boxscore.summary import plain
 from boxscore.tally import FALSE, TRUE, Tally, state_dtype
@@ -254,9 +254,8 @@ def find_case(pairing: Pairing, classes: Ints, background: float) -> Case:
     iou = protocol.thresholds[0]
     is_counted = pairs.is_counted.astype(bool)
     is_false = pairs.verdict == FALSE
-    near = nearest(
-        pairing.detections, pairing.truths, protocol, pairing.threads, is_asked=is_false, is_there=is_counted
-    )
+    found, there = side(pairing.detections, is_false), side(pairing.truths, is_counted)
+    near = nearest(found, there, protocol, pairing.threads)
     reaches = np.greater if protocol.comparison == ">" else np.greater_equal
     # The first that holds, in TIDE's order. As in TIDE an IoU of exactly the threshold is not near enough here.
     rules = {
