@@ -3,13 +3,15 @@
 import json
 from typing import Any
 
+import boxscore._compiled as _compiled
 import numpy as np
 import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths, sample
 from boxscore.analysis.pairing import Pairing, pair_boxes
-from boxscore.native.pairs import match_across, nearest
+from boxscore.native.pairs import match_across, nearest, side
+from boxscore.native.rules import rules_of
 from boxscore.parallel import pairwise_iou
 from boxscore.tally import FALSE, IGNORED, TRUE
 from tests.scenes import Scene, random_scene
@@ -36,7 +38,7 @@ def test_the_nearest_truths_are_those_of_plain_loops(name: str, seed: int) -> No
     protocol = Protocol.named(name).at()
     is_asked = random.random(scene.detection["label"].size) < 0.8
     is_there = random.random(scene.truth["label"].size) < 0.8
-    near = nearest(scene.detections, scene.truths, protocol, 2, is_asked=is_asked, is_there=is_there)
+    near = nearest(side(scene.detections, is_asked), side(scene.truths, is_there), protocol, 2)
     iou_DG = ious_of(scene, protocol)
     is_own_DG = scene.detection["label"][:, None] == scene.truth["label"]
     for row, iou, is_wanted in ((near.own, near.own_iou, is_own_DG), (near.other, near.other_iou, ~is_own_DG)):
@@ -53,7 +55,8 @@ def test_pairs_across_classes_are_those_of_plain_loops(name: str, seed: int) -> 
     scene = random_scene(seed)
     protocol = Protocol.named(name).at(0.3)
     every, there = np.ones(scene.detection["label"].size, bool), np.ones(scene.truth["label"].size, bool)
-    taken = match_across(scene.detections, scene.truths, protocol, 2, is_asked=every, is_there=there)
+    found = side(scene.detections, every)
+    taken = match_across(found, scene.detection["score"], side(scene.truths, there), protocol, 2)
     expected, iou_DG = np.full(every.size, -1), ious_of(scene, protocol)
     for d in np.argsort(-scene.detection["score"], kind="stable"):
         is_open = there & (scene.truth["label"] != scene.detection["label"][d])
@@ -330,3 +333,19 @@ def test_a_default_threshold_is_there_under_any_protocol() -> None:
         assert method().iou == 0.3
     pairing: Pairing = pair_boxes(detections, truths, result.protocol.at(), 1)
     assert pairing.protocol.thresholds == (0.3,)
+
+
+def test_the_compiled_code_checks_what_it_is_given() -> None:
+    """Sizes and types, before it reads anything."""
+    ids, flags = np.zeros(2, np.int64), np.ones(2, np.uint8)
+    box = np.zeros((2, 4))
+    plain = {"image": ids, "label": ids, "box": box, "box_format": _compiled.BoxFormat.xyxy, "is_used": flags}
+    fine = _compiled.Side(**plain)
+    for name, wrong in (("label", ids[:1]), ("box", box[:1]), ("box", box.astype(np.float32)), ("is_used", flags[:1])):
+        with pytest.raises(ValueError, match=name):
+            _compiled.Side(**plain | {name: wrong})
+    rules = rules_of(Protocol.named("coco"))
+    with pytest.raises(ValueError, match="one threshold"):
+        _compiled.match_across(fine, np.zeros(2), fine, rules, 1)
+    with pytest.raises(ValueError, match="score"):
+        _compiled.match_across(fine, np.zeros(3), fine, rules_of(Protocol.named("voc2012")), 1)

@@ -40,9 +40,11 @@ THEIRS = [
 """TIDE's names for our types, in our order."""
 
 
-def run_tide(detections: Detections, truths: Truths, *, background: float = 0.1) -> tidecv.quantify.TIDERun:
+def run_tide(
+    detections: Detections, truths: Truths, *, background: float = 0.1, limit: int = 10**9
+) -> tidecv.quantify.TIDERun:
     """What `tidecv` makes of it, without its limit of 100 detections an image. Boxes are xywh."""
-    there, found = tidecv.Data("truths", max_dets=10**9), tidecv.Data("detections")
+    there, found = tidecv.Data("truths", max_dets=limit), tidecv.Data("detections")
     ignore = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
     for image, label, box, is_ignored in zip(truths.image, truths.label, truths.box, ignore, strict=True):
         (there.add_ignore_region if is_ignored else there.add_ground_truth)(int(image), int(label), box.tolist())
@@ -200,6 +202,34 @@ def test_an_iou_of_exactly_the_threshold_is_a_localisation_error_as_in_tide() ->
     detections = Detections(image=[0, 0], label=[0, 0], score=[0.9, 0.8], box=box, box_format="xywh")
     found = assert_same(detections, truths)
     assert found.detection_type.tolist() == [-1, errors.LOCALISATION]
+
+
+def test_tide_takes_the_first_of_equal_truths_and_coco_the_last() -> None:
+    """Two truths in the same place, one detection: which of them is missed."""
+    truths = Truths(image=[0, 0], label=[0, 0], box=[[0.0, 0.0, 10.0, 10.0]] * 2, box_format="xywh")
+    detections = Detections(image=[0], label=[0], score=[0.9], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    (missed,) = run_tide(detections, truths).error_dict[main_errors.MissedError]
+    assert missed.gt["_id"] == 1
+    assert boxscore.evaluate(detections, truths, TIDE).errors().truth_type.tolist() == [errors.MISSED, -1]
+
+
+def test_a_crowd_needs_more_than_the_threshold_in_tide() -> None:
+    """Half of a detection in a crowd is enough for COCO to ignore it; TIDE has a false positive."""
+    box = [[0.0, 0.0, 10.0, 10.0], [50.0, 0.0, 50.0, 50.0]]
+    truths = Truths(image=[0, 0], label=[0, 0], box=box, ignore=[False, True], box_format="xywh")
+    detections = Detections(image=[0], label=[0], score=[0.9], box=[[45.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    assert len(run_tide(detections, truths).ap_data.objs[0].data_points) == 1
+    assert boxscore.evaluate(detections, truths, TIDE).errors().num_false == 0
+
+
+def test_tide_takes_the_best_100_of_an_image_and_coco_those_of_each_class() -> None:
+    """The hit is the 101st of its image, and the first of its class."""
+    truths = Truths(image=[0], label=[0], box=[[0.0, 0.0, 10.0, 10.0]], box_format="xywh")
+    box = [[50.0, 0.0, 10.0, 10.0]] * 100 + [[0.0, 0.0, 10.0, 10.0]]
+    score = 1 - np.arange(101) / 101
+    detections = Detections(image=[0] * 101, label=[1] * 100 + [0], score=score, box=box, box_format="xywh")
+    assert run_tide(detections, truths, limit=100).ap == 0
+    assert boxscore.evaluate(detections, truths).errors().ap == pytest.approx(1)
 
 
 def test_tide_finds_errors_among_ignored_detections() -> None:

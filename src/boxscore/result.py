@@ -198,7 +198,7 @@ class Result(Mapping[str, float]):
         to which a detection is on nothing. Needs the boxes.
         """
         pairing = self._pairing("errors", iou, threads)
-        return find_errors(pairing, self.tally.classes, self.tally.class_names or {}, background)
+        return find_errors(pairing, self.tally.classes, self.per_class.name, background)
 
     def confusion(
         self,
@@ -215,7 +215,7 @@ class Result(Mapping[str, float]):
         boxes.
         """
         pairing = self._pairing("confusion", iou, threads)
-        return confuse(pairing, self.tally.classes, self.tally.class_names or {}, score, normalize)
+        return confuse(pairing, self.tally.classes, self.per_class.name, score, normalize)
 
     def calibration(self, *, bins: int = 10, iou: float | None = None) -> Calibration:
         """Mean score and precision in bins of score, and the expected calibration error.

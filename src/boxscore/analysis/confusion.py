@@ -1,6 +1,6 @@
 """Confusion: which classes are taken for which, for nothing, or seen where nothing is."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,7 +11,7 @@ from boxscore import text
 from boxscore.analysis.operating_points import given_or_best, score_curve
 from boxscore.analysis.pairing import Pairing
 from boxscore.curves import Floats, Ints
-from boxscore.native.pairs import match_across
+from boxscore.native.pairs import match_across, side
 from boxscore.protocol import check_choice
 from boxscore.summary import plain
 from boxscore.tally import FALSE, TRUE
@@ -102,7 +102,7 @@ class Confusion:
 
 
 def confuse(
-    pairing: Pairing, classes: Ints, names: Mapping[int, str], score: float | None, normalize: Normalize | None
+    pairing: Pairing, classes: Ints, names: Sequence[str], score: float | None, normalize: Normalize | None
 ) -> Confusion:
     """The matrix of what was paired.
 
@@ -120,9 +120,8 @@ def confuse(
     is_true = is_kept & (pairs.verdict == TRUE)
     is_left = is_kept & ~is_true
     is_free = is_counted & ~pairing.is_found(is_kept)
-    across = match_across(
-        pairing.detections, pairing.truths, pairing.protocol, pairing.threads, is_asked=is_left, is_there=is_free
-    )
+    found, there = side(pairing.detections, is_left), side(pairing.truths, is_free)
+    across = match_across(found, pairing.score, there, pairing.protocol, pairing.threads)
     truth = np.where(is_true, pairs.truth, across)
     found_K, there_K = np.searchsorted(classes, pairing.label), np.searchsorted(classes, pairing.truth_label)
     nothing = classes.size
@@ -136,7 +135,7 @@ def confuse(
         iou=pairing.protocol.thresholds[0],
         score=score,
         label=classes,
-        name=tuple(names.get(int(label), str(label)) for label in classes),
+        name=tuple(names),
         count=count,
         normalize=normalize,
     )

@@ -4,7 +4,7 @@ Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection Errors",
 package `tidecv`; AP is the protocol's own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from boxscore.curves import Floats, Ints
 from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.native.engine import curves
-from boxscore.native.pairs import nearest
+from boxscore.native.pairs import nearest, side
 from boxscore.protocol import check_fraction
 from boxscore.summary import plain
 from boxscore.tally import FALSE, TRUE, Tally, state_dtype
@@ -131,7 +131,7 @@ class Errors:
         return f"{title}\n\n{text.table(cells, align='<>><', header=['error', 'count', 'dAP', ''])}"
 
 
-def find_errors(pairing: Pairing, classes: Ints, names: Mapping[int, str], background: float) -> Errors:
+def find_errors(pairing: Pairing, classes: Ints, names: Sequence[str], background: float) -> Errors:
     """The errors among what was paired, with what each type costs."""
     iou = pairing.protocol.thresholds[0]
     if not 0 < check_fraction("background", background) <= iou:
@@ -149,7 +149,7 @@ def find_errors(pairing: Pairing, classes: Ints, names: Mapping[int, str], backg
         iou=iou,
         background=background,
         label=classes,
-        name=tuple(names.get(int(label), str(label)) for label in classes),
+        name=tuple(names),
         ap=before,
         count=count_EK.sum(axis=1),
         gain=np.array([after - before for after, _ in fixes]),
@@ -254,14 +254,14 @@ def find_case(pairing: Pairing, classes: Ints, background: float) -> Case:
     iou = protocol.thresholds[0]
     is_counted = pairs.is_counted.astype(bool)
     is_false = pairs.verdict == FALSE
-    near = nearest(
-        pairing.detections, pairing.truths, protocol, pairing.threads, is_asked=is_false, is_there=is_counted
-    )
+    found, there = side(pairing.detections, is_false), side(pairing.truths, is_counted)
+    near = nearest(found, there, protocol, pairing.threads)
+    reaches = np.greater if protocol.comparison == ">" else np.greater_equal
     # The first that holds, in TIDE's order. As in TIDE an IoU of exactly the threshold is not near enough here.
     rules = {
         LOCALISATION: (background <= near.own_iou) & (near.own_iou <= iou),
-        CLASSIFICATION: near.other_iou >= iou,
-        DUPLICATE: near.own_iou >= iou,
+        CLASSIFICATION: reaches(near.other_iou, protocol.cutoffs[0]),
+        DUPLICATE: reaches(near.own_iou, protocol.cutoffs[0]),
         BACKGROUND: np.maximum(near.own_iou, near.other_iou) <= background,
     }
     type_ = np.select([~is_false, *rules.values()], [NO_ERROR, *rules], BOTH).astype(np.int8)

@@ -169,19 +169,13 @@ class OperatingPoints:
 
 def find_operating_points(tally: Tally, names: Sequence[str], place: int, aim: Aim) -> OperatingPoints:
     """The operating points at the threshold of this place, in the first area range and within the largest limit."""
-    found = list(_points(tally, place, aim))
+    columns = dict(zip(_Point._fields, map(np.array, zip(*_points(tally, place, aim), strict=True)), strict=True))
     return OperatingPoints(
         iou=tally.protocol.thresholds[place],
         aim=aim,
         label=(None, *tally.classes.tolist()),
         name=("all classes", *names),
-        score=np.array([point.score for point in found]),
-        precision=np.array([point.precision for point in found]),
-        recall=np.array([point.recall for point in found]),
-        f1=np.array([point.f1 for point in found]),
-        num_true=np.array([point.num_true for point in found]),
-        num_false=np.array([point.num_false for point in found]),
-        num_truths=np.array([point.num_truths for point in found]),
+        **columns,
     )
 
 

@@ -223,8 +223,10 @@ struct Sides {
     Sides(const Side& found, const Side& there)
         : images(united(distinct_of(found.image), distinct_of(there.image))),
           classes(united(distinct_of(found.label), distinct_of(there.label))),
-          place{places_of(found.image, images, "image", "the images"), places_of(found.label, classes, "label", "the classes"),
-                places_of(there.image, images, "image", "the images"), places_of(there.label, classes, "label", "the classes")},
+          place{places_of(found.image, images, "image", "the images"),
+                places_of(found.label, classes, "label", "the classes"),
+                places_of(there.image, images, "image", "the images"),
+                places_of(there.label, classes, "label", "the classes")},
           detections(columns(found, place[0], place[1])), truths(columns(there, place[2], place[3])) {}
 
 private:

@@ -46,37 +46,8 @@ def pair(detections: Detections, truths: Truths, protocol: Protocol, threads: in
     return Pairs(*_compiled.match(**inputs(detections, truths, protocol), num_threads=threads, is_paired=True))
 
 
-def nearest(
-    detections: Detections,
-    truths: Truths,
-    protocol: Protocol,
-    threads: int,
-    *,
-    is_asked: NDArray[Any],
-    is_there: NDArray[Any],
-) -> Nearest:
-    """The nearest of the truths that are there, for the detections that are asked for; none for the others."""
-    found, there = _side(detections, is_asked), _side(truths, is_there)
-    return Nearest(*_compiled.find_nearest(found, there, protocol.geometry == "inclusive", threads))
-
-
-def match_across(
-    detections: Detections,
-    truths: Truths,
-    protocol: Protocol,
-    threads: int,
-    *,
-    is_asked: NDArray[Any],
-    is_there: NDArray[Any],
-) -> Rows:
-    """The truth of another class that each detection takes, by falling score, the nearest first; or -1. Shape (D,)."""
-    score = compact(to_numpy(detections.score), np.float64)
-    found, there = _side(detections, is_asked), _side(truths, is_there)
-    rows: Rows = _compiled.match_across(found, score, there, rules_of(protocol), threads)
-    return rows
-
-
-def _side(columns: Detections | Truths, is_used: NDArray[Any]) -> Any:
+def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Any:
+    """Boxes as the compiled code reads them; those that are not used are as good as absent."""
     return _compiled.Side(
         image=compact(to_numpy(columns.image)),
         label=compact(to_numpy(columns.label)),
@@ -84,3 +55,14 @@ def _side(columns: Detections | Truths, is_used: NDArray[Any]) -> Any:
         box_format=getattr(_compiled.BoxFormat, columns.box_format),
         is_used=compact(is_used, np.uint8),
     )
+
+
+def nearest(detections: Any, truths: Any, protocol: Protocol, threads: int) -> Nearest:
+    """The nearest of the truths in use for each detection in use, each given as a `side`; none for the others."""
+    return Nearest(*_compiled.find_nearest(detections, truths, protocol.geometry == "inclusive", threads))
+
+
+def match_across(detections: Any, score: NDArray[Any], truths: Any, protocol: Protocol, threads: int) -> Rows:
+    """The truth of another class that each detection takes, by falling score, the nearest first; or -1. Shape (D,)."""
+    rows: Rows = _compiled.match_across(detections, compact(score, np.float64), truths, rules_of(protocol), threads)
+    return rows
