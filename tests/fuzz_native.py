@@ -2,12 +2,14 @@
 
     python -m tests.fuzz_native SECONDS [SEED]
 
-Every case must equal the parallel engine bit for bit; columns that were tampered with must be refused or survived. Run
-under the sanitizers (`make fuzz`) they will have their say, too. A case is named by its seed, to be tried again.
+Every case must equal the parallel engine bit for bit, and its resamples the results of repeated images; columns that
+were tampered with must be refused or survived. Run under the sanitizers (`make fuzz`) they will have their say, too. A
+case is named by its seed, to be tried again.
 """
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +17,10 @@ import numpy as np
 
 import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
+from boxscore.analysis.bootstrap import Plan, resample
 from boxscore.native import engine as native
 from tests.scenes import random_scene
+from tests.test_bootstrap import assert_resamples_are_exact
 from tests.test_laws import TALLY, assert_same
 
 
@@ -73,6 +77,7 @@ def check_case(seed: int) -> None:
         for odd in (1, 0)
     ]
     assert_same(boxscore.finish(halves[0].merge(halves[1])), result)
+    assert_resamples_are_exact(scene, protocol, seed=seed, resamples=2)
     tamper(tally, random)
 
 
@@ -90,10 +95,11 @@ def tamper(tally: Tally, random: np.random.Generator) -> None:
         column = np.where(random.random(column.shape) < 0.3, noise, column)
     else:
         column = column.astype(str(random.choice(["int8", "uint64", "float32"])))
-    try:
-        native.curves(replace(tally, **{name: column}), threads=2)
-    except (ValueError, TypeError):
-        return
+    tampered = replace(tally, **{name: column})
+    with suppress(ValueError, TypeError):
+        native.curves(tampered, threads=2)
+    with suppress(ValueError, TypeError):
+        resample(tampered, tally.images, Plan(resamples=2, seed=0, level=0.95), threads=2)
 
 
 def main(seconds: float, seed: int) -> None:

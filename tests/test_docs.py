@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import boxscore
 from boxscore.cli import main
 from boxscore.sample import FOLDER
 from tests.shared import shared_data
@@ -66,19 +67,19 @@ def test_table_1_in_the_docs_is_the_one_that_the_command_prints(capsys: pytest.C
     assert shown.split("\n", 1)[1] == capsys.readouterr().out
 
 
-def test_the_commands_print_what_the_docs_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each in turn, in a folder with the sample, half of its detections, and the odd results that the docs show."""
+@pytest.fixture
+def sample_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the documents' examples run: a folder with the sample and half of its detections."""
     for name in ("truths.json", "detections.json"):
         (tmp_path / name).write_text((FOLDER / name).read_text())
     every_other = json.loads((FOLDER / "detections.json").read_text())[::2]
     (tmp_path / "fewer.json").write_text(json.dumps(every_other))
-    (odd,) = blocks("docs/commands.md", "json")
-    (tmp_path / "odd.json").write_text(odd)
     monkeypatch.chdir(tmp_path)
-    shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 5
+    return tmp_path
+
+
+def assert_commands_print(shown: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each in turn, to the letter."""
     for block in shown:
         command, expected = block.removeprefix("$ boxscore ").split("\n", 1)
         main(command.split())
@@ -94,6 +95,40 @@ def test_the_script_of_pycocotools_prints_what_the_docs_show(tmp_path: Path) -> 
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
     assert [re.sub(r"t=\d+\.\d\ds", "t=0.00s", done.stdout)] == blocks("docs/pycocotools.md", "text")
+
+
+def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the odd results that the docs show."""
+    (odd,) = blocks("docs/commands.md", "json")
+    (sample_folder / "odd.json").write_text(odd)
+    shown = blocks("docs/commands.md", "console")
+    assert len(shown) == 6
+    assert_commands_print(shown, capsys)
+
+
+def test_the_analysis_is_what_the_docs_show(sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands, with the groups that the docs show; and examples in Python, which print the text below them, if any."""
+    (groups,) = blocks("docs/analysis.md", "csv")
+    (sample_folder / "weather.csv").write_text(groups)
+    shown = blocks("docs/analysis.md", "console")
+    assert len(shown) == 3
+    assert_commands_print(shown, capsys)
+
+    truths = boxscore.read_truths("truths.json")
+    old, new = (
+        boxscore.evaluate(boxscore.read_detections(name, truths), truths) for name in ("fewer.json", "detections.json")
+    )
+    names: dict[str, Any] = {"boxscore": boxscore, "truths": truths, "old": old, "new": new, "result": new}
+    block = r"```python\n((?:(?!```).)*)```(?:\n\n```text\n((?:(?!```).)*)```)?"
+    examples = re.findall(block, (ROOT / "docs" / "analysis.md").read_text(), flags=re.DOTALL)
+    assert len([text for _, text in examples if text]) >= 5
+    for example, text in examples:
+        exec(example, names)
+        printed = capsys.readouterr().out
+        assert not text or printed == text, example
+    assert names["sure"].low["map"] < new["map"] < names["sure"].high["map"]
+    assert names["change"].difference == new["map"] - old["map"]
+    assert list(names["parts"]) == ["rain", "fog", "(none)"]
 
 
 def test_every_kind_of_finding_is_in_the_docs() -> None:

@@ -300,3 +300,41 @@ def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert json.loads(capsys.readouterr().out) == expected
     assert main(["eval", *FILES, "--images", "nothing*"]) == 1
     assert "`images`: 'nothing*' matches none of them" in capsys.readouterr().err
+
+
+def test_errors_and_operating_points_are_printed_and_in_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same as in Python; several files have theirs one after the other."""
+    result = boxscore.evaluate(*sample.load())
+    document = tmp_path / "all.json"
+    assert main(["eval", *FILES, "--errors", "--operating-point", "recall=0.8", "--json", str(document)]) == 0
+    assert capsys.readouterr().out == f"{result}\n\n{result.errors()}\n\n{result.operating_points(recall=0.8)}\n"
+    plain = json.loads(document.read_text())
+    assert plain == result.to_dict() | {
+        "errors": result.errors().to_dict(),
+        "operating_points": result.operating_points(recall=0.8).to_dict(),
+    }
+    other = tmp_path / "other.json"
+    other.write_text(DETECTIONS.read_text())
+    assert main(["eval", *FILES, str(other), "--operating-point", "f1"]) == 0
+    points = str(result.operating_points())
+    assert capsys.readouterr().out.endswith(f"\n\ndetections.json: {points}\n\nother.json: {points}\n")
+
+
+@pytest.mark.parametrize(
+    ("aim", "message"),
+    [
+        ("accuracy=0.9", "must be f1, precision=P or recall=R; got 'accuracy=0.9'"),
+        ("precision", "must be f1, precision=P or recall=R; got 'precision'"),
+        ("recall=2", "must lie between 0 and 1; got 2"),
+    ],
+)
+def test_an_operating_point_that_makes_no_sense_is_a_wrong_call(
+    aim: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2."""
+    with pytest.raises(SystemExit) as exit_:
+        main(["eval", *FILES, "--operating-point", aim])
+    assert exit_.value.code == 2
+    assert f"argument --operating-point: {message}" in capsys.readouterr().err

@@ -5,11 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boxscore import parallel, sequential
+    from boxscore.analysis.bootstrap import Intervals
+    from boxscore.analysis.comparison import Comparison, compare
+    from boxscore.analysis.slices import Slices, slices
     from boxscore.coco.patch import patch_pycocotools
     from boxscore.columns import Detections, Truths
     from boxscore.curves import Curves
     from boxscore.errors import InputError
-    from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
+    from boxscore.formats import (
+        read_detections,
+        read_groups,
+        read_truths,
+        select,
+        write_detections,
+        write_truths,
+    )
     from boxscore.metric import MeanAveragePrecision
     from boxscore.parallel.loading import collate_truths
     from boxscore.pipeline import evaluate, finish, match
@@ -21,48 +31,60 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Area",
+    "Comparison",
     "Curves",
     "Detections",
     "InputError",
+    "Intervals",
     "MeanAveragePrecision",
     "PerClass",
     "Protocol",
     "Result",
+    "Slices",
     "Tally",
     "Truths",
     "collate_truths",
+    "compare",
     "evaluate",
     "finish",
     "match",
     "parallel",
     "patch_pycocotools",
     "read_detections",
+    "read_groups",
     "read_truths",
     "select",
     "sequential",
+    "slices",
     "write_detections",
     "write_truths",
 ]
 
 _HOMES = {
     "Area": "protocol",
+    "Comparison": "analysis.comparison",
     "Curves": "curves",
     "Detections": "columns",
     "InputError": "errors",
+    "Intervals": "analysis.bootstrap",
     "MeanAveragePrecision": "metric",
     "PerClass": "result",
     "Protocol": "protocol",
     "Result": "result",
+    "Slices": "analysis.slices",
     "Tally": "tally",
     "Truths": "columns",
     "collate_truths": "parallel.loading",
+    "compare": "analysis.comparison",
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",
     "patch_pycocotools": "coco.patch",
     "read_detections": "formats",
+    "read_groups": "formats",
     "read_truths": "formats",
     "select": "formats",
+    "slices": "analysis.slices",
     "write_detections": "formats",
     "write_truths": "formats",
 }

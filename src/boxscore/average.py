@@ -15,11 +15,17 @@ def average(measure: Measure, curves: Curves, num_truths: Ints, protocol: Protoc
     if protocol.average == "weighted":
         value_TK = curves.recall[t, :, a, m] if measure.is_recall else curves.average_precision[t, :, a, m]
         is_defined_K = num_truths_K > 0
-        value_K = value_TK.mean(axis=0)[is_defined_K]
+        value_K = mean_over_thresholds(value_TK)[is_defined_K]
         return float(np.average(value_K, weights=num_truths_K[is_defined_K])) if value_K.size else float("nan")
     # as in COCO: one mean over thresholds, recall points and classes together, of what is defined
     samples = curves.recall if measure.is_recall else _samples(curves, protocol)
     return float(_compiled.mean_samples(samples, measure.thresholds, a, m))
+
+
+def mean_over_thresholds(values_TK: Floats) -> Floats:
+    """The mean along the first axis, in the order of thresholds."""
+    # One after the other, whatever the number of classes; NumPy's own mean has another order where there is only one.
+    return np.asarray(sum(values_TK) / values_TK.shape[0])
 
 
 def _samples(curves: Curves, protocol: Protocol) -> Floats:

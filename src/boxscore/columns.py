@@ -221,6 +221,17 @@ def pooled(columns: Columns) -> Columns:
     return replace(columns, image=host_ids(columns.image)[order], label=np.full(order.size, POOLED), **moved)
 
 
+def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
+    """The rows that are kept, as NumPy arrays."""
+    if is_kept.all():
+        return columns
+    names = ("image", "label", "score", "box", "ignore", "truncated", "area")
+    kept: dict[str, Any] = {
+        name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
+    }
+    return replace(columns, **kept)
+
+
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
     """Raise `InputError` if a label has no name."""
     seen = _compiled.distinct(compact(host_ids(label)))

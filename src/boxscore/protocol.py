@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, get_args
 
 from boxscore.errors import InputError
@@ -133,6 +133,31 @@ class Protocol:
             return tuple(min(threshold, 1 - 1e-10) for threshold in self.thresholds)  # as in COCO
         return self.thresholds
 
+    def threshold_place(self, iou: float | None = None) -> int:
+        """The place of a threshold; without one, that of 0.5, or the first where there is no 0.5.
+
+        >>> Protocol.named("coco").threshold_place(0.75), Protocol.named("coco").threshold_place()
+        (5, 0)
+        """
+        place = self._place(0.5 if iou is None else check_fraction("iou", iou))
+        if place is None and iou is not None:
+            known = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
+            raise InputError(f"`iou` must be one of the thresholds that were measured ({known}); got {iou!r}")
+        return place or 0
+
+    def at(self, iou: float | None = None) -> "Protocol":
+        """The same rules at one threshold, in the first area range and within the largest limit.
+
+        The threshold may be a new one; without one it is 0.5, or the first where there is no 0.5.
+        """
+        place = self.threshold_place() if iou is None else self._place(check_fraction("iou", iou))
+        threshold = iou if place is None else self.thresholds[place]
+        return self.replace(thresholds=(threshold,), areas=self.areas[:1], limits=self.limits[-1:])
+
+    def _place(self, iou: float) -> int | None:
+        """The place of a threshold, whatever its last digits; linspace's 0.6 has others than 0.6."""
+        return next((t for t, threshold in enumerate(self.thresholds) if abs(threshold - iou) < 1e-9), None)
+
     @property
     def extent(self) -> float:
         """What the last pixel adds to a length."""
@@ -164,6 +189,27 @@ def _set(protocol: Protocol, name: str, value: object) -> None:
 
 def _field_names(protocol: Protocol) -> str:
     return ", ".join(field.name for field in fields(protocol))
+
+
+def check_finite(name: str, value: Any) -> float:
+    """The value as a float; `InputError` unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise InputError(f"`{name}` must be a finite number; got {value!r}")
+    return float(value)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """The value as a float; `InputError` unless it is a number between 0 and 1."""
+    if not 0 <= check_finite(name, value) <= 1:
+        raise InputError(f"`{name}` must be a number between 0 and 1; got {value!r}")
+    return float(value)
+
+
+def check_number(name: str, value: Any, *, most: int | None = None) -> None:
+    """Raise `InputError` unless `value` is a positive integer, and at most so large."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= (most or math.inf):
+        rule = "a positive integer" if most is None else f"an integer from 1 to {most}"
+        raise InputError(f"`{name}` must be {rule}; got {value!r}")
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:

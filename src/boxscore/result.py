@@ -1,21 +1,38 @@
 """Result: the numbers under the names that people know, per class, and the curves they come from."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import boxscore._compiled as _compiled
-from boxscore import text
+from boxscore import exports, text
+from boxscore.analysis import bootstrap
+from boxscore.analysis.calibration import Calibration, calibrate
+from boxscore.analysis.confusion import Confusion, Normalize, confuse
+from boxscore.analysis.errors import Errors, find_errors
+from boxscore.analysis.operating_points import Aim, OperatingPoints, find_operating_points
+from boxscore.analysis.pairing import Pairing, pair_boxes
+from boxscore.analysis.scores import Scores, spread_scores
+from boxscore.analysis.worst_images import WorstImages, find_worst_images
 from boxscore.arrays import compact
-from boxscore.average import average
+from boxscore.average import average, mean_over_thresholds
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
+from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
+from boxscore.report import plots
 from boxscore.summary import ClassRow, Summary, class_table
 from boxscore.tally import Tally
+from boxscore.threads import num_threads
+from boxscore.writing import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -102,6 +119,30 @@ class Result(Mapping[str, float]):
         """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
         return self.tally.iou_dtype
 
+    @property
+    def images(self) -> Ints:
+        """The images of the data, ascending: those with boxes, and those that the truths list. Shape (N,)."""
+        listed = None if self.boxes is None else self.boxes.truths.image_names
+        return self.tally.images if listed is None else np.union1d(self.tally.images, np.array([*listed], np.int64))
+
+    def intervals(
+        self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
+    ) -> bootstrap.Intervals:
+        """How sure every number is, by the bootstrap: images are drawn with replacement, and nothing is matched again.
+
+        The bits depend on `seed`, not on `threads`.
+
+        >>> from boxscore import Detections, Truths, evaluate
+        >>> truths = Truths(image=range(9), label=[1] * 9, box=[[0, 0, 10, 10]] * 9)
+        >>> found = Detections(image=range(6), label=[1] * 6, score=[0.9] * 6, box=[[0, 0, 10, 10]] * 6)
+        >>> sure = evaluate(found, truths, "voc2012").intervals()  # six of nine were found
+        >>> round(sure.numbers["map"], 2), round(sure.low["map"], 2), round(sure.high["map"], 2)
+        (0.67, 0.34, 0.89)
+        """
+        plan = bootstrap.Plan.checked(resamples, seed, level)
+        estimates = bootstrap.Estimates(self.numbers, self.per_class.ap, self.per_class.ar)
+        return bootstrap.intervals(self.tally, self.images, estimates, plan, threads=threads)
+
     def __getitem__(self, name: str) -> float:
         try:
             return self.numbers[name]
@@ -127,6 +168,190 @@ class Result(Mapping[str, float]):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
+
+    def log_dict(self, prefix: str = "") -> dict[str, float]:
+        """Flat floats for TensorBoard, W&B, MLflow: the numbers, and `ap/<class>`. What is undefined is left out.
+
+        `prefix` is put before each name, as it is: "val/" makes "val/map".
+        """
+        return exports.log_dict(self.summary, prefix)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """One number a line: class (none: all), number, value (none: undefined). With `path`, a file gets it, too."""
+        content = exports.to_csv([self.summary])
+        if path is not None:
+            write_file(Path(path), content)
+        return content
+
+    def to_markdown(self) -> str:
+        """The numbers in one table, the classes in another."""
+        return exports.to_markdown(self.summary)
+
+    def to_latex(self) -> str:
+        """The same tables for LaTeX's booktabs, in percent."""
+        return exports.to_latex(self.summary)
+
+    def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> Errors:
+        """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
+
+        `iou`: what a match needs; 0.5, or the protocol's first threshold where it has no 0.5. `background`: an IoU up
+        to which a detection is on nothing. Needs the boxes.
+        """
+        pairing = self._pairing("errors", iou, threads)
+        return find_errors(pairing, self.tally.classes, self.per_class.name, background)
+
+    def confusion(
+        self,
+        *,
+        score: float | None = None,
+        iou: float | None = None,
+        normalize: Normalize | None = None,
+        threads: int | None = None,
+    ) -> Confusion:
+        """Which classes are taken for which, with background as row and column.
+
+        `score`: detections below it are left out; without one it is the threshold with the best F1 over all classes.
+        `iou`: as in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs the
+        boxes.
+        """
+        pairing = self._pairing("confusion", iou, threads)
+        return confuse(pairing, self.tally.classes, self.per_class.name, score, normalize)
+
+    def calibration(self, *, bins: int = 10, iou: float | None = None) -> Calibration:
+        """Mean score and precision in bins of score, and the expected calibration error.
+
+        `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+        """
+        return calibrate(self.tally, self.per_class.name, self.protocol.threshold_place(iou), bins)
+
+    def operating_points(
+        self, *, iou: float | None = None, precision: float | None = None, recall: float | None = None
+    ) -> OperatingPoints:
+        """The score threshold with the best F1, for all classes together and for each.
+
+        With `precision`, the lowest that has at least this precision; with `recall`, the highest that has at least
+        this recall. `iou`: as in `calibration`.
+        """
+        aim, place = Aim.of(precision, recall), self.protocol.threshold_place(iou)
+        return find_operating_points(self.tally, self.per_class.name, place, aim)
+
+    def scores(self, *, bins: int = 40, iou: float | None = None) -> Scores:
+        """How many true and false positives have which scores. `iou`: as in `calibration`."""
+        return spread_scores(self.tally, self.protocol.threshold_place(iou), bins)
+
+    def worst_images(
+        self, *, num: int | None = 20, score: float | None = None, iou: float | None = None
+    ) -> WorstImages:
+        """The images with the most false positives and truths not found; `num` of them, or with None all.
+
+        `score`: as in `confusion`. `iou`: as in `calibration`.
+        """
+        names = None if self.boxes is None else self.boxes.truths.image_names
+        return find_worst_images(self.tally, names, self.protocol.threshold_place(iou), score, num)
+
+    def plot_pr(self, *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
+        """Precision over recall: the mean over classes at each IoU threshold.
+
+        With `classes`, a line for each of these at `iou`; with `iou` alone, one for every class and one for their mean.
+        """
+        precision_TRK = self.curves.precision[:, :, :, 0, -1]
+        points, has_truths = self.protocol.recall_points, self.per_class.num_truths > 0
+        means = [
+            plots.Line(f"IoU {threshold:.2f} (AP {text.fraction(ap)})", precision_RK[:, has_truths].mean(axis=1))
+            for (threshold, ap), precision_RK in zip(self.per_threshold.items(), precision_TRK, strict=True)
+            if has_truths.any()
+        ]
+        if classes is None and iou is None:
+            return plots.draw_pr(points, means, is_ordered=True)
+        t = self.protocol.threshold_place(iou)
+        names = [name for name, is_there in zip(self.per_class.name, has_truths, strict=True) if is_there]
+        lines = [self._class_line(name, t) for name in (names if classes is None else classes)]
+        mean = [line._replace(label=f"mean, {line.label}") for line in means[t : t + 1] if classes is None]
+        return plots.draw_pr(points, [*lines, *mean], is_ordered=False)
+
+    def _class_line(self, name: str, t: int) -> plots.Line:
+        if name not in self.per_class.name:
+            raise InputError(f"`classes` must be class names ({', '.join(self.per_class.name[:10])}, …); got {name!r}")
+        k = self.per_class.name.index(name)
+        if not self.per_class.num_truths[k]:
+            raise InputError(f"`classes`: {name!r} has no truths, so it has no curve")
+        return plots.Line(
+            f"{name} (AP {text.fraction(self.per_class.ap_at[k, t])})", self.curves.precision[t, :, k, 0, -1]
+        )
+
+    def plot_ap_by_iou(self) -> "Figure":
+        """AP at each IoU threshold."""
+        return plots.draw_ap_by_iou(self.per_threshold)
+
+    def plot_sizes(self) -> "Figure":
+        """AP and AR of each area range."""
+        names = [area.name for area in self.protocol.areas]
+        limit = self.protocol.limits[-1]
+        ends = ["", *(f"_{name}" for name in names[1:])]
+        first_ar = "mar" if limit is None else f"mar_{limit}"
+        ar = [self[f"mar{end}"] if end else self[first_ar] for end in ends]
+        return plots.draw_sizes(names, [self[f"map{end}"] for end in ends], ar)
+
+    def plot_scores(self, *, bins: int = 40, iou: float | None = None) -> "Figure":
+        """The scores of true and false positives, and the threshold with the best F1."""
+        return plots.draw_scores(self.scores(bins=bins, iou=iou))
+
+    def plot_confusion(self, **options: Any) -> "Figure":
+        """The confusion matrix; options are those of `confusion`."""
+        return plots.draw_confusion(self.confusion(**options))
+
+    def plot_errors(self, **options: Any) -> "Figure":
+        """What fixing each type of error would add to AP; options are those of `errors`."""
+        return plots.draw_errors(self.errors(**options))
+
+    def plot_calibration(self, *, bins: int = 10, iou: float | None = None) -> "Figure":
+        """The reliability diagram."""
+        return plots.draw_calibration(self.calibration(bins=bins, iou=iou))
+
+    def save_plots(self, folder: str | Path) -> list[Path]:
+        """Every chart as PNG and PDF in a folder; the paths of the files.
+
+        Without boxes there are neither errors nor confusion; with scores beyond 0 and 1 there is no calibration.
+        """
+        drawn = {
+            "pr": self.plot_pr(),
+            "ap_by_iou": self.plot_ap_by_iou(),
+            "sizes": self.plot_sizes(),
+            "scores": self.plot_scores(),
+        }
+        if not self.tally.score.size or (self.tally.score.min() >= 0 and self.tally.score.max() <= 1):
+            drawn["calibration"] = self.plot_calibration()
+        if self.boxes is not None:
+            drawn |= {"errors": self.plot_errors(), "confusion": self.plot_confusion()}
+        return plots.save(drawn, folder)
+
+    def _pairing(self, name: str, iou: float | None, threads: int | None) -> Pairing:
+        protocol = self.protocol.at(iou)
+        if self.boxes is None:
+            raise InputError(
+                f"`{name}` needs boxes, and this result has only verdicts: a metric forgets boxes once they are "
+                "matched; `boxscore.evaluate(detections, truths)` keeps them"
+            )
+        return pair_boxes(*self.boxes, protocol, num_threads(threads))
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str = "boxscore",
+        name: str = "model",
+        resamples: int = 1000,
+        seed: int = 0,
+    ) -> str:
+        """A report as one HTML file that opens offline; written to `path`, if there is one, whole or not at all.
+
+        `title` stands on top, `name` is what the model is called. `resamples`, `seed`: of the intervals; with 0
+        resamples there are none. Needs `boxscore[report]`, for the charts.
+        """
+        from boxscore.report.html import make_report
+
+        sure = {name: self.intervals(resamples=resamples, seed=seed)} if resamples else {}
+        return make_report({name: self}, path, title=title, intervals=sure)
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")
@@ -164,8 +389,8 @@ def _per_class(tally: Tally, curves: Curves, num_truths_K: Ints) -> PerClass:
     return PerClass(
         label=tally.classes,
         name=tuple(names.get(int(label), str(label)) for label in tally.classes),
-        ap=_mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
-        ar=_mean_over_thresholds(recall_TK),
+        ap=mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
+        ar=mean_over_thresholds(recall_TK),
         num_truths=num_truths_K,
         num_detections=_compiled.count(compact(tally.label), compact(tally.classes)),
         ap_at=curves.average_precision[:, :, 0, -1].T,
@@ -173,8 +398,3 @@ def _per_class(tally: Tally, curves: Curves, num_truths_K: Ints) -> PerClass:
         num_false=curves.num_false[:, :, 0, -1].T,
         thresholds=tally.protocol.thresholds,
     )
-
-
-def _mean_over_thresholds(values_TK: Floats) -> Floats:
-    # One after the other, whatever the number of classes; NumPy's own mean has another order where there is only one.
-    return np.asarray(sum(values_TK) / values_TK.shape[0])

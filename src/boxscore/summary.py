@@ -42,6 +42,51 @@ class ClassRow(NamedTuple):
         }
 
 
+class Interval(NamedTuple):
+    """Where a number would lie on other images, and its standard error."""
+
+    low: float
+    high: float
+    error: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain values, ready for JSON."""
+        return {name: plain(value) for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        return text.interval(self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confidence:
+    """How sure the numbers of a summary are, in plain values."""
+
+    level: float
+    resamples: int
+    seed: int
+    num_images: int
+    numbers: Mapping[str, Interval]
+    ap: Sequence[Interval]
+    """Of each class, as `ar`."""
+    ar: Sequence[Interval]
+
+    @property
+    def title(self) -> str:
+        """What the intervals are."""
+        images = text.count(self.num_images, "image")
+        return f"{self.level * 100:g} % intervals: {self.resamples:,} resamples of {images}, seed {self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: how it was done, and `low`, `high` and `error` of every number."""
+        return {
+            "level": self.level,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "num_images": self.num_images,
+            **{name: interval.to_dict() for name, interval in self.numbers.items()},
+        }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """What an evaluation found, in plain values: the named numbers and a row for each class."""
@@ -50,16 +95,31 @@ class Summary:
     numbers: Mapping[str, float]
     per_class: Sequence[ClassRow]
     iou_dtype: str
+    confidence: Confidence | None = None
+    """How sure all of it is, where that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
+        """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None.
+
+        With `intervals`, of the numbers and in each class, where there are any.
+        """
+        per_class = [row.to_dict() for row in self.per_class]
+        if self.confidence is not None:
+            for k, row in enumerate(per_class):
+                row |= {"intervals": {name: getattr(self.confidence, name)[k].to_dict() for name in ("ap", "ar")}}
         return {
             "protocol": self.protocol.name,
             **{name: plain(value) for name, value in self.numbers.items()},
-            "per_class": [row.to_dict() for row in self.per_class],
+            "per_class": per_class,
             "settings": self.protocol.to_dict(),
             "iou_dtype": self.iou_dtype,
+            **({} if self.confidence is None else {"intervals": self.confidence.to_dict()}),
         }
+
+    @property
+    def class_table(self) -> str:
+        """Classes as a table, a line each."""
+        return class_table(self.per_class, self.protocol.thresholds, self.confidence)
 
     def __str__(self) -> str:
         counts = [
@@ -67,30 +127,40 @@ class Summary:
             text.count(sum(row.num_truths for row in self.per_class), "truth"),
             text.count(sum(row.num_detections for row in self.per_class), "detection"),
         ]
+        sure = self.confidence
         rows = [
-            [measure.name, text.fraction(self.numbers[measure.name]), *measure.meaning(self.protocol)]
+            [
+                measure.name,
+                text.fraction(self.numbers[measure.name]),
+                *([] if sure is None else [str(sure.numbers[measure.name])]),
+                *measure.meaning(self.protocol),
+            ]
             for measure in measures(self.protocol)
         ]
-        return f"{self.protocol.title}: {', '.join(counts)}\n\n{text.table(rows, align='<><<<<')}"
+        title = f"{self.protocol.title}: {', '.join(counts)}" + ("" if sure is None else f"\n{sure.title}")
+        return f"{title}\n\n{text.table(rows, align='<><<<<' if sure is None else '<><<<<<')}"
 
 
-def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float]) -> str:
-    """Classes as a table, a line each."""
+def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float], sure: Confidence | None = None) -> str:
+    """Classes as a table, a line each, with intervals where there are any."""
     first = f"{thresholds[0]:.2f}"
-    header = ["class", "AP", "AR", "truths", "detections", f"TP@{first}", f"FP@{first}"]
+    intervals = ["interval"] if sure is not None else []
+    header = ["class", "AP", *intervals, "AR", *intervals, "truths", "detections", f"TP@{first}", f"FP@{first}"]
     cells = [
         [
             row.name,
             text.fraction(row.ap),
+            *([] if sure is None else [str(sure.ap[k])]),
             text.fraction(row.ar),
+            *([] if sure is None else [str(sure.ar[k])]),
             f"{row.num_truths:,}",
             f"{row.num_detections:,}",
             f"{row.num_true[0]:,}",
             f"{row.num_false[0]:,}",
         ]
-        for row in rows
+        for k, row in enumerate(rows)
     ]
-    return text.table(cells, align="<>>>>>>", header=header)
+    return text.table(cells, align="<" + ">" * (len(header) - 1), header=header)
 
 
 def plain(value: float) -> float | None:

@@ -140,6 +140,16 @@ class Tally:
         verdict[self.is_hit] = _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
         return verdict
 
+    def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
+        """The verdicts in one cell, by the places of its threshold and area range. Shape (D,)."""
+        cell = area * len(self.protocol.thresholds) + threshold
+        word, bit = cell // 64, np.uint64(cell % 64)
+        plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
+        verdict: NDArray[np.uint8] = plain.astype(np.uint8)
+        bits = (self.is_true[:, word] >> bit & np.uint64(1)) + (self.is_counted[:, word] >> bit & np.uint64(1))
+        verdict[self.is_hit] = bits.astype(np.uint8)
+        return verdict
+
     @property
     def num_truths(self) -> NDArray[np.int64]:
         """Truths that count, by class and area range. Shape (K, A)."""
@@ -161,7 +171,13 @@ class Tally:
 
     def without(self, images: NDArray[Any]) -> "Tally":
         """The same without some images: neither their detections nor their truths."""
-        is_kept, is_truth_kept = (np.isin(column, images, invert=True) for column in (self.image, self.truth_image))
+        return self._where(*(np.isin(column, images, invert=True) for column in (self.image, self.truth_image)))
+
+    def within(self, images: NDArray[Any]) -> "Tally":
+        """The same with some images only."""
+        return self._where(*(np.isin(column, images) for column in (self.image, self.truth_image)))
+
+    def _where(self, is_kept: NDArray[np.bool_], is_truth_kept: NDArray[np.bool_]) -> "Tally":
         rows = {column: getattr(self, column)[is_kept] for column in ROWS}
         hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in HITS}
         truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}

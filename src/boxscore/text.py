@@ -33,3 +33,12 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 def fraction(value: float) -> str:
     """A number between 0 and 1 with four digits, or a dash for NaN."""
     return "-" if value != value else f"{value:.4f}"
+
+
+def interval(low: float, high: float) -> str:
+    """Two ends with four digits, or a dash for NaN.
+
+    >>> interval(0.5, 0.75)
+    '[0.5000, 0.7500]'
+    """
+    return "-" if low != low or high != high else f"[{low:.4f}, {high:.4f}]"

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 import boxscore
-from boxscore.cli import check, completion, convert, demo, evaluate, table1
+from boxscore.cli import check, compare, completion, convert, demo, evaluate, table1
 from boxscore.cli.terminal import Outcome, styled
 from boxscore.errors import InputError
 
@@ -19,6 +19,7 @@ examples:
   boxscore eval instances_val2017.json detections.json
   boxscore eval VOC2007/Annotations results/ --protocol voc2007 --images VOC2007/ImageSets/Main/test.txt
   boxscore eval truths.json model_a.json model_b.json --per-class --json scores.json
+  boxscore compare truths.json model_a.json model_b.json
   boxscore check truths.json detections.json
   boxscore convert VOC2007/Annotations truths.json
   boxscore demo
@@ -36,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"boxscore {boxscore.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (evaluate, check, convert, demo, table1, completion):
+    for command in (evaluate, compare, check, convert, demo, table1, completion):
         command.add_to(commands)
     return parser
 

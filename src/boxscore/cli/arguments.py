@@ -67,6 +67,36 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = None) -> None:
+    """How sure the numbers are; `resamples`: the default, None for no intervals."""
+    group = parser.add_argument_group("confidence")
+    default = "" if resamples is None else f" (default: {resamples:,})"
+    group.add_argument(
+        "--bootstrap",
+        type=several,
+        default=resamples,
+        metavar="N",
+        help=f"intervals from N resamples of the images, such as 1000{default}",
+    )
+    group.add_argument("--seed", type=whole, default=0, metavar="S", help="what the resamples depend on (default: 0)")
+    group.add_argument(
+        "--level", type=inner_fraction, default=0.95, metavar="P", help="what an interval holds (default: 0.95)"
+    )
+
+
+def add_slices(parser: argparse.ArgumentParser) -> None:
+    """Groups of images, each with numbers of its own."""
+    group = parser.add_argument_group("slices")
+    group.add_argument(
+        "--slice", metavar="FILE", help="a column for each group of images: a table of image and group, or JSON"
+    )
+    group.add_argument(
+        "--slice-by",
+        metavar="COLUMN",
+        help="the column with the group: of FILE, else of GT or DT, a table or COCO, where it is a key of `images`",
+    )
+
+
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """How it is computed, which changes no number."""
     group = parser.add_argument_group("engine")
@@ -104,11 +134,42 @@ def fraction(text: str) -> float:
     return value
 
 
+def aim(text: str) -> dict[str, float]:
+    """What an operating point is chosen by: nothing more for f1, else the least precision or recall."""
+    name, _, value = text.partition("=")
+    if text == "f1":
+        return {}
+    if name not in ("precision", "recall") or not value:
+        raise argparse.ArgumentTypeError(f"must be f1, precision=P or recall=R; got {text!r}")
+    return {name: fraction(value)}
+
+
 def positive(text: str) -> int:
     """A whole number above 0."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
     return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number, 0 or more."""
+    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not negative; got {text!r}")
+    return int(text)
+
+
+def several(text: str) -> int:
+    """A whole number above 1."""
+    if (number := positive(text)) < 2:
+        raise argparse.ArgumentTypeError(f"must be 2 or more; got {text!r}")
+    return number
+
+
+def inner_fraction(text: str) -> float:
+    """A number between 0 and 1."""
+    if not 0 < (value := _number(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, both excluded; got {text}")
+    return value
 
 
 def thresholds(text: str) -> tuple[float, ...]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
-from boxscore.cli.evaluate import write_text
 from boxscore.cli.terminal import Outcome, styled
 from boxscore.text import count
+from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from boxscore.inspection import Finding
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.json == "-":
         return Outcome(document, code)
     if options.json is not None:
-        write_text(Path(options.json), f"{document}\n")
+        write_file(Path(options.json), f"{document}\n")
     return Outcome("" if options.quiet else listing(findings), code)
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from boxscore.boxes import BoxFormat, check_box_format
-from boxscore.columns import Detections, Truths
+from boxscore.columns import Detections, Truths, take
 from boxscore.errors import InputError
 from boxscore.formats.files import Source, open_source, write_output
+from boxscore.formats.groups import read_groups
 from boxscore.formats.joining import Report, join, to_truths
 from boxscore.formats.records import Options, Records
-from boxscore.formats.selection import Pattern, Selection, select, select_truths, take
+from boxscore.formats.selection import Pattern, Selection, select, select_truths
 from boxscore.formats.writing import Loss
 from boxscore.text import count
 
@@ -28,6 +29,7 @@ __all__ = [
     "format_by_suffix",
     "join",
     "read_detections",
+    "read_groups",
     "read_records",
     "read_truths",
     "select",

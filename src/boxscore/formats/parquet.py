@@ -60,6 +60,11 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
     return table, lists
 
 
+def read_table(source: Source) -> Table:
+    """The columns of a file."""
+    return _table(source)[0]
+
+
 def _column(arrow: Any, column: Any) -> Column:
     types = arrow.types
     if types.is_dictionary(column.type):

@@ -7,10 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from boxscore.arrays import to_numpy
-from boxscore.columns import Columns, Detections, Truths, host_ids
+from boxscore.columns import Detections, Truths, host_ids, take
 from boxscore.errors import InputError
 from boxscore.formats.files import base_of, stem_of
 
@@ -150,14 +148,3 @@ def select(
     if kinds is not None:
         is_kept &= np.isin(host_ids(detections.label), list(chosen.names_by_label or ()))
     return take(detections, is_kept), chosen
-
-
-def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
-    """The rows that are kept, as NumPy arrays."""
-    if is_kept.all():
-        return columns
-    names = ("image", "label", "score", "box", "ignore", "truncated", "area")
-    kept: dict[str, Any] = {
-        name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
-    }
-    return replace(columns, **kept)

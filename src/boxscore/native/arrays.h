@@ -1,4 +1,4 @@
-// Arrays of NumPy in and out of compiled code.
+// Arrays of NumPy, as the compiled engine takes and gives them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -6,26 +6,32 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory.h"
+#include "order.h"
+#include "rules.h"
 
 namespace boxscore {
 
-using Input = nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu>;
+namespace nb = nanobind;
+
+using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 template <class T>
-nanobind::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
+nb::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
     T* data = buffer.release();
-    nanobind::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
-    return nanobind::cast(nanobind::ndarray<nanobind::numpy, T>(data, shape, owner));
+    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
+    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
 }
 
 template <class T>
-nanobind::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> shape) {
+nb::object to_numpy(const std::vector<T>& values, std::initializer_list<size_t> shape) {
     Buffer<T> buffer(values.size());
     std::copy(values.begin(), values.end(), buffer.data());
     return to_numpy(std::move(buffer), shape);
@@ -40,12 +46,96 @@ const T* elements(const Input& array) {
     return static_cast<const T*>(array.data());
 }
 
+// Calls `use` with the array's elements as what they are.
+template <class Use>
+auto with_integers(const Input& array, Use use) {
+    if (array.dtype() == nb::dtype<int64_t>()) return use(elements<int64_t>(array));
+    if (array.dtype() == nb::dtype<int32_t>()) return use(elements<int32_t>(array));
+    if (array.dtype() == nb::dtype<int16_t>()) return use(elements<int16_t>(array));
+    if (array.dtype() == nb::dtype<int8_t>()) return use(elements<int8_t>(array));
+    if (array.dtype() == nb::dtype<uint64_t>()) return use(elements<uint64_t>(array));
+    if (array.dtype() == nb::dtype<uint32_t>()) return use(elements<uint32_t>(array));
+    if (array.dtype() == nb::dtype<uint16_t>()) return use(elements<uint16_t>(array));
+    if (array.dtype() == nb::dtype<uint8_t>()) return use(elements<uint8_t>(array));
+    throw std::invalid_argument("expected an array of integers");
+}
+
+template <class Use>
+auto with_reals(const Input& array, Use use) {
+    if (array.dtype() == nb::dtype<double>()) return use(elements<double>(array));
+    if (array.dtype() == nb::dtype<float>()) return use(elements<float>(array));
+    throw std::invalid_argument("expected an array of float32 or float64");
+}
+
 template <class T>
 const T* typed(const Input& array, size_t size, const char* name) {
-    if (array.dtype() != nanobind::dtype<T>() || array.size() != size) {
+    if (array.dtype() != nb::dtype<T>() || array.size() != size) {
         throw std::invalid_argument(std::string(name) + ": unexpected dtype or size");
     }
     return elements<T>(array);
+}
+
+inline void check_size(const Input& array, size_t size, const char* name) {
+    if (array.size() != size) throw std::invalid_argument(std::string(name) + ": unexpected size");
+    if (size > UINT32_MAX / 2) throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
+}
+
+inline std::vector<int64_t> distinct_of(const Input& ids) {
+    return with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
+}
+
+// Ids that must ascend, as those that others are looked up in.
+inline std::vector<int64_t> ascending(const Input& ids, const char* name) {
+    const int64_t* values = typed<int64_t>(ids, ids.size(), name);
+    std::vector<int64_t> table(values, values + ids.size());
+    for (size_t k = 1; k < table.size(); ++k) {
+        if (table[k - 1] >= table[k]) throw std::invalid_argument(std::string(name) + ": not ascending");
+    }
+    return table;
+}
+
+inline Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name,
+                                 const char* table_name) {
+    Buffer<int32_t> place(ids.size());
+    const bool is_all_there = with_integers(
+        ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
+    if (!is_all_there) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
+    return place;
+}
+
+// The columns of a tally that have a row for each detection, or for each hit.
+struct TallyArrays {
+    Input image, label, score, tier, state, is_true, is_counted;
+};
+
+// Calls `use` with the scores and the states as what they are, once all is seen to fit together.
+template <class Use>
+void with_tally(const TallyArrays& tally, const Rules& rules, Use use) {
+    const size_t size = tally.label.size();
+    check_size(tally.image, size, "image");
+    check_size(tally.score, size, "score");
+    if (tally.is_true.size() != tally.is_counted.size()) throw std::invalid_argument("is_counted: unexpected size");
+    typed<uint64_t>(tally.is_true, tally.is_true.size(), "is_true");
+    typed<uint64_t>(tally.is_counted, tally.is_true.size(), "is_counted");
+    const uint8_t* tier = typed<uint8_t>(tally.tier, size, "tier");
+    uint8_t last_tier = 0;
+    for (size_t i = 0; i < size; ++i) last_tier = std::max(last_tier, tier[i]);
+    if (last_tier >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
+    with_reals(tally.score, [&](const auto* score) {
+        auto check = [&](const auto* state) {
+            size_t num_hits = 0;
+            uint64_t all_bits = 0;
+            for (size_t i = 0; i < size; ++i) num_hits += state[i] & 1, all_bits |= state[i];
+            if (all_bits >> rules.num_areas() > 1) throw std::invalid_argument("state: beyond the area ranges");
+            if (num_hits * rules.num_words() != tally.is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
+            use(score, state);
+        };
+        if (rules.num_areas() < 8) {
+            check(typed<uint8_t>(tally.state, size, "state"));
+        } else {
+            check(typed<uint64_t>(tally.state, size, "state"));
+        }
+    });
 }
 
 }  // namespace boxscore

@@ -16,6 +16,7 @@
 #include "curves.h"
 #include "match.h"
 #include "memory.h"
+#include "nearest.h"
 #include "order.h"
 #include "unlocked.h"
 
@@ -26,38 +27,9 @@ namespace boxscore {
 
 void bind_files(nb::module_& module);
 void bind_images(nb::module_& module);
+void bind_bootstrap(nb::module_& module);
 
 namespace {
-
-// Calls `use` with the array's elements as what they are.
-template <class Use>
-auto with_integers(const Input& array, Use use) {
-    if (array.dtype() == nb::dtype<int64_t>()) return use(elements<int64_t>(array));
-    if (array.dtype() == nb::dtype<int32_t>()) return use(elements<int32_t>(array));
-    if (array.dtype() == nb::dtype<int16_t>()) return use(elements<int16_t>(array));
-    if (array.dtype() == nb::dtype<int8_t>()) return use(elements<int8_t>(array));
-    if (array.dtype() == nb::dtype<uint64_t>()) return use(elements<uint64_t>(array));
-    if (array.dtype() == nb::dtype<uint32_t>()) return use(elements<uint32_t>(array));
-    if (array.dtype() == nb::dtype<uint16_t>()) return use(elements<uint16_t>(array));
-    if (array.dtype() == nb::dtype<uint8_t>()) return use(elements<uint8_t>(array));
-    throw std::invalid_argument("expected an array of integers");
-}
-
-template <class Use>
-auto with_reals(const Input& array, Use use) {
-    if (array.dtype() == nb::dtype<double>()) return use(elements<double>(array));
-    if (array.dtype() == nb::dtype<float>()) return use(elements<float>(array));
-    throw std::invalid_argument("expected an array of float32 or float64");
-}
-
-void check_size(const Input& array, size_t size, const char* name) {
-    if (array.size() != size) throw std::invalid_argument(std::string(name) + ": unexpected size");
-    if (size > UINT32_MAX / 2) throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
-}
-
-std::vector<int64_t> distinct_of(const Input& ids) {
-    return with_integers(ids, [&](const auto* values) { return distinct(values, ids.size()); });
-}
 
 nb::object distinct_ids(const Input& ids) {
     std::vector<int64_t> found;
@@ -66,24 +38,6 @@ nb::object distinct_ids(const Input& ids) {
         found = distinct_of(ids);
     }
     return to_numpy(found, {found.size()});
-}
-
-// Ids that must ascend, as those that others are looked up in.
-std::vector<int64_t> ascending(const Input& ids, const char* name) {
-    const int64_t* values = typed<int64_t>(ids, ids.size(), name);
-    std::vector<int64_t> table(values, values + ids.size());
-    for (size_t k = 1; k < table.size(); ++k) {
-        if (table[k - 1] >= table[k]) throw std::invalid_argument(std::string(name) + ": not ascending");
-    }
-    return table;
-}
-
-Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name, const char* table_name) {
-    Buffer<int32_t> place(ids.size());
-    const bool is_all_there = with_integers(
-        ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
-    if (!is_all_there) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
-    return place;
 }
 
 // The place of each id in a table that ascends; -1 if it is not there.
@@ -200,11 +154,18 @@ struct IdColumn {
     }
 };
 
+// The verdict of a detection beyond the last limit: it never came to one.
+constexpr uint8_t kBeyond = 3;
+
+// With `is_paired`, what became of each detection and truth in the first cell; else the columns of a tally.
 template <class Box, class Score, class State>
 nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, const Columns& there,
                       const std::optional<Input>& area, const std::optional<Input>& ignore,
-                      const std::vector<int64_t>& named, const Rules& rules, size_t num_threads) {
+                      const std::vector<int64_t>& named, const Rules& rules, size_t num_threads, bool is_paired) {
     const size_t size = found.image.size(), num_truths = there.image.size();
+    std::vector<uint8_t> verdict(is_paired ? size : 0, kBeyond), counts(is_paired ? num_truths : 0);
+    std::vector<int32_t> taken(is_paired ? size : 0, -1);
+    Pairs pairs{verdict.data(), taken.data(), counts.data()};
     Buffer<Score> out_score(size);
     Buffer<uint8_t> tier(size);
     Buffer<State> state(size);
@@ -234,6 +195,7 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
         tally.image = image.narrow.data(), tally.label = label.narrow.data();
         tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
+        if (is_paired) tally.pairs = &pairs;
         truths.image = place[2].data(), truths.label = place[3].data();
         const DetectionColumns<Box, Score> detections{size,  place[0].data(), place[1].data(),
                                                       score, box,             found.box_format};
@@ -241,6 +203,9 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
         image.widen(images, tally.size);
         label.widen(classes, tally.size);
     });
+    if (is_paired) {
+        return nb::make_tuple(to_numpy(verdict, {size}), to_numpy(taken, {size}), to_numpy(counts, {num_truths}));
+    }
     const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
     const nb::object truth_image = image.release(tally.truth_image, images);
     const nb::object truth_label = label.release(tally.truth_label, classes);
@@ -254,7 +219,7 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
 nb::tuple match_columns(const Input& image, const Input& label, const Input& score, const Input& box,
                         BoxFormat box_format, const Input& truth_image, const Input& truth_label, const Input& truth_box,
                         BoxFormat truth_box_format, const std::optional<Input>& area, const std::optional<Input>& ignore,
-                        const Input& named, const Rules& rules, size_t num_threads) {
+                        const Input& named, const Rules& rules, size_t num_threads, bool is_paired) {
     const int64_t* names = typed<int64_t>(named, named.size(), "named");
     const std::vector<int64_t> named_ids = distinct(names, named.size());
     check_size(label, image.size(), "label");
@@ -268,34 +233,105 @@ nb::tuple match_columns(const Input& image, const Input& label, const Input& sco
             using Score = std::decay_t<decltype(*scores)>;
             if (rules.num_areas() < 8) {
                 return match_typed<Box, Score, uint8_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
-                                                        num_threads);
+                                                        num_threads, is_paired);
             }
             return match_typed<Box, Score, uint64_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
-                                                     num_threads);
+                                                     num_threads, is_paired);
         });
     });
 }
 
-template <class Score, class State>
-void draw_typed(const Input& image, const Input& label, const Score* score, const uint8_t* tier, const State* state,
-                const uint64_t* is_true, const uint64_t* is_counted, const std::vector<int64_t>& classes,
-                const int64_t* num_truths, const Rules& rules, size_t num_threads, const CurveArrays& out) {
-    const size_t size = label.size();
+// Boxes of one side as they come from Python.
+struct Side {
+    Input image, label, box;
+    BoxFormat box_format;
+    Input is_used;
+
+    Side(Input image, Input label, Input box, BoxFormat box_format, Input is_used)
+        : image(std::move(image)), label(std::move(label)), box(std::move(box)), box_format(box_format),
+          is_used(std::move(is_used)) {
+        check_size(this->label, size(), "label");
+        typed<double>(this->box, size() * 4, "box");
+        typed<uint8_t>(this->is_used, size(), "is_used");
+    }
+
+    size_t size() const { return image.size(); }
+};
+
+// Both sides with ids as places.
+struct Sides {
+    std::vector<int64_t> images, classes;
+    std::array<Buffer<int32_t>, 4> place;
+    BoxColumns detections, truths;
+
+    Sides(const Side& found, const Side& there)
+        : images(united(distinct_of(found.image), distinct_of(there.image))),
+          classes(united(distinct_of(found.label), distinct_of(there.label))),
+          place{places_of(found.image, images, "image", "the images"),
+                places_of(found.label, classes, "label", "the classes"),
+                places_of(there.image, images, "image", "the images"),
+                places_of(there.label, classes, "label", "the classes")},
+          detections(columns(found, place[0], place[1])), truths(columns(there, place[2], place[3])) {}
+
+private:
+    static BoxColumns columns(const Side& side, const Buffer<int32_t>& image, const Buffer<int32_t>& label) {
+        return {side.size(),     image.data(),    label.data(), elements<double>(side.box),
+                side.box_format, elements<uint8_t>(side.is_used)};
+    }
+};
+
+nb::tuple find_nearest_of(const Side& found, const Side& there, bool is_inclusive, size_t num_threads) {
+    const size_t size = found.size();
+    Buffer<int32_t> own_truth(size), other_truth(size);
+    Buffer<double> own_iou(size), other_iou(size);
     run_without_lock(size, num_threads, [&](const Run& run) {
-        const Buffer<int32_t> label_place = places_of(label, classes, "label", "the classes");
+        const Sides sides(found, there);
+        find_nearest(sides.detections, sides.truths, sides.images.size(), is_inclusive, run,
+                     {own_truth.data(), own_iou.data()}, {other_truth.data(), other_iou.data()});
+    });
+    return nb::make_tuple(to_numpy(std::move(own_truth), {size}), to_numpy(std::move(own_iou), {size}),
+                          to_numpy(std::move(other_truth), {size}), to_numpy(std::move(other_iou), {size}));
+}
+
+nb::object match_across_of(const Side& found, const Input& score, const Side& there, const Rules& rules,
+                           size_t num_threads) {
+    if (rules.num_thresholds() != 1) throw std::invalid_argument("rules: expected one threshold");
+    const double* scores = typed<double>(score, found.size(), "score");
+    Buffer<int32_t> taken(found.size());
+    run_without_lock(found.size(), num_threads, [&](const Run& run) {
+        const Sides sides(found, there);
+        match_across(sides.detections, scores, sides.truths, sides.images.size(), rules, run, taken.data());
+    });
+    const size_t size = taken.size();
+    return to_numpy(std::move(taken), {size});
+}
+
+template <class Score, class State>
+void draw_typed(const TallyArrays& arrays, const Score* score, const State* state, const std::vector<int64_t>& classes,
+                const int64_t* num_truths, const Rules& rules, size_t num_threads, const CurveArrays& out) {
+    const size_t size = arrays.label.size();
+    run_without_lock(size, num_threads, [&](const Run& run) {
+        const Buffer<int32_t> label_place = places_of(arrays.label, classes, "label", "the classes");
         std::vector<int64_t> images;
         Buffer<int32_t> image_place;
         const bool is_in_order =
-            with_integers(image, [&](const auto* values) { return std::is_sorted(values, values + size); });
+            with_integers(arrays.image, [&](const auto* values) { return std::is_sorted(values, values + size); });
         if (!is_in_order) {
-            images = distinct_of(image);
-            image_place = places_of(image, images, "image", "the images");
+            images = distinct_of(arrays.image);
+            image_place = places_of(arrays.image, images, "image", "the images");
         }
         const TallyColumns<Score, State> tally{
-            size,    label_place.data(), is_in_order ? nullptr : image_place.data(),
-            score,   tier,               state,
-            is_true, is_counted,         images.size(),
-            classes.size(), num_truths};
+            size,
+            label_place.data(),
+            is_in_order ? nullptr : image_place.data(),
+            score,
+            elements<uint8_t>(arrays.tier),
+            state,
+            elements<uint64_t>(arrays.is_true),
+            elements<uint64_t>(arrays.is_counted),
+            images.size(),
+            classes.size(),
+            num_truths};
         draw_curves(tally, rules, run, out);
     });
 }
@@ -303,17 +339,8 @@ void draw_typed(const Input& image, const Input& label, const Score* score, cons
 nb::tuple draw_columns(const Input& image, const Input& label, const Input& score, const Input& tier, const Input& state,
                        const Input& is_true, const Input& is_counted, const Input& classes, const Input& num_truths,
                        const Rules& rules, size_t num_threads) {
-    const size_t size = label.size(), num_classes = classes.size();
-    check_size(image, size, "image");
-    check_size(score, size, "score");
-    if (is_true.size() != is_counted.size()) throw std::invalid_argument("is_counted: unexpected size");
-    const uint8_t* tiers = typed<uint8_t>(tier, size, "tier");
-    const uint64_t* trues = typed<uint64_t>(is_true, is_true.size(), "is_true");
-    const uint64_t* counted = typed<uint64_t>(is_counted, is_true.size(), "is_counted");
+    const size_t num_classes = classes.size();
     const int64_t* truths = typed<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
-    uint8_t last_tier = 0;
-    for (size_t i = 0; i < size; ++i) last_tier = std::max(last_tier, tiers[i]);
-    if (last_tier >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
     for (size_t i = 0; i < num_truths.size(); ++i) {
         if (truths[i] < 0 || truths[i] >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
     }
@@ -326,23 +353,9 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
     const CurveArrays out{precision.data(), scores.data(),   recall.data(), average_precision.data(),
                           num_true.data(),  num_false.data()};
-    with_reals(score, [&](const auto* values) {
-        using Score = std::decay_t<decltype(*values)>;
-        auto draw = [&](const auto* states) {
-            size_t num_hits = 0;
-            uint64_t all_bits = 0;
-            for (size_t i = 0; i < size; ++i) num_hits += states[i] & 1, all_bits |= states[i];
-            if (all_bits >> num_areas > 1) throw std::invalid_argument("state: beyond the area ranges");
-            if (num_hits * rules.num_words() != is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
-            using State = std::decay_t<decltype(*states)>;
-            draw_typed<Score, State>(image, label, values, tiers, states, trues, counted, table, truths, rules,
-                                     num_threads, out);
-        };
-        if (num_areas < 8) {
-            draw(typed<uint8_t>(state, size, "state"));
-        } else {
-            draw(typed<uint64_t>(state, size, "state"));
-        }
+    const TallyArrays arrays{image, label, score, tier, state, is_true, is_counted};
+    with_tally(arrays, rules, [&](const auto* scores, const auto* states) {
+        draw_typed(arrays, scores, states, table, truths, rules, num_threads, out);
     });
     return nb::make_tuple(
         to_numpy(std::move(precision), {num_thresholds, num_points, num_classes, num_areas, num_limits}),
@@ -409,10 +422,16 @@ NB_MODULE(_compiled, module) {
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
                "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "named"_a,
-               "rules"_a, "num_threads"_a);
+               "rules"_a, "num_threads"_a, "is_paired"_a = false);
+    nb::class_<Side>(module, "Side")
+        .def(nb::init<Input, Input, Input, BoxFormat, Input>(), "image"_a, "label"_a, "box"_a, "box_format"_a,
+             "is_used"_a);
+    module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_inclusive"_a, "num_threads"_a);
+    module.def("match_across", &match_across_of, "detections"_a, "score"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
     bind_files(module);
     bind_images(module);
+    bind_bootstrap(module);
 }

@@ -9,6 +9,7 @@
 
 #include "memory.h"
 #include "order.h"
+#include "precision.h"
 
 namespace boxscore {
 namespace {
@@ -77,15 +78,6 @@ Rows<State> by_class(const TallyColumns<Score, State>& tally, const Run& run) {
         }
     });
     return rows;
-}
-
-// The fewest true positives n with n / num_truths >= point, as floats have it.
-uint32_t num_needed(double point, int64_t num_truths) {
-    const double truths = static_cast<double>(num_truths);
-    double guess = std::ceil(point * truths);  // right, or one off either way by rounding
-    if ((guess - 1) / truths >= point) --guess;
-    if (guess / truths < point) ++guess;
-    return static_cast<uint32_t>(guess);
 }
 
 // A true positive that waits to be drawn: how many detections counted up to it, and where it stands.
@@ -294,7 +286,10 @@ private:
             board.every_precision[place].insert(board.every_precision[place].end(), precision.begin(), precision.begin() + num);
         }
         if (rules_.ap == ApRule::trapezoid) {
-            add_trapezoids(marks, num, before, static_cast<double>(num_truths(label, a)), board.trapezoids[place]);
+            const double truths = static_cast<double>(num_truths(label, a));
+            for (uint32_t i = 0; i < num; ++i) {
+                board.trapezoids[place] += trapezoid(before + i + 1, marks[i].num_counted, truths, rules_.epsilon);
+            }
         }
         uint32_t i = 0;
         while (pen.next_needed <= pen.num_true) {
@@ -310,17 +305,6 @@ private:
             pen.next_needed = pen.point < num_points_ ? needed[pen.point] : std::numeric_limits<uint32_t>::max();
         }
         for (; i < num; ++i) pen.best = std::max(pen.best, precision[i]);
-    }
-
-    // The paper's Alg. 12 needs each step of the raw curve, from (0, 1) on.
-    void add_trapezoids(const Mark* marks, uint32_t num, uint32_t before, double truths, double& sum) const {
-        for (uint32_t i = 0; i < num; ++i) {
-            const uint32_t num_true = before + i + 1, num_counted = marks[i].num_counted;
-            const double precision = num_true / (num_counted + rules_.epsilon);
-            const double last = num_counted == 1 ? 1.0 : (num_true - 1) / (num_counted - 1 + rules_.epsilon);
-            const double gain = num_true / truths - (num_true - 1) / truths;
-            sum += (precision + last) * gain / 2;
-        }
     }
 
     void finish(size_t label, const Row<State>* rows, Board<State>& board) const {
@@ -380,18 +364,6 @@ private:
         if (rules_.ap == ApRule::envelope) {
             out_.average_precision[place] = area_under_envelope(board.every_precision[pen_of(a, t, m)], truths);
         }
-    }
-
-    static double area_under_envelope(std::vector<double>& precision, int64_t num_truths) {
-        for (size_t i = precision.size(); i-- > 1;) precision[i - 1] = std::max(precision[i - 1], precision[i]);
-        const double truths = static_cast<double>(num_truths);
-        double area = 0, reached = 0;
-        for (size_t i = 0; i < precision.size(); ++i) {
-            const double recall = static_cast<double>(i + 1) / truths;
-            area += precision[i] * (recall - reached);
-            reached = recall;
-        }
-        return area;
     }
 
     const TallyColumns<Score, State>& tally_;

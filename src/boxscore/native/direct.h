@@ -12,13 +12,6 @@
 
 namespace boxscore {
 
-// One number: the mean over classes of AP or of recall, at some thresholds, in one area range, within one limit.
-struct Measure {
-    bool is_recall;
-    std::vector<size_t> thresholds;
-    size_t area, limit;
-};
-
 // What tables show. By class, and by class and threshold, in the first area range and within the largest limit.
 struct PlainResult {
     std::vector<double> numbers;  // of the measures

@@ -1,5 +1,7 @@
 """The native engine: columns to a tally, a tally to curves, in compiled code."""
 
+from typing import Any
+
 import numpy as np
 
 import boxscore._compiled as _compiled
@@ -13,22 +15,7 @@ from boxscore.tally import Tally
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
     """The verdict of every detection."""
-    columns = _compiled.match(
-        image=compact(to_numpy(detections.image)),
-        label=compact(to_numpy(detections.label)),
-        score=compact(host_scores(detections.score)),
-        box=compact(host_scores(detections.box)),
-        box_format=getattr(_compiled.BoxFormat, detections.box_format),
-        truth_image=compact(to_numpy(truths.image)),
-        truth_label=compact(to_numpy(truths.label)),
-        truth_box=compact(to_numpy(truths.box), np.float64),
-        truth_box_format=getattr(_compiled.BoxFormat, truths.box_format),
-        area=None if truths.area is None else compact(to_numpy(truths.area), np.float64),
-        ignore=None if truths.ignore is None else compact(to_numpy(truths.ignore), np.uint8),
-        named=np.array(list(truths.names_by_label or ()), np.int64),
-        rules=rules_of(protocol),
-        num_threads=threads,
-    )
+    columns = _compiled.match(**inputs(detections, truths, protocol), num_threads=threads)
     names = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes")
     truth_names = ("truth_image", "truth_label", "truth_state")
     return Tally(
@@ -36,6 +23,25 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         **dict(zip((*names, *truth_names), columns, strict=True)),
         class_names=truths.names_by_label,
     )
+
+
+def inputs(detections: Detections, truths: Truths, protocol: Protocol) -> dict[str, Any]:
+    """What the compiled matching reads."""
+    return {
+        "image": compact(to_numpy(detections.image)),
+        "label": compact(to_numpy(detections.label)),
+        "score": compact(host_scores(detections.score)),
+        "box": compact(host_scores(detections.box)),
+        "box_format": getattr(_compiled.BoxFormat, detections.box_format),
+        "truth_image": compact(to_numpy(truths.image)),
+        "truth_label": compact(to_numpy(truths.label)),
+        "truth_box": compact(to_numpy(truths.box), np.float64),
+        "truth_box_format": getattr(_compiled.BoxFormat, truths.box_format),
+        "area": None if truths.area is None else compact(to_numpy(truths.area), np.float64),
+        "ignore": None if truths.ignore is None else compact(to_numpy(truths.ignore), np.uint8),
+        "named": np.array(list(truths.names_by_label or ()), np.int64),
+        "rules": rules_of(protocol),
+    }
 
 
 def curves(tally: Tally, threads: int) -> Curves:

@@ -4,29 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "overlap.h"
+
 namespace boxscore {
 namespace {
-
-struct Box4 {
-    double left, top, right, bottom, area;
-};
-
-// The order of operations is that of the references, so that every bit is theirs.
-template <class Number>
-inline Box4 measure(const Number* box, BoxFormat format, bool is_inclusive) {
-    const double a = box[0], b = box[1], c = box[2], d = box[3];
-    if (!is_inclusive) {  // as in COCO: xywh decides, so a far corner is left + width even where it was given
-        const double width = format == BoxFormat::xyxy ? c - a : c, height = format == BoxFormat::xyxy ? d - b : d;
-        const double left = format == BoxFormat::cxcywh ? a - width / 2 : a;
-        const double top = format == BoxFormat::cxcywh ? b - height / 2 : b;
-        return {left, top, left + width, top + height, width * height};
-    }
-    Box4 out{a, b, c, d, 0};
-    if (format == BoxFormat::xywh) out = {a, b, a + c, b + d, 0};
-    if (format == BoxFormat::cxcywh) out = {a - c / 2, b - d / 2, a + c / 2, b + d / 2, 0};
-    out.area = (out.right - out.left + 1) * (out.bottom - out.top + 1);
-    return out;
-}
 
 // Which cells belong to what, as bits, num_words a row.
 struct Cells {
@@ -51,6 +32,7 @@ struct Cells {
 // The truths, image by image and in each class by class, with what matching needs to know of them.
 struct Truths {
     std::vector<uint32_t> start;  // of each image
+    std::vector<uint32_t> row;    // where each was given
     std::vector<int32_t> label;
     std::vector<Box4> box;
     std::vector<uint8_t> is_crowd;
@@ -64,6 +46,7 @@ struct Truths {
         std::vector<int32_t> image(size);
         for (size_t i = 0; i < size; ++i) image[i] = columns.image[by_label.at(static_cast<uint32_t>(i))];
         Groups by_image = group(image.data(), size, num_images);
+        row.resize(size);
         label.resize(size);
         box.resize(size);
         is_crowd.resize(size);
@@ -72,12 +55,13 @@ struct Truths {
         constexpr size_t kBlock = size_t{1} << 14;
         for_each_task((size + kBlock - 1) / kBlock, run, [] { return 0; }, [&](size_t block, int) {
             for (size_t g = block * kBlock, end = std::min(size, g + kBlock); g < end; ++g) {
-                const uint32_t row = by_label.at(by_image.at(static_cast<uint32_t>(g)));
-                const bool is_ignored = columns.ignore != nullptr && columns.ignore[row] != 0;
-                label[g] = columns.label[row];
-                box[g] = measure(columns.box + size_t{row} * 4, columns.box_format, rules.is_inclusive);
+                const uint32_t from = by_label.at(by_image.at(static_cast<uint32_t>(g)));
+                const bool is_ignored = columns.ignore != nullptr && columns.ignore[from] != 0;
+                row[g] = from;
+                label[g] = columns.label[from];
+                box[g] = measure(columns.box + size_t{from} * 4, columns.box_format, rules.is_inclusive);
                 is_crowd[g] = is_ignored && rules.is_crowd;
-                const double size_of = columns.area == nullptr ? box[g].area : columns.area[row];
+                const double size_of = columns.area == nullptr ? box[g].area : columns.area[from];
                 for (size_t a = 0; a < num_areas; ++a) {
                     if (is_ignored || size_of < rules.area_low[a] || size_of > rules.area_high[a]) continue;
                     state[g] |= uint64_t{1} << a;
@@ -91,6 +75,8 @@ struct Truths {
 
 // Truths of an image with which one detection takes long enough to ask whether to go on.
 constexpr uint32_t kMany = 1000;
+
+constexpr uint32_t kNone = UINT32_MAX;
 
 // How many rows ahead memory is asked for.
 constexpr size_t kAhead = 24;
@@ -135,6 +121,7 @@ struct Scratch {
     std::vector<Candidate> candidates;     // as many as there are truths in this image
     size_t num_candidates = 0;
     std::vector<uint64_t> is_true, is_counted;  // of one detection
+    uint32_t taken = kNone;                // the truth that it took in the first cell
 
     explicit Scratch(size_t num_classes, size_t num_words)
         : count(num_classes), cursor(num_classes), shelves(num_classes), is_touched(num_classes / kBitsPerWord + 1),
@@ -181,14 +168,17 @@ public:
                 while (rank >= tier_end) tier_end = rules_.limits[++tier];
                 const Box4& box = scratch.boxes[entries[rank].place];
                 uint64_t state = state_of(box.area);
+                scratch.taken = kNone;
                 if (shelf.end != 0) {
                     if (is_long) run.check();
                     state = judge(box, state, shelf, first_truth, scratch, chunk);
                 }
+                const uint32_t row = by_image_.at(begin + entries[rank].place);
                 tally_.label[out] = label_id;
-                tally_.score[out] = detections_.score[by_image_.at(begin + entries[rank].place)];
+                tally_.score[out] = detections_.score[row];
                 tally_.tier[out] = static_cast<uint8_t>(tier);
                 tally_.state[out] = static_cast<State>(state);
+                if (tally_.pairs != nullptr) write_down(row, state, scratch, chunk);
             }
             entries += num;
         }
@@ -329,17 +319,9 @@ private:
     }
 
     void consider(const Box4& box, uint32_t g, Scratch& scratch) const {
-        const Box4& truth = truths_.box[g];
-        const double width = std::min(box.right, truth.right) - std::max(box.left, truth.left) + extent_;
-        const double height = std::min(box.bottom, truth.bottom) - std::max(box.top, truth.top) + extent_;
-        double shared = 0, whole = 1;
-        if (width > 0 && height > 0) {
-            shared = width * height;
-            // as in COCO: a crowd is as large as what is found in it
-            whole = truths_.is_crowd[g] ? box.area : box.area + truth.area - shared;
-        }
-        if (shared < surely_below_ * whole) return;
-        const double iou = shared > 0 ? shared / whole : 0;
+        const Overlap pair = overlap(box, truths_.box[g], truths_.is_crowd[g], extent_);
+        if (pair.shared < surely_below_ * pair.whole) return;
+        const double iou = pair.iou();
         const double* const cutoffs = rules_.cutoffs.data();
         uint32_t num_reached = 0;
         while (num_reached < num_thresholds_ && reaches(iou, cutoffs[num_reached])) ++num_reached;
@@ -360,6 +342,7 @@ private:
                                 truths_.is_regular[candidate.truth * num_words_ + w];
                 if (is_next_best) pick &= is_free;
                 is_true |= pick & is_free;
+                if (w == 0 && (pick & is_free & 1) != 0) scratch.taken = candidate.truth;
                 is_false |= pick & ~is_free;
                 is_free &= ~pick;
                 is_wanted &= ~pick;
@@ -376,6 +359,7 @@ private:
                 }
                 is_ignored |= pick;
                 is_wanted &= ~pick;
+                if (w == 0 && (pick & 1) != 0) scratch.taken = candidate.truth;
             }
             uint64_t is_inside = 0;
             for (size_t a = 0; a < num_areas_; ++a) {
@@ -405,6 +389,18 @@ private:
         chunk.is_true.insert(chunk.is_true.end(), scratch.is_true.begin(), scratch.is_true.end());
         chunk.is_counted.insert(chunk.is_counted.end(), scratch.is_counted.begin(), scratch.is_counted.end());
         return 1;
+    }
+
+    // What became of one detection in the first cell, and of the truth that it took.
+    void write_down(uint32_t row, uint64_t state, const Scratch& scratch, const Chunk& chunk) const {
+        Pairs& pairs = *tally_.pairs;
+        if ((state & 1) != 0) {
+            const size_t words = chunk.is_true.size() - num_words_;  // of the last hit
+            pairs.verdict[row] = static_cast<uint8_t>((chunk.is_true[words] & 1) + (chunk.is_counted[words] & 1));
+        } else {
+            pairs.verdict[row] = state >> 1 & 1;
+        }
+        if (scratch.taken != kNone) pairs.truth[row] = static_cast<int32_t>(truths_.row[scratch.taken]);
     }
 
     const DetectionColumns<Box, Score>& detections_;
@@ -482,6 +478,9 @@ void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& t
     }
     for (const int32_t label : truths.label) tally.truth_label.push_back(tally.label_id[label]);
     tally.truth_state.assign(truths.state.begin(), truths.state.end());
+    if (tally.pairs != nullptr) {
+        for (size_t g = 0; g < truths.row.size(); ++g) tally.pairs->counts[truths.row[g]] = truths.state[g] & 1;
+    }
 }
 
 #define BOXSCORE_MATCH(Box, Score, State)                                                                             \

@@ -30,6 +30,13 @@ struct TruthColumns {
     const uint8_t* ignore;   // may be null: none
 };
 
+// What became of each detection in the first cell, and of each truth, in the order that they were given.
+struct Pairs {
+    uint8_t* verdict;  // 0 ignored, 1 false, 2 true; stays as it was for detections beyond the last limit
+    int32_t* truth;    // the truth that it took; stays as it was if there is none
+    uint8_t* counts;   // whether a truth is one that counts in the first area range
+};
+
 // What becomes of a detection, a row each, images in order and each image class by class in order of rank. A state has bit 0
 // for a hit; a detection that is none has bit 1 + a where it counts, as a false positive, in area range a. Hits have their
 // verdicts cell by cell in words, in the order of their rows.
@@ -45,6 +52,7 @@ struct TallyRows {
     std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
     std::vector<State> truth_state;                 // bit a where it counts in area range a
     size_t size = 0;
+    Pairs* pairs = nullptr;  // written where they are wanted
 };
 
 // Truths that count, by class and area range, from the places of their classes and their states.

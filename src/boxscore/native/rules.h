@@ -66,4 +66,11 @@ struct Rules {
     size_t num_words() const { return (num_cells() + kBitsPerWord - 1) / kBitsPerWord; }
 };
 
+// One number: the mean over classes of AP or of recall, at some thresholds, in one area range, within one limit.
+struct Measure {
+    bool is_recall;
+    std::vector<size_t> thresholds;
+    size_t area, limit;
+};
+
 }  // namespace boxscore

@@ -1,0 +1,87 @@
+"""The bootstrap: one tool in one process, as JSON on stdout.
+
+    python -m benchmarks.bootstrap TOOL FOLDER THREADS
+
+Tools: `intervals`, of one model; `compare`, paired, of two; `hotcoco`, its `compare` of the same two. Matching is not
+in the seconds, as it is done before.
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+RESAMPLES = 1000
+HOTCOCO_RESAMPLES = 20
+"""It takes a fraction of a second for each."""
+
+
+def main(tool: str, folder: str, threads: str) -> None:
+    """Seconds for so many resamples, and the deviation of `map` in them."""
+    for variable in ("RAYON_NUM_THREADS", "BOXSCORE_THREADS"):
+        os.environ[variable] = threads
+    seconds, num, error = {"intervals": _intervals, "compare": _compare, "hotcoco": _hotcoco}[tool](Path(folder))
+    print(json.dumps({"seconds": seconds, "resamples": num, "error": error}))
+
+
+def _halves(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Two models: all detections, and nine of ten of them; and the truths."""
+    from benchmarks.workloads import load
+
+    found, there = load(folder)
+    is_kept = [row % 10 != 0 for row in range(found["image"].size)]
+    return [found, {name: column[is_kept] for name, column in found.items()}], there
+
+
+def _results(folder: Path) -> list[Any]:
+    import boxscore
+
+    models, there = _halves(folder)
+    truths = boxscore.Truths(**there, box_format="xywh")
+    return [boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), truths) for found in models]
+
+
+def _intervals(folder: Path) -> tuple[float, int, float]:
+    result = _results(folder)[0]
+    start = time.perf_counter()
+    sure = result.intervals(resamples=RESAMPLES)
+    return time.perf_counter() - start, RESAMPLES, sure.error["map"]
+
+
+def _compare(folder: Path) -> tuple[float, int, float]:
+    import boxscore
+
+    results = _results(folder)
+    start = time.perf_counter()
+    comparison = boxscore.compare(results, resamples=RESAMPLES)
+    return time.perf_counter() - start, RESAMPLES, comparison.differences[0].numbers["map"].error
+
+
+def _hotcoco(folder: Path) -> tuple[float, int, float]:
+    """Without what its `compare` takes for no resamples at all. Its standard error is that of its interval."""
+    import hotcoco
+    import numpy as np
+
+    models, _ = _halves(folder)
+    evaluations: list[Any] = []
+    with contextlib.redirect_stdout(io.StringIO()):
+        truths = hotcoco.COCO(str(folder / "truths.json"))
+        for found in models:
+            matrix = np.column_stack([found["image"], found["box"], found["score"], found["label"]])
+            evaluation = hotcoco.COCOeval(truths, truths.loadRes(matrix), "bbox")
+            evaluation.evaluate()
+            evaluations.append(evaluation)
+        start = time.perf_counter()
+        hotcoco.compare(evaluations[0], evaluations[1], n_bootstrap=0)
+        middle = time.perf_counter()
+        report = hotcoco.compare(evaluations[0], evaluations[1], n_bootstrap=HOTCOCO_RESAMPLES)
+        end = time.perf_counter()
+    return (end - middle) - (middle - start), HOTCOCO_RESAMPLES, float(report["ci"]["AP"]["std_err"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,238 @@
+"""The bootstrap: every number again, on images drawn with replacement, from verdicts that stand as they are.
+
+An image is drawn with all of its detections and truths, as images are what a data set is a sample of. The numbers of a
+resample are, bit for bit, those of data in which each image is repeated as often as it was drawn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore import text
+from boxscore.arrays import compact
+from boxscore.curves import Floats, Ints
+from boxscore.errors import InputError
+from boxscore.measures import Measure, measures
+from boxscore.native.rules import rules_of
+from boxscore.summary import Confidence, Interval
+from boxscore.tally import HITS, ROWS, TRUTHS, Tally
+from boxscore.threads import num_threads
+
+
+class Plan(NamedTuple):
+    """How often images are drawn, from which seed, and how much of what comes out an interval holds."""
+
+    resamples: int
+    seed: int
+    level: float
+
+    @classmethod
+    def checked(cls, resamples: int, seed: int, level: float) -> "Plan":
+        """The plan, or `InputError`."""
+        whole: tuple[tuple[str, object, int], ...] = (("resamples", resamples, 2), ("seed", seed, 0))
+        for name, value, low in whole:
+            if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) < 2**63:
+                raise InputError(f"`{name}` must be an integer of at least {low}; got {value!r}")
+        if not isinstance(level, int | float) or not 0 < level < 1:
+            raise InputError(f"`level` must lie between 0 and 1, both excluded; got {level!r}")
+        return cls(int(resamples), int(seed), float(level))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Samples:
+    """The numbers of every resample. NaN: undefined in that one, as no image with such a truth was drawn."""
+
+    numbers: Mapping[str, Floats]
+    """Under their names, each of shape (S,)."""
+    ap: Floats
+    """Average precision of each class, mean over thresholds. Shape (S, K)."""
+    ar: Floats
+    """Recall of each class, mean over thresholds. Shape (S, K)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ClassIntervals:
+    """How sure the numbers of each class are, in columns. NaN marks a class without truths. Each of shape (K,)."""
+
+    label: Ints
+    ap_low: Floats
+    ap_high: Floats
+    ap_error: Floats
+    """The standard error: the standard deviation of the samples."""
+    ar_low: Floats
+    ar_high: Floats
+    ar_error: Floats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Intervals:
+    """How sure each number is: where it would lie, by and large, on other images of the same kind and as many.
+
+    Resamples lie above the number itself, as an image that is drawn twice repeats its hits at the same score, which a
+    curve's envelope rewards. So that is taken out: the interval is that of the samples' percentiles, moved by the
+    distance of the samples' mean from the number, and cut at 0 and 1. Samples that are undefined are left out.
+    `print` shows a table.
+    """
+
+    numbers: Mapping[str, float]
+    """What was measured."""
+    low: Mapping[str, float]
+    high: Mapping[str, float]
+    error: Mapping[str, float]
+    """The standard error: the standard deviation of the samples."""
+    per_class: ClassIntervals
+    samples: Samples
+    """What all of it comes from, for statistics of your own."""
+    level: float
+    """The part of all samples that is between `low` and `high`."""
+    resamples: int
+    seed: int
+    num_images: int
+    """How many images there are, and how many are drawn for each resample."""
+
+    @property
+    def confidence(self) -> Confidence:
+        """The same in plain values, for summaries."""
+        classes = self.per_class
+        return Confidence(
+            level=self.level,
+            resamples=self.resamples,
+            seed=self.seed,
+            num_images=self.num_images,
+            numbers={name: Interval(self.low[name], self.high[name], self.error[name]) for name in self.numbers},
+            ap=_rows(classes.ap_low, classes.ap_high, classes.ap_error),
+            ar=_rows(classes.ar_low, classes.ar_high, classes.ar_error),
+        )
+
+    def __repr__(self) -> str:
+        low, high = text.fraction(self.low["map"]), text.fraction(self.high["map"])
+        return f"Intervals(map from {low} to {high}, {self.resamples:,} resamples)"
+
+    def __str__(self) -> str:
+        rows = [
+            [name, *(text.fraction(column[name]) for column in (self.numbers, self.low, self.high, self.error))]
+            for name in self.numbers
+        ]
+        header = ["", "value", "low", "high", "error"]
+        return f"{self.confidence.title}\n\n{text.table(rows, align='<>>>>', header=header)}"
+
+
+class Estimates(NamedTuple):
+    """What was measured: the named numbers, and those of each class."""
+
+    numbers: Mapping[str, float]
+    ap: Floats
+    ar: Floats
+
+
+class Spread(NamedTuple):
+    """How samples lie around what was measured; of one shape."""
+
+    low: Floats
+    high: Floats
+    error: Floats
+
+
+def intervals(tally: Tally, images: Ints, estimates: Estimates, plan: Plan, *, threads: int | None = None) -> Intervals:
+    """The intervals of all that was measured on `tally`, of which `images` are all images, ascending."""
+    samples = resample(tally, images, plan, threads=threads)
+    measured = np.array([*estimates.numbers.values()])
+    numbers = _in_range(spread(np.stack([*samples.numbers.values()], axis=1), measured, plan.level))
+    low, high, error = (dict(zip(samples.numbers, column.tolist(), strict=True)) for column in numbers)
+    ap, ar = (_in_range(spread(*pair, plan.level)) for pair in ((samples.ap, estimates.ap), (samples.ar, estimates.ar)))
+    return Intervals(
+        numbers=estimates.numbers,
+        low=low,
+        high=high,
+        error=error,
+        per_class=ClassIntervals(
+            label=tally.classes,
+            ap_low=ap.low,
+            ap_high=ap.high,
+            ap_error=ap.error,
+            ar_low=ar.low,
+            ar_high=ar.high,
+            ar_error=ar.error,
+        ),
+        samples=samples,
+        level=plan.level,
+        resamples=plan.resamples,
+        seed=plan.seed,
+        num_images=images.size,
+    )
+
+
+def resample(tally: Tally, images: Ints, plan: Plan, *, threads: int | None = None) -> Samples:
+    """The numbers of each resample of `images`, which must ascend. The bits are the same for any number of threads."""
+    wanted = list(measures(tally.protocol))
+    is_micro = tally.protocol.average == "micro"
+    numbers, ap, ar = _resample(tally, images, [] if is_micro else wanted, plan, threads)
+    if is_micro:
+        numbers, _, _ = _resample(tally.pooled(), images, wanted, plan, threads)
+    columns = np.ascontiguousarray(numbers.T)
+    return Samples(numbers={measure.name: columns[i] for i, measure in enumerate(wanted)}, ap=ap, ar=ar)
+
+
+def draws(num_images: int, *, resample: int, seed: int = 0) -> NDArray[np.uint16]:
+    """How often each image is drawn for one resample. Shape (N,).
+
+    By SplitMix64, from a state of the seed and the number of the resample alone.
+
+    >>> draws(8, resample=0, seed=0)
+    array([0, 2, 2, 0, 0, 1, 1, 2], dtype=uint16)
+    """
+    drawn: NDArray[np.uint16] = _compiled.draw_images(num_images, seed, resample)
+    return drawn
+
+
+def spread(samples: Floats, estimates: Floats, level: float) -> Spread:
+    """Where the middle part of the samples lies once their mean is the estimate. Shapes (S, K) and (K,) to (K,)."""
+    is_defined = ~np.isnan(samples)
+    num = is_defined.sum(axis=0)
+    rising = np.sort(samples, axis=0)  # NaN at the end
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(is_defined, samples, 0).sum(axis=0) / num
+        error = np.sqrt((np.where(is_defined, samples - mean, 0) ** 2).sum(axis=0) / (num - 1))
+    shift = estimates - mean
+    low, high = (_quantile(rising, num, part) + shift for part in ((1 - level) / 2, (1 + level) / 2))
+    return Spread(low=low, high=high, error=np.where(num > 1, error, np.nan))
+
+
+def _in_range(spread: Spread) -> Spread:
+    return spread._replace(low=np.maximum(spread.low, 0), high=np.minimum(spread.high, 1))
+
+
+def _quantile(rising: Floats, num: NDArray[np.int64], part: float) -> Floats:
+    """The quantile of the first `num` of each column, between two of them in proportion; NaN where there are none."""
+    place = part * np.maximum(num - 1, 0)
+    below = np.floor(place).astype(np.int64)
+    above = np.minimum(below + 1, np.maximum(num - 1, 0))
+    column = np.arange(rising.shape[1])
+    at_below, at_above = rising[below, column], rising[above, column]
+    return np.asarray(at_below + (at_above - at_below) * (place - below))
+
+
+def _resample(
+    tally: Tally, images: Ints, wanted: list[Measure], plan: Plan, threads: int | None
+) -> tuple[Floats, Floats, Floats]:
+    """Numbers (S, measures), average precision (S, K) and recall (S, K)."""
+    found: tuple[Any, Any, Any] = _compiled.bootstrap(
+        **{name: compact(getattr(tally, name)) for name in (*ROWS, *HITS, *TRUTHS, "classes")},
+        images=compact(images),
+        rules=rules_of(tally.protocol),
+        measures=[(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
+        is_weighted=tally.protocol.average == "weighted",
+        seed=plan.seed,
+        num_resamples=plan.resamples,
+        num_threads=num_threads(threads),
+    )
+    return found
+
+
+def _rows(low: Floats, high: Floats, error: Floats) -> list[Interval]:
+    return [Interval(*row) for row in zip(low.tolist(), high.tolist(), error.tolist(), strict=True)]

@@ -1,0 +1,125 @@
+"""Calibration: whether a score of 0.7 means that seven of ten such detections are right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boxscore import text
+from boxscore.curves import Floats, Ints
+from boxscore.errors import InputError
+from boxscore.protocol import check_number
+from boxscore.summary import plain
+from boxscore.tally import IGNORED, TRUE, Tally
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Calibration:
+    """Mean score and precision in bins of score, at one IoU threshold. `print` shows a table.
+
+    All classes together, without ignored detections, in the first area range and within the largest limit. A bin has
+    its lower end, the last one both ends. NaN marks an empty bin.
+    """
+
+    iou: float
+    edge: Floats
+    """The ends of the bins, from 0 to 1. Shape (B + 1,)."""
+    count: Ints
+    """Detections. Shape (B,)."""
+    num_true: Ints
+    """True positives. Shape (B,)."""
+    mean_score: Floats
+    """Shape (B,)."""
+    precision: Floats
+    """Shape (B,)."""
+    ece: float
+    """Expected calibration error: the mean of |precision - mean score| over detections. NaN without detections."""
+    mce: float
+    """The largest of those differences."""
+    label: Ints
+    """Shape (K,)."""
+    name: tuple[str, ...]
+    """Length K."""
+    ece_of_class: Floats
+    """The same for each class, in the same bins. NaN without detections. Shape (K,)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON. Undefined is None."""
+        return {
+            "iou": self.iou,
+            "ece": plain(self.ece),
+            "mce": plain(self.mce),
+            "bins": [
+                {
+                    "low": float(self.edge[b]),
+                    "high": float(self.edge[b + 1]),
+                    "count": int(self.count[b]),
+                    "num_true": int(self.num_true[b]),
+                    "mean_score": plain(self.mean_score[b]),
+                    "precision": plain(self.precision[b]),
+                }
+                for b in range(self.count.size)
+            ],
+            "per_class": [
+                {"label": int(self.label[k]), "name": name, "ece": plain(self.ece_of_class[k])}
+                for k, name in enumerate(self.name)
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return f"Calibration(ece={self.ece:.4f}, {text.count(self.count.size, 'bin')})"
+
+    def __str__(self) -> str:
+        cells = [
+            [
+                f"{self.edge[b]:.2f} to {self.edge[b + 1]:.2f}",
+                f"{self.count[b]:,}",
+                text.fraction(self.mean_score[b]),
+                text.fraction(self.precision[b]),
+                text.fraction(abs(self.precision[b] - self.mean_score[b])),
+            ]
+            for b in range(self.count.size)
+        ]
+        table = text.table(cells, align="<>>>>", header=["score", "detections", "mean score", "precision", "gap"])
+        error = f"{text.fraction(self.ece)}, at most {text.fraction(self.mce)} in a bin"
+        title = f"calibration error {error}, at IoU {self.iou:.2f}"
+        return f"{title}\n\n{table}"
+
+
+def calibrate(tally: Tally, names: Sequence[str], place: int, bins: int) -> Calibration:
+    """The calibration at the threshold of this place."""
+    check_number("bins", bins, most=10_000)
+    verdict = tally.verdict_at(place)
+    is_in = verdict != IGNORED
+    score, is_true = tally.score[is_in].astype(np.float64), verdict[is_in] == TRUE
+    is_outside = (score < 0) | (score > 1)
+    if is_outside.any():
+        raise InputError(f"calibration is of scores between 0 and 1; got {score[is_outside][0]:g}")
+    edge = np.arange(bins + 1) / bins
+    bin_D = np.minimum(np.searchsorted(edge, score, side="right") - 1, bins - 1)
+    class_D = np.searchsorted(tally.classes, tally.label[is_in])
+    shape = (tally.classes.size, bins)
+    cell_D = class_D * bins + bin_D
+
+    def total(weight: Any = None) -> Any:
+        return np.bincount(cell_D, weight, minlength=shape[0] * shape[1]).reshape(shape)
+
+    count_KB, true_KB, score_KB = total(), total(is_true).astype(np.int64), total(score)
+    count_B, true_B, score_B = count_KB.sum(axis=0), true_KB.sum(axis=0), score_KB.sum(axis=0)
+    gap_B = np.abs(true_B - score_B)  # as many times as there are detections in the bin
+    is_full_B = count_B > 0
+    with np.errstate(invalid="ignore"):
+        return Calibration(
+            iou=tally.protocol.thresholds[place],
+            edge=edge,
+            count=count_B,
+            num_true=true_B,
+            mean_score=score_B / count_B,
+            precision=true_B / count_B,
+            ece=float(gap_B.sum() / np.float64(count_B.sum())),
+            mce=float((gap_B[is_full_B] / count_B[is_full_B]).max()) if is_full_B.any() else float("nan"),
+            label=tally.classes,
+            name=tuple(names),
+            ece_of_class=np.abs(true_KB - score_KB).sum(axis=1) / count_KB.sum(axis=1),
+        )

@@ -1,0 +1,413 @@
+"""Comparison: what differs between the results of several detectors, and how sure that is."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore import text
+from boxscore.analysis.bootstrap import Plan, Samples, resample, spread
+from boxscore.curves import Floats, Ints
+from boxscore.errors import InputError
+from boxscore.measures import measures
+from boxscore.result import Result
+from boxscore.summary import plain
+from boxscore.tally import Tally
+
+
+class Change(NamedTuple):
+    """One number, here and there."""
+
+    first: float
+    second: float
+    difference: float
+    low: float
+    high: float
+    error: float
+    p_value: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain values, ready for JSON; undefined is None."""
+        return {name: plain(value) for name, value in self._asdict().items()}
+
+    def cells(self) -> list[str]:
+        """As a table shows it."""
+        if self.difference != self.difference:
+            return [text.fraction(self.first), text.fraction(self.second), "-", "-", "-"]
+        ends = f"[{self.low:+.4f}, {self.high:+.4f}]"
+        return [
+            text.fraction(self.first),
+            text.fraction(self.second),
+            f"{self.difference:+.4f}",
+            ends,
+            f"{self.p_value:.3f}",
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ImageChanges:
+    """What each image lost and won, in columns, the greatest change first; ties by image id. Shape (N,) each.
+
+    Counted at the first IoU threshold, in the first area range, with the detections that have at least the score at
+    which their detector has its best F1 over all classes: as if both were used at their best.
+    """
+
+    image: Ints
+    name: tuple[str, ...]
+    """File names, or ids as text."""
+    first_true: Ints
+    first_false: Ints
+    second_true: Ints
+    second_false: Ints
+    num_truths: Ints
+
+    @property
+    def gain(self) -> Ints:
+        """How many mistakes fewer the second makes, false or missed; below 0 it makes more."""
+        return (self.second_true - self.second_false) - (self.first_true - self.first_false)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The images that changed, as plain values, ready for JSON."""
+        gain = self.gain
+        columns = ("num_truths", "first_true", "first_false", "second_true", "second_false")
+        return [
+            {
+                "image": int(self.image[i]),
+                "name": self.name[i],
+                **{column: int(getattr(self, column)[i]) for column in columns},
+                "gain": int(gain[i]),
+            }
+            for i in np.flatnonzero(gain)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Difference:
+    """What a second result differs from the first in, with intervals by a paired bootstrap.
+
+    Both have the same images in every resample, so what is hard about an image is hard for both. The interval is the
+    samples' percentiles, moved so that their mean is the difference that was measured. The p-value is twice the part of
+    them on the far side of 0, at least 2 / (resamples + 1): how surprising it would be if there were no difference.
+    """
+
+    first: str
+    second: str
+    numbers: Mapping[str, Change]
+    label: Ints
+    """The classes. Shape (K,)."""
+    class_name: tuple[str, ...]
+    ap: Sequence[Change]
+    """Of each class, as `ar`."""
+    ar: Sequence[Change]
+    samples: Samples
+    """The difference in every resample."""
+    images: ImageChanges
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            **{name: change.to_dict() for name, change in self.numbers.items()},
+            "per_class": [
+                {"label": int(label), "name": name, "ap": ap.to_dict(), "ar": ar.to_dict()}
+                for label, name, ap, ar in zip(self.label, self.class_name, self.ap, self.ar, strict=True)
+            ],
+            "images": self.images.rows(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Comparison:
+    """Several results of the same truths, each against the first. `print` shows a table for each of the others."""
+
+    names: tuple[str, ...]
+    results: tuple[Result, ...]
+    differences: tuple[Difference, ...]
+    """One for each result but the first."""
+    level: float
+    resamples: int
+    seed: int
+    num_images: int
+
+    @property
+    def title(self) -> str:
+        """How sure it is made."""
+        images = text.count(self.num_images, "image")
+        how = f"{self.resamples:,} paired resamples of {images}, seed {self.seed}"
+        return f"{self.results[0].protocol.title}: {self.level * 100:g} % intervals, {how}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: how it was done, and `differences`. Undefined is None."""
+        return {
+            "protocol": self.results[0].protocol.name,
+            "level": self.level,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "num_images": self.num_images,
+            "differences": [difference.to_dict() for difference in self.differences],
+            "settings": self.results[0].protocol.to_dict(),
+        }
+
+    def tables(self, *, is_per_class: bool = False, num_images: int = 0) -> str:
+        """A table for each result but the first; of classes, too, and of the images that changed most."""
+        parts = [self.title]
+        for difference in self.differences:
+            heads = [difference.first, difference.second, "difference", "interval", "p"]
+            numbers = [[name, *change.cells()] for name, change in difference.numbers.items()]
+            parts.append(text.table(numbers, align="<>>>>>", header=["", *heads]))
+            if is_per_class:
+                classes = [
+                    [name, *change.cells()] for name, change in zip(difference.class_name, difference.ap, strict=True)
+                ]
+                parts.append(text.table(classes, align="<>>>>>", header=["AP by class", *heads]))
+            if num_images:
+                parts.append(_image_table(difference, num_images))
+        return "\n\n".join(parts)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str = "boxscore",
+        made_from: Mapping[str, str] | None = None,
+        threads: int | None = None,
+    ) -> str:
+        """A report on all results and what they differ in, as one HTML file that opens offline.
+
+        Written to `path`, if there is one, whole or not at all. `made_from`: what it should say of its inputs. Needs
+        `boxscore[report]`, for the charts.
+        """
+        from boxscore.report.html import make_report
+
+        named = dict(zip(self.names, self.results, strict=True))
+        how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
+        sure = {name: result.intervals(**how) for name, result in named.items()}
+        return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
+
+    def __repr__(self) -> str:
+        return f"Comparison({' against '.join([', '.join(self.names[1:]), self.names[0]])})"
+
+    def __str__(self) -> str:
+        return self.tables()
+
+
+def compare(
+    results: Mapping[str, Result] | Sequence[Result],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    threads: int | None = None,
+) -> Comparison:
+    """What the others differ from the first result in: every number, also per class, with its interval and p-value.
+
+    `results`: by name, or in a sequence; of the same truths, under the same protocol. Images are drawn with
+    replacement, the same for all; nothing is matched again. The bits depend on `seed`, not on `threads`.
+
+    >>> from boxscore import Detections, Truths, evaluate
+    >>> box = [[0, 0, 10, 10]] * 9
+    >>> truths = Truths(image=range(9), label=[1] * 9, box=box)
+    >>> few, many = (
+    ...     evaluate(Detections(image=range(n), label=[1] * n, score=[0.9] * n, box=box[:n]), truths, "voc2012")
+    ...     for n in (3, 8)
+    ... )
+    >>> change = compare({"few": few, "many": many}).differences[0].numbers["map"]
+    >>> round(change.difference, 4), change.p_value < 0.05
+    (0.5556, True)
+    """
+    plan = Plan.checked(resamples, seed, level)
+    named = _named(results)
+    _check_alike(named)
+    (first_name, first), *others = named.items()
+    images = first.images
+    for _, other in others:
+        images = np.union1d(images, other.images)
+    labels = np.unique(np.concatenate([result.tally.classes for result in named.values()]))
+    first_samples = _aligned(resample(first.tally, images, plan, threads=threads), first, labels)
+    differences = []
+    for name, second in others:
+        second_samples = _aligned(resample(second.tally, images, plan, threads=threads), second, labels)
+        samples = Samples(
+            numbers={key: second_samples.numbers[key] - values for key, values in first_samples.numbers.items()},
+            ap=second_samples.ap - first_samples.ap,
+            ar=second_samples.ar - first_samples.ar,
+        )
+        differences.append(_difference((first_name, first), (name, second), images, labels, samples, plan.level))
+    return Comparison(
+        names=tuple(named),
+        results=tuple(named.values()),
+        differences=tuple(differences),
+        level=plan.level,
+        resamples=plan.resamples,
+        seed=plan.seed,
+        num_images=images.size,
+    )
+
+
+def _named(results: Any) -> dict[str, Result]:
+    if isinstance(results, Result) or not isinstance(results, Mapping | Sequence):
+        raise InputError(f"`results` must be a mapping or a sequence of results; got {type(results).__name__}")
+    pairs = results.items() if isinstance(results, Mapping) else ((f"result {i}", r) for i, r in enumerate(results, 1))
+    named = {str(name): result for name, result in pairs}
+    if len(named) < 2:
+        raise InputError(f"`results` must have at least two results, to compare; got {len(named)}")
+    for name, result in named.items():
+        if not isinstance(result, Result):
+            raise InputError(f"`results` must have boxscore.Result as values; got {type(result).__name__} for {name!r}")
+    return named
+
+
+def _check_alike(named: Mapping[str, Result]) -> None:
+    (first_name, first), *others = named.items()
+    for name, other in others:
+        if other.protocol != first.protocol:
+            raise InputError(f"`results` must have one protocol; {first_name!r} and {name!r} differ in theirs")
+        if not all(np.array_equal(*pair) for pair in zip(_truths(first.tally), _truths(other.tally), strict=True)):
+            raise InputError(f"`results` must be of the same truths; {first_name!r} and {name!r} differ in theirs")
+
+
+def _truths(tally: Tally) -> tuple[NDArray[Any], ...]:
+    order = np.lexsort((tally.truth_state, tally.truth_label, tally.truth_image))
+    return tally.truth_image[order], tally.truth_label[order], tally.truth_state[order]
+
+
+def _aligned(samples: Samples, result: Result, labels: Ints) -> Samples:
+    """The samples with a column for each label; NaN for a class that the result does not know, as it has no truths."""
+    place = np.searchsorted(labels, result.tally.classes)
+    ap, ar = (np.full((column.shape[0], labels.size), np.nan) for column in (samples.ap, samples.ar))
+    ap[:, place], ar[:, place] = samples.ap, samples.ar
+    return Samples(numbers=samples.numbers, ap=ap, ar=ar)
+
+
+def _difference(
+    first: tuple[str, Result],
+    second: tuple[str, Result],
+    images: Ints,
+    labels: Ints,
+    samples: Samples,
+    level: float,
+) -> Difference:
+    names = [measure.name for measure in measures(first[1].protocol)]
+    before, after = (np.array([result[name] for name in names]) for _, result in (first, second))
+    stacked = np.stack([samples.numbers[name] for name in names], axis=1)
+    by_class = {}
+    for name in ("ap", "ar"):
+        here, there = (_of_classes(result, name, labels) for _, result in (first, second))
+        by_class[name] = _changes(here, there, getattr(samples, name), level)
+    class_names: dict[int, str] = {}
+    for _, result in (second, first):
+        class_names |= dict(zip(result.per_class.label.tolist(), result.per_class.name, strict=True))
+    return Difference(
+        first=first[0],
+        second=second[0],
+        numbers=dict(zip(names, _changes(before, after, stacked, level), strict=True)),
+        label=labels,
+        class_name=tuple(class_names.get(label, str(label)) for label in labels.tolist()),
+        **by_class,
+        samples=samples,
+        images=_image_changes(first[1], second[1], images),
+    )
+
+
+def _of_classes(result: Result, name: str, labels: Ints) -> Floats:
+    column = np.full(labels.size, np.nan)
+    column[np.searchsorted(labels, result.per_class.label)] = getattr(result.per_class, name)
+    return column
+
+
+def _changes(first: Floats, second: Floats, samples: Floats, level: float) -> list[Change]:
+    """A change for each column of `samples`. Shapes (K,), (K,) and (S, K)."""
+    difference = second - first
+    low, high, error = spread(samples, difference, level)
+    p_value = _p_values(samples, difference)
+    columns = (first, second, difference, low, high, error, p_value)
+    return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _p_values(samples: Floats, difference: Floats) -> Floats:
+    """Twice the part of the samples, once their mean is the difference, that is not on its side of 0."""
+    is_defined = ~np.isnan(samples)
+    num = is_defined.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moved = samples + (difference - np.where(is_defined, samples, 0).sum(axis=0) / num)
+    tail = np.minimum((moved <= 0).sum(axis=0), (moved >= 0).sum(axis=0))
+    return np.where(num > 0, np.minimum(2 * (tail + 1) / (num + 1), 1), np.nan)
+
+
+class _Counts(NamedTuple):
+    """By image: detections that are true, that are false, and truths. Shape (N,)."""
+
+    num_true: Ints
+    num_false: Ints
+    num_truths: Ints
+
+
+def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
+    before, after = _count(first.tally, images), _count(second.tally, images)
+    gain = (after.num_true - after.num_false) - (before.num_true - before.num_false)
+    order = np.argsort(-np.abs(gain), kind="stable")
+    names = next((r.boxes.truths.image_names for r in (first, second) if r.boxes is not None), None) or {}
+    ids = images[order]
+    return ImageChanges(
+        image=ids,
+        name=tuple(names.get(image, str(image)) for image in ids.tolist()),
+        first_true=before.num_true[order],
+        first_false=before.num_false[order],
+        second_true=after.num_true[order],
+        second_false=after.num_false[order],
+        num_truths=before.num_truths[order],
+    )
+
+
+def _count(tally: Tally, images: Ints) -> _Counts:
+    """What the detections at the score of the best F1 find and miss, at the first threshold and in the first area."""
+    bit = tally.state.dtype.type(1)
+    is_counted, is_true = (tally.state >> bit & bit).astype(bool), np.zeros(len(tally), bool)
+    is_counted[tally.is_hit] = tally.is_counted[:, 0] & np.uint64(1)
+    is_true[tally.is_hit] = tally.is_true[:, 0] & np.uint64(1)
+    is_there = (tally.truth_state & bit).astype(bool)
+    is_used = is_counted & (tally.score >= _best_score(tally.score, is_true, is_counted, int(is_there.sum())))
+    place, truth_place = np.searchsorted(images, tally.image), np.searchsorted(images, tally.truth_image)
+
+    def count(rows: NDArray[np.int64]) -> Ints:
+        return np.bincount(rows, minlength=images.size)
+
+    return _Counts(
+        num_true=count(place[is_used & is_true]),
+        num_false=count(place[is_used & ~is_true]),
+        num_truths=count(truth_place[is_there]),
+    )
+
+
+def _best_score(score: Floats, is_true: NDArray[np.bool_], is_counted: NDArray[np.bool_], num_truths: int) -> float:
+    """The score from which on detections have the best F1; the highest of several."""
+    order = np.argsort(-score, kind="stable")
+    if not order.size:
+        return 0.0
+    falling = score[order]
+    num_true, num_counted = np.cumsum(is_true[order]), np.cumsum(is_counted[order])
+    f1 = 2 * num_true / np.maximum(num_counted + num_truths, 1)
+    is_last = np.append(falling[1:] < falling[:-1], True)  # of those with one score, who come together
+    return float(falling[np.argmax(np.where(is_last, f1, -1))])
+
+
+def _image_table(difference: Difference, num_images: int) -> str:
+    rows = [
+        [
+            row["name"],
+            f"{row['num_truths']:,}",
+            f"{row['first_true']:,} / {row['first_false']:,}",
+            f"{row['second_true']:,} / {row['second_false']:,}",
+            f"{row['gain']:+,}",
+        ]
+        for row in difference.images.rows()[:num_images]
+    ]
+    header = ["image", "truths", f"{difference.first}: TP / FP", f"{difference.second}: TP / FP", "gain"]
+    return text.table(rows, align="<>>>>", header=header) if rows else "no image changed"

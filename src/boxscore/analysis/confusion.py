@@ -1,0 +1,141 @@
+"""Confusion: which classes are taken for which, for nothing, or seen where nothing is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore import text
+from boxscore.analysis.operating_points import given_or_best, score_curve
+from boxscore.analysis.pairing import Pairing
+from boxscore.curves import Floats, Ints
+from boxscore.native.pairs import match_across, side
+from boxscore.protocol import check_choice
+from boxscore.summary import plain
+from boxscore.tally import FALSE, TRUE
+
+Normalize = Literal["truths", "detections", "all"]
+
+_MOST_COLUMNS = 12
+"""A larger matrix is not printed: its largest confusions are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Confusion:
+    """How often each class was found as each class. `print` shows it, or of many classes the largest confusions.
+
+    Rows are truths, columns detections of at least `score`; the last row and column are background: detections on
+    nothing, truths that nothing was found on. Detections that are ignored, or beyond the limit, are not in it, nor are
+    ignored truths. So a row sums to the truths of its class, a column to its detections, and the diagonal has the true
+    positives.
+    """
+
+    iou: float
+    score: float
+    """Detections below it are not in the matrix. NaN if there are none."""
+    label: Ints
+    """Shape (K,)."""
+    name: tuple[str, ...]
+    """Class names, or labels as text. Length K."""
+    count: Ints
+    """Shape (K + 1, K + 1)."""
+    normalize: Normalize | None = None
+
+    @property
+    def matrix(self) -> NDArray[Any]:
+        """The counts; normalized, each as a fraction of the truths of its row, of the detections of its column, or of
+        all. NaN where there is nothing to be a fraction of. Shape (K + 1, K + 1).
+        """
+        if self.normalize is None:
+            return self.count
+        whole: Any = {
+            "truths": self.count.sum(axis=1, keepdims=True),
+            "detections": self.count.sum(axis=0, keepdims=True),
+            "all": self.count.sum(keepdims=True),
+        }[self.normalize]
+        shares: Floats = np.full(self.count.shape, np.nan)
+        np.divide(self.count, whole, out=shares, where=whole > 0)
+        return shares
+
+    def largest(self, num: int = 20) -> list[tuple[str, str, int]]:
+        """The most frequent confusions between classes: the truth's class, the detection's, and how often."""
+        between = self.count[:-1, :-1].copy()
+        np.fill_diagonal(between, 0)
+        order = np.argsort(-between, axis=None, kind="stable")[:num]
+        pairs = zip(*np.unravel_index(order, between.shape), strict=True) if order.size else ()
+        return [(self.name[i], self.name[j], int(between[i, j])) for i, j in pairs if between[i, j]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: rows of truths, columns of detections, background last. Undefined is None."""
+        matrix = self.matrix.tolist()
+        return {
+            "iou": self.iou,
+            "score": plain(self.score),
+            "labels": self.label.tolist(),
+            "names": list(self.name),
+            "normalize": self.normalize,
+            "matrix": matrix if self.normalize is None else [[plain(value) for value in row] for row in matrix],
+        }
+
+    def __repr__(self) -> str:
+        return f"Confusion({text.count(len(self.name), 'class', 'classes')}, score={self.score:.4g}, iou={self.iou:g})"
+
+    def __str__(self) -> str:
+        right, wrong = int(np.trace(self.count)), int(self.count[:-1, :-1].sum() - np.trace(self.count))
+        title = (
+            f"at IoU {self.iou:.2f}, scores from {text.fraction(self.score)}: {right:,} found as what they are, "
+            f"{wrong:,} as another class, {self.count[:, -1].sum():,} not found; {self.count[-1].sum():,} on background"
+        )
+        if len(self.name) <= _MOST_COLUMNS:
+            names = [*self.name, "background"]
+            cells = [
+                [name, *(f"{value:,}" if self.normalize is None else text.fraction(value) for value in row)]
+                for name, row in zip(names, self.matrix.tolist(), strict=True)
+            ]
+            table = text.table(cells, align="<" + ">" * len(names), header=["truth \\ detection", *names])
+        else:
+            rows = [[truth, found, f"{count:,}"] for truth, found, count in self.largest()]
+            table = text.table(rows, align="<<>", header=["truth", "found as", "count"])
+        return f"{title}\n\n{table}"
+
+
+def confuse(
+    pairing: Pairing, classes: Ints, names: Sequence[str], score: float | None, normalize: Normalize | None
+) -> Confusion:
+    """The matrix of what was paired.
+
+    First each class by itself, as the protocol matches; then, by falling score, the false positives take the nearest
+    truths of other classes that are left, if they reach the threshold.
+    """
+    if normalize is not None:
+        check_choice("normalize", normalize, get_args(Normalize))
+    pairs = pairing.pairs
+    is_in = (pairs.verdict == FALSE) | (pairs.verdict == TRUE)
+    is_counted = pairs.is_counted.astype(bool)
+    curve = score_curve(pairing.score[is_in], pairs.verdict[is_in] == TRUE, is_counted.sum())
+    score = given_or_best(score, curve)
+    is_kept = is_in & (pairing.score >= score)
+    is_true = is_kept & (pairs.verdict == TRUE)
+    is_left = is_kept & ~is_true
+    is_free = is_counted & ~pairing.is_found(is_kept)
+    found, there = side(pairing.detections, is_left), side(pairing.truths, is_free)
+    across = match_across(found, pairing.score, there, pairing.protocol, pairing.threads)
+    truth = np.where(is_true, pairs.truth, across)
+    found_K, there_K = np.searchsorted(classes, pairing.label), np.searchsorted(classes, pairing.truth_label)
+    nothing = classes.size
+    count = np.zeros((nothing + 1, nothing + 1), np.int64)
+    met = truth >= 0
+    np.add.at(count, (there_K[truth[met]], found_K[met]), 1)
+    count[nothing, :nothing] = np.bincount(found_K[is_kept & ~met], minlength=nothing)
+    is_free[truth[met]] = False
+    count[:nothing, nothing] = np.bincount(there_K[is_free], minlength=nothing)
+    return Confusion(
+        iou=pairing.protocol.thresholds[0],
+        score=score,
+        label=classes,
+        name=tuple(names),
+        count=count,
+        normalize=normalize,
+    )

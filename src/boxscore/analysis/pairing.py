@@ -1,0 +1,80 @@
+"""The boxes of an evaluation beside what became of them at one IoU threshold."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.arrays import to_numpy
+from boxscore.columns import Detections, Truths, host_ids, host_scores, pooled
+from boxscore.native.pairs import Pairs, Rows, pair
+from boxscore.protocol import Protocol
+from boxscore.tally import TRUE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pairing:
+    """Both sides and their verdicts. Rows are as they were given; by label, where a protocol takes all as one class."""
+
+    protocol: Protocol
+    """With one threshold, one area range, one limit."""
+    detections: Detections
+    truths: Truths
+    pairs: Pairs
+    detection_row: NDArray[np.int64]
+    """Where each detection was given. Shape (D,)."""
+    truth_row: NDArray[np.int64]
+    """Where each truth was given. Shape (G,)."""
+    threads: int
+
+    @property
+    def label(self) -> NDArray[np.int64]:
+        """Labels of the detections. Shape (D,)."""
+        return host_ids(self.detections.label)
+
+    @property
+    def score(self) -> NDArray[Any]:
+        """Shape (D,)."""
+        return host_scores(self.detections.score)
+
+    @property
+    def truth_label(self) -> NDArray[np.int64]:
+        """Labels of the truths. Shape (G,)."""
+        return host_ids(self.truths.label)
+
+    def is_found(self, is_kept: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+        """Whether a truth has a true positive, among the detections that are kept. Shape (G,)."""
+        is_true = self.pairs.verdict == TRUE
+        is_found = np.zeros(len(self.truths), bool)
+        is_found[self.pairs.truth[is_true if is_kept is None else is_true & is_kept]] = True
+        return is_found
+
+
+def pair_boxes(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
+    """What became of every box at the protocol's only threshold."""
+    rows = [np.arange(len(columns)) for columns in (detections, truths)]
+    if protocol.class_agnostic:
+        rows = [np.argsort(to_numpy(columns.label), kind="stable") for columns in (detections, truths)]
+        detections, truths = pooled(detections), pooled(truths)
+    return Pairing(
+        protocol=protocol,
+        detections=detections,
+        truths=truths,
+        pairs=pair(detections, truths, protocol, threads),
+        detection_row=rows[0],
+        truth_row=rows[1],
+        threads=threads,
+    )
+
+
+def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
+    """Values of rows in the order that the rows were given."""
+    given = np.empty_like(values)
+    given[row] = values
+    return given
+
+
+def rows_as_given(rows: Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """References to rows as references to where they were given; -1 stays."""
+    return np.where(rows >= 0, row[rows] if row.size else -1, -1)

@@ -1,0 +1,84 @@
+"""Scores: how those of true and of false positives are spread."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boxscore import text
+from boxscore.analysis.operating_points import curve_of_all, given_or_best
+from boxscore.curves import Floats, Ints
+from boxscore.protocol import check_number
+from boxscore.summary import plain
+from boxscore.tally import FALSE, TRUE, Tally
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Scores:
+    """How many true and false positives have which scores, of each class and together. `print` shows a table.
+
+    At one IoU threshold, in the first area range and within the largest limit. A bin has its lower end, the last one
+    both ends.
+    """
+
+    iou: float
+    edge: Floats
+    """The ends of the bins: from 0 to 1, or, if there are other scores, from the lowest to the highest.
+    Shape (B + 1,)."""
+    num_true: Ints
+    """True positives. Shape (B,)."""
+    num_false: Ints
+    """False positives. Shape (B,)."""
+    num_true_of_class: Ints
+    """True positives of each class. Shape (K, B)."""
+    num_false_of_class: Ints
+    """False positives of each class. Shape (K, B)."""
+    best: float
+    """The threshold with the best F1 over all classes; NaN without truths or detections."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "iou": self.iou,
+            "best": plain(self.best),
+            "edges": self.edge.tolist(),
+            "num_true": self.num_true.tolist(),
+            "num_false": self.num_false.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        return f"Scores({text.count(self.num_true.size, 'bin')}, best={self.best:.4g})"
+
+    def __str__(self) -> str:
+        cells = [
+            [f"{self.edge[b]:.4g} to {self.edge[b + 1]:.4g}", f"{self.num_true[b]:,}", f"{self.num_false[b]:,}"]
+            for b in range(self.num_true.size)
+        ]
+        title = f"at IoU {self.iou:.2f}; best F1 from {text.fraction(self.best)} on"
+        return f"{title}\n\n{text.table(cells, align='<>>', header=['score', 'TP', 'FP'])}"
+
+
+def spread_scores(tally: Tally, place: int, bins: int) -> Scores:
+    """The scores at the threshold of this place."""
+    check_number("bins", bins, most=10_000)
+    verdict, score = tally.verdict_at(place), tally.score
+    low, high = (float(score.min()), float(score.max())) if score.size else (0.0, 1.0)
+    ends = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+    edge = np.histogram_bin_edges(np.zeros(0), bins, ends)
+    bin_D = np.minimum(np.searchsorted(edge, score, side="right") - 1, bins - 1)
+    cell_D = np.searchsorted(tally.classes, tally.label) * bins + bin_D
+
+    def count(wanted: int) -> Ints:
+        num_cells = tally.classes.size * bins
+        return np.bincount(cell_D[verdict == wanted], minlength=num_cells).reshape(-1, bins)
+
+    num_true_KB, num_false_KB = count(TRUE), count(FALSE)
+    return Scores(
+        iou=tally.protocol.thresholds[place],
+        edge=edge,
+        num_true=num_true_KB.sum(axis=0),
+        num_false=num_false_KB.sum(axis=0),
+        num_true_of_class=num_true_KB,
+        num_false_of_class=num_false_KB,
+        best=given_or_best(None, curve_of_all(tally, place)),
+    )

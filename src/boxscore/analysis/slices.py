@@ -1,0 +1,109 @@
+"""Slices: every number again for each group of images, from the verdicts that are there."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore import text
+from boxscore.columns import host_ids, take
+from boxscore.errors import InputError
+from boxscore.measures import measures
+from boxscore.pipeline import finish
+from boxscore.result import Boxes, Result
+
+NO_GROUP = "(none)"
+"""The group of the images that are in no other."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Slices(Mapping[str, Result]):
+    """A result for each group of images, under the group's name. `print` shows a table, a column a group."""
+
+    results: Mapping[str, Result]
+    num_images: Mapping[str, int]
+
+    def __getitem__(self, group: str) -> Result:
+        try:
+            return self.results[group]
+        except KeyError:
+            raise KeyError(f"{group!r} is no group; groups are {', '.join(self)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: what a result's `to_dict` has, by group, with `num_images`."""
+        return {group: {"num_images": self.num_images[group], **self[group].to_dict()} for group in self}
+
+    def __repr__(self) -> str:
+        return f"Slices({', '.join(self)})"
+
+    def __str__(self) -> str:
+        results = list(self.results.values())
+        rows = [
+            [measure.name, *(text.fraction(result[measure.name]) for result in results)]
+            for measure in (measures(results[0].protocol) if results else ())
+        ]
+        rows.append(["images", *(f"{num:,}" for num in self.num_images.values())])
+        rows.append(["truths", *(f"{result.per_class.num_truths.sum():,}" for result in results)])
+        return text.table(rows, align="<" + ">" * len(self), header=["", *self])
+
+
+def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = None) -> Slices:
+    """The result of each group of images, from the same matching.
+
+    `groups`: the group of each image, by its id. Groups come in the order in which `groups` has them first. Images that
+    it does not have are a group of their own, the last, called "(none)"; ids that are none of the images' are left out.
+    Every group has all classes.
+
+    >>> from boxscore import Detections, Truths, evaluate
+    >>> truths = Truths(image=[0, 1, 2], label=[1, 1, 1], box=[[0, 0, 10, 10]] * 3)
+    >>> found = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 10], [50, 50, 60, 60]])
+    >>> parts = slices(evaluate(found, truths, "voc2012"), {0: "day", 1: "night", 2: "night"})
+    >>> {group: part["map"] for group, part in parts.items()}
+    {'day': 1.0, 'night': 0.0}
+    """
+    if not isinstance(result, Result):
+        raise InputError(f"`result` must be a boxscore.Result; got {type(result).__name__}")
+    images = result.images
+    names = _names(groups)
+    group_of = np.array([names.get(image, NO_GROUP) for image in images.tolist()], object)
+    found = set(group_of.tolist())
+    order = [*(group for group in dict.fromkeys(names.values()) if group != NO_GROUP), NO_GROUP]
+    members = {group: images[group_of == group] for group in order if group in found}
+    return Slices(
+        results={group: _part(result, chosen, threads) for group, chosen in members.items()},
+        num_images={group: chosen.size for group, chosen in members.items()},
+    )
+
+
+def _part(result: Result, images: NDArray[np.int64], threads: int | None) -> Result:
+    part = finish(result.tally.within(images), threads=threads)
+    if result.boxes is None:
+        return part
+    detections, truths = result.boxes
+    detections = take(detections, np.isin(host_ids(detections.image), images))
+    truths = take(truths, np.isin(host_ids(truths.image), images))
+    chosen = set(images.tolist())
+    if truths.image_names is not None:
+        names = {image: name for image, name in truths.image_names.items() if image in chosen}
+        truths = replace(truths, image_names=names)
+    return replace(part, boxes=Boxes(detections, truths))
+
+
+def _names(groups: Any) -> dict[int, str]:
+    if not isinstance(groups, Mapping):
+        raise InputError(f"`groups` must map image ids to names of groups; got {type(groups).__name__}")
+    for image, group in groups.items():
+        if isinstance(image, bool) or not isinstance(image, Integral):
+            raise InputError(f"`groups` must have image ids as keys; got {image!r}")
+        if not isinstance(group, str):
+            raise InputError(f"`groups` must have names of groups as values; got {group!r} for image {image}")
+    return {int(image): group for image, group in groups.items()}

@@ -1,0 +1,95 @@
+"""Worst images: those with the most false positives and truths not found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boxscore import text
+from boxscore.analysis.operating_points import curve_of_all, given_or_best
+from boxscore.curves import Ints
+from boxscore.protocol import check_number
+from boxscore.summary import plain
+from boxscore.tally import FALSE, TRUE, Tally
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class WorstImages:
+    """Images by falling number of errors, of equal ones by rising id. `print` shows a table.
+
+    At one IoU threshold, in the first area range and within the largest limit.
+    """
+
+    iou: float
+    score: float
+    """Detections below it are left out. NaN if there are none."""
+    image: Ints
+    """Image ids. Shape (N,)."""
+    name: tuple[str, ...]
+    """File names, or ids as text. Length N."""
+    num_true: Ints
+    """True positives. Shape (N,)."""
+    num_false: Ints
+    """False positives. Shape (N,)."""
+    num_unfound: Ints
+    """Truths that no detection found. Shape (N,)."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @property
+    def num_errors(self) -> Ints:
+        """False positives and truths not found. Shape (N,)."""
+        return self.num_false + self.num_unfound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        columns = (self.image, self.num_true, self.num_false, self.num_unfound)
+        keys = ("image", "num_true", "num_false", "num_unfound")
+        rows = [dict(zip(keys, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        return {
+            "iou": self.iou,
+            "score": plain(self.score),
+            "images": [{"name": name, **row} for name, row in zip(self.name, rows, strict=True)],
+        }
+
+    def __repr__(self) -> str:
+        return f"WorstImages({text.count(len(self), 'image')})"
+
+    def __str__(self) -> str:
+        cells = [
+            [name, *(f"{column[i]:,}" for column in (self.num_true, self.num_false, self.num_unfound))]
+            for i, name in enumerate(self.name)
+        ]
+        title = f"at IoU {self.iou:.2f}, scores from {text.fraction(self.score)}"
+        return f"{title}\n\n{text.table(cells, align='<>>>', header=['image', 'TP', 'FP', 'not found'])}"
+
+
+def find_worst_images(
+    tally: Tally, image_names: Mapping[int, str] | None, place: int, score: float | None, num: int | None
+) -> WorstImages:
+    """The images with the most errors at the threshold of this place; `num` of them, or all."""
+    if num is not None:
+        check_number("num", num)
+    score = given_or_best(score, curve_of_all(tally, place))
+    verdict, images = tally.verdict_at(place), tally.images
+    is_kept = tally.score >= score
+
+    def per_image(column: Any) -> Ints:
+        return np.bincount(np.searchsorted(images, column), minlength=images.size)
+
+    num_true = per_image(tally.image[is_kept & (verdict == TRUE)])
+    num_false = per_image(tally.image[is_kept & (verdict == FALSE)])
+    num_unfound = per_image(tally.truth_image[(tally.truth_state & tally.truth_state.dtype.type(1)) == 1]) - num_true
+    order = np.argsort(-(num_false + num_unfound), kind="stable")[:num]
+    names = image_names or {}
+    return WorstImages(
+        iou=tally.protocol.thresholds[place],
+        score=score,
+        image=images[order],
+        name=tuple(names.get(image, str(image)) for image in images[order].tolist()),
+        num_true=num_true[order],
+        num_false=num_false[order],
+        num_unfound=num_unfound[order],
+    )

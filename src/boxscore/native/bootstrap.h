@@ -1,0 +1,44 @@
+// The bootstrap: the numbers of images drawn with replacement, from verdicts that stand as they are. An image that is drawn
+// twice counts twice; nothing is matched again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "curves.h"
+#include "rules.h"
+#include "tasks.h"
+
+namespace boxscore {
+
+// How often each image of a resample is drawn. The bits depend on these three numbers alone.
+std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t resample);
+
+template <class State>
+struct TruthStates {
+    size_t size;
+    const int32_t *image, *label;  // places
+    const State* state;            // bit a where it counts in area range a
+};
+
+struct BootstrapOptions {
+    std::vector<Measure> measures;  // those of precision within the last limit
+    bool is_weighted = false;       // classes by their numbers of truths
+    uint64_t seed = 0;
+    size_t num_resamples = 0;
+};
+
+// A row a resample. All of them get written; NaN is undefined.
+struct BootstrapArrays {
+    double* numbers;   // [S, measures]
+    double *ap, *ar;  // [S, K]: means over thresholds, in the first area range and within the last limit
+};
+
+// The numbers of every resample are, bit for bit, those of a tally in which each image stands as often as it was drawn, a copy
+// right behind its original. `tally.image` must be there; `tally.num_truths` need not.
+template <class Score, class State>
+void bootstrap(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
+               const BootstrapOptions& options, const Run& run, const BootstrapArrays& out);
+
+}  // namespace boxscore

@@ -1,0 +1,41 @@
+// What a curve is made of: the recall points it reaches, and the area under it by each rule.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace boxscore {
+
+// The fewest true positives n with n / num_truths >= point, as floats have it.
+inline uint32_t num_needed(double point, int64_t num_truths) {
+    const double truths = static_cast<double>(num_truths);
+    double guess = std::ceil(point * truths);  // right, or one off either way by rounding
+    if ((guess - 1) / truths >= point) --guess;
+    if (guess / truths < point) ++guess;
+    return static_cast<uint32_t>(guess);
+}
+
+// What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1).
+inline double trapezoid(uint32_t num_true, uint32_t num_counted, double num_truths, double epsilon) {
+    const double precision = num_true / (num_counted + epsilon);
+    const double last = num_counted == 1 ? 1.0 : (num_true - 1) / (num_counted - 1 + epsilon);
+    const double gain = num_true / num_truths - (num_true - 1) / num_truths;
+    return (precision + last) * gain / 2;
+}
+
+// The area under the envelope of the precisions at each true positive, which become that envelope.
+inline double area_under_envelope(std::vector<double>& precision, int64_t num_truths) {
+    for (size_t i = precision.size(); i-- > 1;) precision[i - 1] = std::max(precision[i - 1], precision[i]);
+    const double truths = static_cast<double>(num_truths);
+    double area = 0, reached = 0;
+    for (size_t i = 0; i < precision.size(); ++i) {
+        const double recall = static_cast<double>(i + 1) / truths;
+        area += precision[i] * (recall - reached);
+        reached = recall;
+    }
+    return area;
+}
+
+}  // namespace boxscore

@@ -1,0 +1,1 @@
+"""A result for people: charts for papers, and one HTML file that explains it."""

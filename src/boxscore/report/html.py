@@ -1,0 +1,125 @@
+"""The report as one HTML file: it opens offline, and runs no script but its own.
+
+The template, the style and the scripts are in the folder `page`; the charts' script goes into the file, too.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import boxscore
+from boxscore.analysis.bootstrap import Intervals
+from boxscore.analysis.comparison import Comparison
+from boxscore.errors import InputError
+from boxscore.report.charts import chart_script
+from boxscore.report.contents import describe, describe_comparison
+from boxscore.result import Result
+from boxscore.writing import write_file
+
+SCRIPTS = (
+    "elements.js",
+    "data.js",
+    "tables.js",
+    "charts.js",
+    "sections.js",
+    "overview.js",
+    "comparison.js",
+    "curves.js",
+    "sizes_and_scores.js",
+    "mistakes.js",
+    "page.js",
+)
+"""The page's own script, in this order, as one function."""
+
+
+def make_report(
+    results: Mapping[str, Result],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str = "boxscore",
+    made_from: Mapping[str, str] | None = None,
+    intervals: Mapping[str, Intervals] | None = None,
+    comparison: Comparison | None = None,
+) -> str:
+    """The HTML of a report on some models, by name, all under one protocol; written to `path`, if there is one.
+
+    `made_from`: what the report should say of its inputs, such as the names of files. `intervals`: by the same names;
+    without them they are computed, with an empty mapping there are none. `comparison`: what the models differ in.
+    """
+    if not results:
+        raise InputError("`results` must have at least one result; got none")
+    if len({result.protocol for result in results.values()}) > 1:
+        raise InputError("`results` must all be of one protocol; got different ones")
+    script = chart_script()
+    if intervals is None:
+        intervals = {name: result.intervals() for name, result in results.items()}
+    contents = {
+        "title": title,
+        **describe(results, intervals, made_from or {}),
+        "comparison": None if comparison is None else describe_comparison(comparison),
+    }
+    page = render(contents, script)
+    if path is not None:
+        write_file(Path(path), page)
+    return page
+
+
+def render(contents: Mapping[str, Any], chart_script: str) -> str:
+    """The page with these contents.
+
+    Text gets there as JSON in a block that is not run, or escaped. The page's policy allows its two scripts by their
+    hashes; no other script, no evaluated code and no connection.
+    """
+    own = "\n".join(map(_read, SCRIPTS))
+    scripts = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
+    policy = {
+        "default-src": "'none'",
+        "script-src": " ".join(map(_hash, scripts.values())),
+        "style-src": "'unsafe-inline'",  # Vega places its text with style attributes
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return Template(_read("template.html")).substitute(
+        scripts,
+        policy="; ".join(f"{directive} {sources}" for directive, sources in policy.items()),
+        version=boxscore.__version__,
+        title=_escaped(contents["title"]),
+        headline=_escaped(contents["headline"]),
+        style=_read("style.css"),
+        data=_data(contents),
+    )
+
+
+def _data(contents: Mapping[str, Any]) -> str:
+    """JSON in ASCII that ends no element and opens none."""
+    plain = json.dumps(contents, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&":
+        plain = plain.replace(letter, f"\\u{ord(letter):04x}")
+    return plain
+
+
+def _escaped(text: str) -> str:
+    """Text as HTML; what no encoding holds, such as half of a surrogate pair in a file's name, is a question mark."""
+    return html.escape(text.encode("utf-8", "replace").decode())
+
+
+def _closed(script: str) -> str:
+    """A script without text that would end its element."""
+    return re.sub(r"</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _read(name: str) -> str:
+    return (files("boxscore.report") / "page" / name).read_text(encoding="utf-8")

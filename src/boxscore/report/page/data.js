@@ -1,0 +1,34 @@
+// What the report is of, and what its reader has chosen.
+
+const report = JSON.parse(document.getElementById("data").textContent);
+const content = document.getElementById("content");
+const MEAN = -1; // the place of "all classes" among the classes
+const MOST_LINES = 24;
+const NUM_COLORS = 8;
+const state = { model: 0, classes: [MEAN], thresholds: null, theme: null };
+
+function decode(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  return Array.from({ length: bytes.length / 2 }, (_, i) => view.getUint16(2 * i, true));
+}
+
+// Precision of class k (or of all) at the t-th drawn threshold, at every drawn recall; null if it has no truths.
+function curve(model, t, k) {
+  const { recall } = model.curves;
+  const numClasses = model.classes.name.length;
+  model.curves.samples ??= decode(model.curves.precision);
+  model.curves.means ??= decode(model.curves.mean);
+  const [samples, start] =
+    k === MEAN ? [model.curves.means, t * recall.length] : [model.curves.samples, (t * numClasses + k) * recall.length];
+  if (samples[start] === 65535) return null;
+  return recall.map((at, i) => ({ recall: at, precision: samples[start + i] / 65534 }));
+}
+
+// A name that no other class has.
+function unique(model, k) {
+  const { name: names, label } = model.classes;
+  return names.filter((other) => other === names[k]).length > 1 ? `${names[k]} (${label[k]})` : names[k];
+}
+
+const title = (model, k) => (k === MEAN ? "mean of classes" : model.classes.name[k]);

@@ -1,0 +1,28 @@
+// Elements, and numbers as text. All text goes in as text nodes: no name can become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) element.append(child);
+  }
+  return element;
+}
+const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+const isNumber = (value) => typeof value === "number";
+const fraction = (value) => (isNumber(value) ? value.toFixed(4) : "–");
+const short = (value) => (isNumber(value) ? value.toFixed(3) : "–");
+const whole = (value) => (isNumber(value) ? value.toLocaleString("en-US") : "–");
+const signed = (value) => (isNumber(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(4) : "–");
+const range = (low, high) => (isNumber(low) && isNumber(high) ? `${short(low)} – ${short(high)}` : "");
+const percent = (value) => `${(100 * value).toFixed(1)} %`;
+const iou = (threshold) => threshold.toFixed(2);
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);

@@ -1,0 +1,181 @@
+// Errors by type, confusion, the worst images.
+
+const used = (of) => `with detections of score ${short(of.score)} and above, at IoU ${iou(of.iou)}`;
+
+function errors(model) {
+  const of = model.errors;
+  if (of.missing) return section("errors", "Errors", missing(of.missing));
+  const values = of.rows
+    .filter(({ is_type: isType }) => isType)
+    .map((row) => ({
+      ...row,
+      tip: [
+        ["error", row.type],
+        ["count", whole(row.count)],
+        ["gain in AP", signed(row.gain)],
+      ],
+    }));
+  const columns = [
+    { title: "error", isText: true, isHead: true, cell: (row) => row.type },
+    { title: "count", cell: (row) => whole(row.count) },
+    { title: "gain in AP", cell: (row) => signed(row.gain) },
+    { title: "a box", isText: true, class: "soft wide", cell: (row) => row.meaning },
+  ];
+  const gains = values.map((row) => `${row.type} ${signed(row.gain)}`);
+  return section(
+    "errors",
+    "Errors",
+    reading(
+      `What fixing all errors of one type would add to AP at IoU ${iou(of.iou)}, which is ${fraction(of.ap)}.`,
+      "The types are TIDE's. Gains don't add up: a fix changes what the others would do.",
+    ),
+    !isNumber(of.ap)
+      ? missing("AP is undefined: there are no truths.")
+      : el(
+          "div",
+          { class: "pair" },
+          chart(`What fixing each type of error would add to AP: ${gains.join(", ")}`, 230, {
+            data: { values },
+            mark: { type: "bar", fill: "var(--c2)", fillOpacity: 0.85, height: { band: 0.68 }, tooltip: TIP },
+            encoding: {
+              y: {
+                field: "type",
+                type: "nominal",
+                sort: null,
+                title: null,
+                axis: { ticks: false, domain: false, labelFontSize: 12, labelColor: "var(--ink)" },
+              },
+              x: { field: "gain", type: "quantitative", title: "gain in AP", axis: { tickCount: 5 } },
+            },
+          }),
+          table({ label: "Errors by type", columns, rows: of.rows, isWhole: true }),
+        ),
+  );
+}
+
+function confusion(model) {
+  const of = model.confusion;
+  if (of.missing) return section("confusion", "Confusion", missing(of.missing));
+  const numClasses = model.classes.name.length;
+  const label = (k) => (k === numClasses ? "background" : unique(model, k));
+  const isPart = of.shown.length <= numClasses;
+  const isTight = of.shown.length > 12;
+  const isNarrow = window.innerWidth < 560;
+  const values = of.cells.map(([truth, found, num, share]) => ({
+    truth: tick(label(truth)),
+    found: tick(label(found)),
+    num,
+    share,
+    ink: share > 0.3 ? "var(--page)" : "var(--ink)",
+    tip: [
+      ["truth", label(truth)],
+      ["detected as", label(found)],
+      ["boxes", whole(num)],
+      ["of the row", percent(share)],
+    ],
+  }));
+  const names = of.shown.map((k) => tick(label(k)));
+  const axis = (title, more) => ({
+    title,
+    labelFontSize: isTight ? (isNarrow ? 8 : 10) : 12,
+    ticks: false,
+    domain: false,
+    grid: false,
+    labelColor: "var(--ink)",
+    labelLimit: 110,
+    ...more,
+  });
+  const x = {
+    field: "found",
+    type: "nominal",
+    sort: null,
+    scale: { domain: names },
+    axis: axis("detected as", { orient: "top", labelAngle: isNarrow ? -90 : -45 }),
+  };
+  const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("truth") };
+  const depth = {
+    field: "share",
+    type: "quantitative",
+    legend: null,
+    scale: { type: "sqrt", domain: [0, 1], range: [0, 1] },
+  };
+  const columns = [
+    { title: "truth", isText: true, isHead: true, value: (row) => label(row[0]), cell: (row) => label(row[0]) },
+    {
+      title: "detected as",
+      isText: true,
+      value: (row) => label(row[1]),
+      cell: (row) => el("span", { dir: "auto" }, label(row[1])),
+    },
+    { title: "boxes", value: (row) => row[2], cell: (row) => whole(row[2]) },
+    { title: "of its truths", value: (row) => row[3], cell: (row) => percent(row[3]) },
+  ];
+  return section(
+    "confusion",
+    "Confusion",
+    reading(
+      `What truths (rows) were detected as (columns), ${used(of)}.`,
+      "The darker a cell, the larger its share of the row.",
+      "In the last column are truths that nothing was found on, in the last row detections on nothing.",
+      isPart ? `Drawn are the ${of.shown.length - 1} classes that are confused most; the table is of all.` : null,
+    ),
+    el(
+      "div",
+      { class: "lopsided" },
+      chart(
+        `Confusion matrix of ${of.shown.length - 1} classes and background`,
+        80 + Math.max(20 * of.shown.length, 180),
+        {
+          data: { values },
+          layer: [
+            {
+              mark: {
+                type: "rect",
+                fill: "var(--c1)",
+                stroke: "var(--page)",
+                strokeWidth: 1,
+                aria: !isTight,
+                tooltip: TIP,
+              },
+              encoding: { x, y, fillOpacity: depth },
+            },
+            ...(isTight
+              ? []
+              : [
+                  {
+                    mark: { type: "text", fontSize: 11, aria: false, tooltip: TIP },
+                    encoding: {
+                      x,
+                      y,
+                      text: { field: "num", type: "quantitative", format: "," },
+                      color: { field: "ink", type: "nominal", scale: null },
+                    },
+                  },
+                ]),
+          ],
+        },
+      ),
+      of.pairs.length
+        ? table({ label: "Most frequent confusions", columns, rows: of.pairs, sortBy: 2 })
+        : missing("No truth was detected as another class."),
+    ),
+  );
+}
+
+function worst(model) {
+  const of = model.worst;
+  const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => whole(row[i]) });
+  const columns = [
+    { title: "image", isText: true, isHead: true, value: (row) => row[0], cell: (row) => row[0] },
+    { title: "errors", value: (row) => row[2] + row[3], cell: (row) => whole(row[2] + row[3]) },
+    column("false positives", 2),
+    column("truths not found", 3),
+    column("true positives", 1),
+  ];
+  return section(
+    "images",
+    "Worst images",
+    reading(`The ${of.rows.length} images with the most errors, ${used(of)}.`),
+    table({ label: "Worst images", columns, rows: of.rows, sortBy: 1, search: (row) => row[0], noun: "images" }),
+  );
+}

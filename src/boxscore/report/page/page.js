@@ -1,0 +1,88 @@
+// The page: all sections of the chosen model.
+
+function protocol() {
+  const row = ([what, value]) => [el("dt", {}, what), el("dd", {}, value)];
+  return section(
+    "protocol",
+    "How it was made",
+    reading("All that decided a number, and the versions that computed it."),
+    el("dl", { class: "counts" }, report.made.flatMap(row)),
+  );
+}
+
+let chooser = null;
+const redraw = () => chooser.draw(report.models[state.model]);
+
+// Without a choice, the main threshold is drawn.
+function settle() {
+  state.thresholds ??= [report.models[state.model].curves.thresholds.indexOf(report.main)];
+}
+
+function show() {
+  const model = report.models[state.model];
+  settle();
+  const keep = [...content.children].filter((child) => child.dataset.kept !== undefined);
+  chooser = curves();
+  const sections = [
+    summary(model),
+    report.comparison ? comparison() : null,
+    classes(model),
+    chooser.element,
+    el("div", { class: "row" }, report.areas.length > 1 ? sizes(model) : null, scores(model), calibration(model)),
+    errors(model),
+    confusion(model),
+    worst(model),
+    protocol(),
+  ].filter((each) => each !== null);
+  content.replaceChildren(...keep, ...sections);
+  chooser.start(model);
+  chooser.draw(model);
+  document
+    .getElementById("sections")
+    .replaceChildren(
+      ...[...content.querySelectorAll("section[id]")].map((each) =>
+        el("a", { href: `#${each.id}` }, each.querySelector("h2").textContent),
+      ),
+    );
+}
+
+function head() {
+  content.querySelector("h1").dataset.kept = "";
+  const lead = el("p", { class: "lead", "data-kept": "" }, report.subtitle);
+  content.append(lead);
+  if (report.models.length > 1) {
+    const box = select(
+      "Model",
+      report.models.map((model, i) => [i, model.name]),
+      (value) => {
+        state.model = value;
+        state.classes = [MEAN];
+        show();
+      },
+    );
+    content.append(el("div", { class: "controls", "data-kept": "" }, box));
+  }
+  content.querySelectorAll("noscript").forEach((each) => each.remove());
+}
+
+function theme() {
+  const button = document.getElementById("theme");
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (state.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const label = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+  };
+  button.addEventListener("click", () => {
+    state.theme = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = state.theme;
+    label();
+  });
+  system.addEventListener("change", label);
+  button.hidden = false;
+  label();
+}
+
+head();
+theme();
+show();

@@ -1,0 +1,292 @@
+"""Charts by matplotlib, fit for a paper: as wide as a column, no titles, colours that the colour-blind can tell apart.
+
+Every function gives a `matplotlib.figure.Figure` that belongs to no window and to no state of pyplot.
+"""
+
+import functools
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+
+import numpy as np
+
+from boxscore.analysis.calibration import Calibration
+from boxscore.analysis.confusion import Confusion
+from boxscore.analysis.errors import TYPES, Errors
+from boxscore.analysis.scores import Scores
+from boxscore.curves import Floats
+from boxscore.errors import InputError
+from boxscore.writing import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Parameters = ParamSpec("Parameters")
+
+_STYLE: Mapping[str, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "#dddddd",
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.fontsize": 6.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "savefig.dpi": 300,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.02,
+    "figure.dpi": 150,
+    "pdf.fonttype": 42,  # letters stay letters: publishers refuse type 3
+    "svg.fonttype": "none",
+}
+
+# Okabe and Ito's colours, and a grey.
+_BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+_PURPLE, _SKY, _GREY = "#CC79A7", "#56B4E9", "#7F7F7F"
+_CYCLE = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _SKY, "#000000")
+_DASHES = ("-", "--")
+
+_WIDTH, _HEIGHT = 3.4, 2.5
+"""Of a chart that fills a column of a paper, in inches."""
+
+_MOST_NUMBERED = 16
+"""A larger matrix has no room for numbers."""
+
+FORMATS = ("png", "pdf")
+
+
+class Line(NamedTuple):
+    """A precision-recall curve."""
+
+    label: str
+    precision: Floats
+    """At the recall points. Shape (R,)."""
+
+
+def _drawn(draw: Callable[Parameters, "Figure"]) -> Callable[Parameters, "Figure"]:
+    """The function with our style while it draws."""
+
+    @functools.wraps(draw)
+    def drawn(*arguments: Parameters.args, **options: Parameters.kwargs) -> "Figure":
+        with _style():
+            return draw(*arguments, **options)
+
+    return drawn
+
+
+def check_matplotlib() -> None:
+    """Raise `InputError` if matplotlib is not there."""
+    if find_spec("matplotlib") is None:
+        raise InputError("plots need matplotlib, which is not installed: pip install 'boxscore[plots]'")
+
+
+def _style() -> Any:
+    check_matplotlib()
+    import matplotlib as mpl
+
+    style: dict[Any, Any] = {**mpl.rcParamsDefault, **_STYLE}
+    del style["backend"]  # the user's; asking for it would import pyplot
+    return mpl.rc_context(style)
+
+
+@_drawn
+def draw_pr(recall_points: Sequence[float], lines: Sequence[Line], *, is_ordered: bool) -> "Figure":
+    """Precision over recall, a line each; colours in order if the lines are, else as different as may be.
+
+    Where there are more than can be told apart, all but the last are grey and nameless.
+    """
+    import matplotlib as mpl
+
+    figure, axes = _figure(_WIDTH, _WIDTH * 0.8)
+    is_crowded = len(lines) > len(_CYCLE) * len(_DASHES) and not is_ordered
+    colors = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(lines))) if is_ordered else _CYCLE
+    for i, line in enumerate(lines):
+        dash = "-" if is_ordered else _DASHES[i // len(_CYCLE) % len(_DASHES)]
+        look: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": line.label}
+        if is_crowded:
+            is_last = i + 1 == len(lines)
+            look = {"color": _BLUE, "label": line.label} if is_last else {"color": "#cccccc", "linewidth": 0.5}
+        axes.plot(recall_points, line.precision, **look)
+    axes.set(xlabel="Recall", ylabel="Precision", xlim=(0, 1), ylim=(0, 1.02))
+    axes.grid(visible=True)
+    if is_crowded:
+        axes.legend(loc="lower left")
+    elif lines:
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
+    return figure
+
+
+@_drawn
+def draw_ap_by_iou(per_threshold: Mapping[float, float]) -> "Figure":
+    """AP at each IoU threshold, and their mean."""
+    figure, axes = _figure()
+    thresholds, values = list(per_threshold), list(per_threshold.values())
+    axes.plot(thresholds, values, color=_BLUE, marker="o", markersize=3)
+    mean = float(np.mean(values))
+    if len(values) > 1 and not math.isnan(mean):
+        axes.axhline(mean, color=_GREY, linewidth=0.8, linestyle="--")
+        axes.text(0.99, mean + 0.01, f"mean {mean:.3f}", transform=axes.get_yaxis_transform(), ha="right", color=_GREY)
+    axes.set(xlabel="IoU threshold", ylabel="AP", ylim=(0, 1.02))
+    axes.grid(visible=True)
+    return figure
+
+
+@_drawn
+def draw_sizes(names: Sequence[str], ap: Sequence[float], ar: Sequence[float]) -> "Figure":
+    """AP and AR of each area range, side by side."""
+    figure, axes = _figure()
+    place = np.arange(len(names))
+    for offset, values, color, label in ((-0.2, ap, _BLUE, "AP"), (0.2, ar, _ORANGE, "AR")):
+        bars = axes.bar(place + offset, np.nan_to_num(np.asarray(values)), 0.38, color=color, label=label)
+        texts = ["–" if math.isnan(value) else f"{value:.2f}" for value in values]
+        axes.bar_label(bars, texts, padding=1, fontsize=6.5)
+    axes.set(xticks=place, ylim=(0, 1.08), ylabel="AP, AR", xlabel="Object size")
+    axes.set_xticklabels(names)
+    axes.legend(loc="upper left", ncols=2)
+    axes.grid(visible=True, axis="y")
+    return figure
+
+
+@_drawn
+def draw_scores(scores: Scores) -> "Figure":
+    """How many true and false positives have which score, and the threshold with the best F1."""
+    figure, axes = _figure()
+    for values, color, label in (
+        (scores.num_false, _RED, "false positives"),
+        (scores.num_true, _BLUE, "true positives"),
+    ):
+        axes.stairs(values, scores.edge, color=color, label=label, fill=True, alpha=0.35)
+        axes.stairs(values, scores.edge, color=color, linewidth=1)
+    if not math.isnan(scores.best):
+        axes.axvline(scores.best, color="black", linewidth=0.8, linestyle="--", label=f"best F1: {scores.best:.3f}")
+    if scores.num_true.any() or scores.num_false.any():
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=0.8)
+    axes.set(xlabel="Score", ylabel="Detections", xlim=(scores.edge[0], scores.edge[-1]))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, handlelength=1.2, columnspacing=1)
+    return figure
+
+
+@_drawn
+def draw_confusion(confusion: Confusion) -> "Figure":
+    """The matrix: shades are fractions of a row, dark soon where they are small; few classes have numbers, too."""
+    from matplotlib.colors import PowerNorm
+
+    names = [*confusion.name, "background"]
+    is_small = len(names) <= _MOST_NUMBERED
+    side = max(_WIDTH, 1.2 + len(names) * (0.32 if is_small else 0.13))
+    figure, axes = _figure(side, side * 0.92)
+    share = confusion.count / np.maximum(confusion.count.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
+    if is_small:
+        for (i, j), value in np.ndenumerate(confusion.matrix):
+            shown = f"{value:,}" if confusion.normalize is None else f"{value:.2f}"
+            color = "white" if share[i, j] > 0.3 else "black"
+            if value > 0:
+                axes.text(j, i, shown, ha="center", va="center", fontsize=6, color=color)
+    slope: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if is_small else {"rotation": 90}
+    axes.set_xticks(range(len(names)), names, fontsize=7 if is_small else 5, **slope)
+    axes.set_yticks(range(len(names)), names, fontsize=7 if is_small else 5)
+    axes.set(xlabel="Detection", ylabel="Truth")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    bar = figure.colorbar(image, ax=axes, fraction=0.046 if is_small else 0.02, pad=0.02, ticks=(0, 0.05, 0.25, 0.5, 1))
+    bar.set_label("Fraction of the row")
+    bar.outline.set_visible(False)
+    return figure
+
+
+@_drawn
+def draw_errors(errors: Errors) -> "Figure":
+    """What fixing each type of error would add to AP, with how many there are."""
+    figure, axes = _figure()
+    rows = list(errors.rows())
+    gains = np.nan_to_num([gain for _, _, gain in rows])
+    colors = [_BLUE] * len(TYPES) + [_GREY] * (len(rows) - len(TYPES))
+    place = np.arange(len(rows)) + np.array([0] * len(TYPES) + [0.4] * (len(rows) - len(TYPES)))
+    bars = axes.barh(place, gains, 0.7, color=colors)
+    texts = [f"{gain:.3f}  ({count:,})".replace("nan", "–") for _, count, gain in rows]
+    axes.bar_label(bars, texts, padding=2, fontsize=6.5)
+    axes.set_yticks(place, [name.replace("_", " ") for name, _, _ in rows])
+    axes.invert_yaxis()
+    axes.set(xlabel=f"Gain in AP at IoU {errors.iou:g} (number of errors)", xlim=(0, max(gains.max() * 1.45, 1e-3)))
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    return figure
+
+
+@_drawn
+def draw_calibration(calibration: Calibration) -> "Figure":
+    """The reliability diagram: precision over score, and how many detections there are."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, _WIDTH), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    middle, width = (calibration.edge[:-1] + calibration.edge[1:]) / 2, np.diff(calibration.edge)
+    above.bar(middle, np.nan_to_num(calibration.precision), width * 0.92, color=_SKY, label="precision")
+    above.plot((0, 1), (0, 1), color="black", linewidth=0.8, linestyle="--", label="calibrated")
+    is_full = calibration.count > 0
+    above.plot(
+        calibration.mean_score[is_full],
+        calibration.precision[is_full],
+        color=_RED,
+        marker="o",
+        markersize=3,
+        linewidth=1,
+        label="at the mean score",
+    )
+    above.set(ylabel="Precision", xlim=(0, 1), ylim=(0, 1.02))
+    above.legend(loc="upper left")
+    if not math.isnan(calibration.ece):
+        above.text(0.98, 0.04, f"ECE {calibration.ece:.3f}", transform=above.transAxes, ha="right")
+    below.bar(middle, calibration.count, width * 0.92, color=_GREY)
+    if is_full.any():
+        below.set_yscale("log")
+        below.set_ylim(bottom=0.8)
+    below.set(xlabel="Score", ylabel="Detections")
+    figure.align_ylabels()
+    return figure
+
+
+def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
+    """The charts as PNG and PDF in a folder, which is made if it is not there; the paths that were written.
+
+    All are drawn before the first is written.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: can't be made a folder: {error.strerror}") from None
+    with _style():
+        drawn = {
+            folder / f"{name}.{kind}": _rendered(figure, kind) for name, figure in figures.items() for kind in FORMATS
+        }
+    for path, content in drawn.items():
+        write_file(path, content)
+    return list(drawn)
+
+
+def _rendered(figure: "Figure", kind: str) -> bytes:
+    output = io.BytesIO()
+    # No date inside: the same chart is the same file.
+    figure.savefig(output, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+    return output.getvalue()
+
+
+def _figure(width: float = _WIDTH, height: float = _HEIGHT) -> "tuple[Figure, Axes]":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()

@@ -1,0 +1,106 @@
+"""Exports: CSV, Markdown, LaTeX, loggers."""
+
+import csv
+import io
+import math
+from pathlib import Path
+
+import pytest
+
+import boxscore
+from boxscore import Detections, InputError, Truths, sample
+
+BOX = [[0, 0, 10, 10]]
+
+
+@pytest.fixture(scope="module")
+def result() -> boxscore.Result:
+    """One class found, one without truths, one with a name that every format has to mind."""
+    truths = Truths(image=[0, 0], label=[3, 5], box=BOX * 2, class_names={3: "cat", 4: "dog", 5: r"50%_of|{a}\b"})
+    return boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
+
+
+def test_loggers_get_flat_floats_without_what_is_undefined(result: boxscore.Result) -> None:
+    """Under the prefix as it is."""
+    logged = result.log_dict("val/")
+    assert logged == {"val/map": 0.5, "val/mar": 0.5, "val/ap/cat": 1.0, r"val/ap/50%_of|{a}\b": 0.0}
+    assert all(type(value) is float for value in logged.values())
+    assert list(boxscore.evaluate(*sample.load()).log_dict())[:2] == ["map", "map_50"]
+
+
+def test_classes_that_share_a_name_keep_apart_in_loggers() -> None:
+    """By their labels."""
+    truths = Truths(image=[0, 0], label=[3, 5], box=BOX * 2, class_names={3: "cat", 5: "cat"})
+    result = boxscore.evaluate(Detections(image=[0], label=[3], score=[0.9], box=BOX), truths, "voc2012")
+    assert result.log_dict() == {"map": 0.5, "mar": 0.5, "ap/cat 3": 1.0, "ap/cat 5": 0.0}
+
+
+def test_csv_has_all_digits_and_nothing_for_undefined(result: boxscore.Result, tmp_path: Path) -> None:
+    """As a string, and as a file."""
+    content = result.to_csv(tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_text() == content == result.to_csv()
+    rows = list(csv.DictReader(io.StringIO(content)))
+    assert rows[0] == {"class": "", "number": "map", "value": "0.5"}
+    assert {row["value"] for row in rows if row["class"] == "dog" and row["number"] == "ap"} == {""}
+    other = boxscore.evaluate(*sample.load())
+    rows = [row for row in csv.DictReader(io.StringIO(other.to_csv())) if not row["class"]]
+    assert {row["number"]: float(row["value"]) for row in rows} == dict(other)
+
+
+def test_a_file_that_cannot_be_written_is_named(result: boxscore.Result, tmp_path: Path) -> None:
+    """And nothing is left behind."""
+    with pytest.raises(InputError, match=r"nowhere/scores.csv: can't be written: No such file or directory"):
+        result.to_csv(tmp_path / "nowhere" / "scores.csv")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match=r"folder: can't be written: Is a directory"):
+        result.to_csv(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_markdown_tables(result: boxscore.Result) -> None:
+    """A bar in a name does not end its cell."""
+    assert result.to_markdown().splitlines() == [
+        "| map | mar |",
+        "| ---: | ---: |",
+        "| 0.5000 | 0.5000 |",
+        "",
+        "| class | AP | AR | truths | detections |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| cat | 1.0000 | 1.0000 | 1 | 1 |",
+        "| dog | - | - | 0 | 0 |",
+        r"| 50%_of\|{a}\\b | 0.0000 | 0.0000 | 1 | 0 |",
+    ]
+
+
+def test_latex_tables(result: boxscore.Result) -> None:
+    """What LaTeX would take as its own is escaped."""
+    assert result.to_latex().splitlines() == [
+        r"\begin{tabular}{rr}",
+        r"\toprule",
+        r"AP & AR \\",
+        r"\midrule",
+        r"50.0 & 50.0 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        "",
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        r"class & AP & AR & truths & detections \\",
+        r"\midrule",
+        r"cat & 100.0 & 100.0 & 1 & 1 \\",
+        r"dog & -- & -- & 0 & 0 \\",
+        r"50\%\_of|\{a\}\textbackslash{}b & 0.0 & 0.0 & 1 & 0 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    header = boxscore.evaluate(*sample.load()).to_latex().splitlines()[2]
+    assert header.startswith(r"AP & AP\textsubscript{50} & AP\textsubscript{75} & AP\textsubscript{small} & ")
+
+
+def test_nothing_at_all_is_exported_too() -> None:
+    """Every number is undefined."""
+    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    assert math.isnan(nothing["map"])
+    assert nothing.log_dict("val/") == {}
+    assert "| - | - |" in nothing.to_markdown()
+    assert "-- & --" in nothing.to_latex()

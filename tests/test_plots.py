@@ -1,0 +1,169 @@
+"""Charts: what they show is the data, and the files are whole, of both formats, with letters that stay letters."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import boxscore
+from boxscore import Detections, InputError, Protocol, Truths, sample
+from boxscore.analysis.errors import TYPES
+from boxscore.cli import main
+from boxscore.report import plots
+
+CHARTS = ["ap_by_iou", "calibration", "confusion", "errors", "pr", "scores", "sizes"]
+FILES = [str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]
+
+
+@pytest.fixture(scope="module")
+def result() -> boxscore.Result:
+    """The sample under COCO."""
+    return boxscore.evaluate(*sample.load())
+
+
+def texts(figure: Figure) -> list[str]:
+    """All that is written in a chart's first axes."""
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_every_chart_is_a_figure_of_its_own(result: boxscore.Result) -> None:
+    """Nothing of pyplot's is touched, nor any setting of the user's."""
+    code = """
+import sys, json, boxscore, matplotlib
+from boxscore import sample
+before = matplotlib.rcParams.copy()
+result = boxscore.evaluate(*sample.load())
+figures = [getattr(result, name)() for name in dir(result) if name.startswith("plot_")]
+print(json.dumps([len(figures), "matplotlib.pyplot" in sys.modules, before == matplotlib.rcParams.copy()]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout) == [len(CHARTS), False, True]
+
+
+def test_pr_curves_are_the_means_over_classes(result: boxscore.Result) -> None:
+    """At every threshold; of one class, its own."""
+    lines = result.plot_pr().axes[0].lines
+    assert len(lines) == 10
+    expected = result.curves.precision[3, :, :, 0, -1].mean(axis=1)
+    assert np.array_equal(lines[3].get_ydata(), expected)
+    assert lines[0].get_label() == "IoU 0.50 (AP 0.7934)"
+    (car,) = result.plot_pr(classes=["car"], iou=0.75).axes[0].lines
+    assert np.array_equal(car.get_ydata(), result.curves.precision[5, :, 2, 0, -1])
+    assert [line.get_label() for line in result.plot_pr(iou=0.5).axes[0].lines] == [
+        "person (AP 0.8130)",
+        "bicycle (AP 0.7477)",
+        "car (AP 0.8715)",
+        "dog (AP 0.7415)",
+        "mean, IoU 0.50 (AP 0.7934)",
+    ]
+    with pytest.raises(InputError, match="`classes` must be class names"):
+        result.plot_pr(classes=["unicorn"])
+
+
+def test_many_classes_are_grey_behind_their_mean() -> None:
+    """More lines than colours and dashes."""
+    labels = np.arange(20)
+    truths = Truths(image=labels, label=labels, box=np.tile([0, 0, 10, 10], (20, 1)))
+    found = Detections(image=labels, label=labels, score=np.full(20, 0.5), box=truths.box)
+    figure = boxscore.evaluate(found, truths).plot_pr(iou=0.5)
+    assert len({line.get_color() for line in figure.axes[0].lines}) == 2
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mean, IoU 0.50 (AP 1.0000)"]  # type: ignore[union-attr]
+
+
+def test_bars_are_the_numbers(result: boxscore.Result) -> None:
+    """Of sizes, of errors, of confusions."""
+    names = ("map", "map_small", "map_medium", "map_large")
+    assert texts(result.plot_sizes())[:4] == [f"{result[name]:.2f}" for name in names]
+    errors = result.errors()
+    shown = texts(result.plot_errors())
+    assert shown == [f"{gain:.3f}  ({count:,})" for _, count, gain in errors.rows()]
+    assert len(shown) == len(TYPES) + 2
+    counts = result.confusion().count
+    assert texts(result.plot_confusion()) == [f"{count:,}" for count in counts.ravel() if count]
+
+
+def test_scores_and_calibration_show_their_numbers(result: boxscore.Result) -> None:
+    """The best threshold, and the error."""
+    figure = result.plot_scores()
+    assert figure.axes[0].get_legend().get_texts()[-1].get_text() == "best F1: 0.452"  # type: ignore[union-attr]
+    assert texts(result.plot_calibration()) == ["ECE 0.156"]
+
+
+def test_files_are_whole_and_the_same_every_time(result: boxscore.Result, tmp_path: Path) -> None:
+    """PNG and PDF; in a PDF letters are type 42, which publishers take."""
+    paths = result.save_plots(tmp_path / "new" / "folder")
+    assert sorted(path.name for path in paths) == sorted(f"{name}.{kind}" for name in CHARTS for kind in ("pdf", "png"))
+    for path in paths:
+        content = path.read_bytes()
+        if path.suffix == ".png":
+            assert content.startswith(b"\x89PNG")
+            assert content.endswith(b"IEND\xaeB`\x82")
+        else:
+            assert content.startswith(b"%PDF")
+            assert b"/Type3" not in content
+            assert b"/CIDFontType2" in content
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == sorted(path.name for path in paths)
+    again = plots.save({"sizes": result.plot_sizes()}, tmp_path)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths if path.stem == "sizes"]
+
+
+def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
+    """A stream has no boxes; scores beyond 1 have no calibration; of nothing there are empty charts."""
+    metric = boxscore.MeanAveragePrecision("voc2012")
+    there = {"boxes": [[0, 0, 9, 9]], "labels": [1]}
+    metric.update([{**there, "scores": [7.5]}], [there])
+    paths = metric.compute().save_plots(tmp_path / "stream")
+    assert sorted({path.stem for path in paths}) == ["ap_by_iou", "pr", "scores", "sizes"]
+    nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
+    assert len(nothing.save_plots(tmp_path / "nothing")) == 2 * len(CHARTS)
+
+
+def test_any_protocol_has_its_sizes() -> None:
+    """Also with one area range, or with ranges of other names."""
+    detections, truths = sample.load()
+    for protocol in (Protocol.named("voc2007"), Protocol.named("coco", areas={"every": (0, None), "tiny": (0, 400)})):
+        figure = boxscore.evaluate(detections, truths, protocol).plot_sizes()
+        labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+        assert labels == [area.name for area in protocol.areas]
+
+
+def test_the_command_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of several files, in a folder each."""
+    other = tmp_path / "detections.json"
+    other.write_text(Path(FILES[1]).read_text())
+    assert main(["eval", *FILES, str(other), "--plots", str(tmp_path / "two"), "--quiet"]) == 0
+    folders = sorted(path.name for path in (tmp_path / "two").iterdir())
+    assert len(folders) == 2
+    assert all(name.endswith("_detections.json") for name in folders)
+    assert sorted({path.stem for path in (tmp_path / "two" / folders[0]).iterdir()}) == CHARTS
+    (tmp_path / "file").write_text("mine")
+    assert main(["eval", *FILES, "--plots", str(tmp_path / "file")]) == 1
+    assert "file: can't be made a folder: File exists" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_without_matplotlib_the_error_says_what_to_install() -> None:
+    """Before anything is evaluated or written."""
+    code = f"""
+import sys
+sys.modules["matplotlib"] = None
+from boxscore.cli import main
+from boxscore.report import plots
+sys.exit(main(["eval", *{FILES!r}, "--plots", "never"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "boxscore: plots need matplotlib, which is not installed: pip install 'boxscore[plots]'\n"
+    assert not Path("never").exists()
+
+
+def test_the_users_style_is_not_ours(result: boxscore.Result) -> None:
+    """A chart is the same whatever the user has set."""
+    with mpl.rc_context({"font.size": 30, "axes.grid": True}):
+        figure = result.plot_sizes()
+    assert figure.axes[0].xaxis.label.get_fontsize() == 8
