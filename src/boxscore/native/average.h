@@ -29,6 +29,19 @@ inline double pairwise_sum(const double* values, size_t size) {
     return pairwise_sum(values, half) + pairwise_sum(values + half, size - half);
 }
 
+// The same of values that need not stand anywhere: `fill(to, num)` writes the next few, which are never more than 128.
+template <class Fill>
+double pairwise_sum_of(size_t size, Fill& fill) {
+    if (size <= 128) {
+        double values[128];
+        fill(values, size);
+        return pairwise_sum(values, size);
+    }
+    const size_t half = size / 2 - size / 2 % 8;
+    const double first = pairwise_sum_of(half, fill);
+    return first + pairwise_sum_of(size - half, fill);
+}
+
 // The mean of those that are defined, which -1 is not, among every `stride`-th of some runs of `length` values; NaN if none is.
 inline double mean_defined(const double* values, const std::vector<size_t>& runs, size_t length, size_t stride, size_t offset) {
     std::vector<double> defined;

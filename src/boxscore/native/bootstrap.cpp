@@ -158,7 +158,14 @@ private:
                 if (ties[t].end > ties[t].begin && ties[t].size > 1) field.cells[t].ties.push_back(ties[t]);
             }
         }
-        for (Cell& cell : field.cells) shorten(field, cell);
+        // What comes after the last true positive is on no curve.
+        uint32_t num_counted = 0;
+        for (Cell& cell : field.cells) {
+            if (!cell.found.empty()) num_counted = std::max(num_counted, cell.found.back().num_counted);
+            cell.extra.resize(cell.found.empty() ? 0 : cell.found.back().num_extra);
+            shorten(field, cell);
+        }
+        field.counted.resize(num_counted);
     }
 
     // Most cells count the same rows as all others of their field.
@@ -512,18 +519,24 @@ private:
             }
             return pairwise_sum(desk.values.data(), num_defined) / num_truths;
         }
+        // One mean over thresholds, recall points and classes together, classes innermost.
         const bool has_points = !measure.is_recall && num_points_ > 0;
-        const size_t num_values = measure.thresholds.size() * num_defined * (has_points ? num_points_ : 1);
-        desk.values.resize(num_values);
-        double* next = desk.values.data();
-        for (const size_t t : measure.thresholds) {
-            if (!has_points) next = std::copy_n(values + place(t, 0), num_defined, next);
-            const double* samples = desk.samples.data() + place(t, 0) * num_points_;
-            for (size_t r = 0; has_points && r < num_points_; ++r) {
-                for (size_t i = 0; i < num_defined; ++i) *next++ = samples[i * num_points_ + r];
+        const size_t num_points = has_points ? num_points_ : 1;
+        if (has_points) values = desk.samples.data();
+        size_t t = 0, r = 0, i = 0;
+        auto fill = [&](double* to, size_t num) {
+            while (num > 0) {
+                const double* from = values + place(measure.thresholds[t], 0) * num_points + r;
+                const size_t end = std::min(i + num, num_defined);
+                num -= end - i;
+                for (; i < end; ++i) *to++ = from[i * num_points];
+                if (i < num_defined) return;
+                i = 0;
+                if (++r == num_points) r = 0, ++t;
             }
-        }
-        return pairwise_sum(desk.values.data(), num_values) / static_cast<double>(num_values);
+        };
+        const size_t num_values = measure.thresholds.size() * num_points * num_defined;
+        return pairwise_sum_of(num_values, fill) / static_cast<double>(num_values);
     }
 
     const Layout<Score, State>& layout_;
