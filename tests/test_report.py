@@ -198,6 +198,7 @@ def test_chosen_classes_are_drawn(show: Open, html: str) -> None:
     expect(chart.locator("svg path[aria-label=car]")).to_be_attached()
     expect(page.get_by_role("checkbox", name="Show car in the charts")).to_be_checked()
     page.get_by_role("button", name="Take out dog").press("Enter")
+    expect(page.get_by_role("button", name="Take out mean of classes")).to_be_focused()
     expect(chart).to_have_attribute("aria-label", "Precision by recall: mean of classes; car")
     expect(page.get_by_role("checkbox", name="Show dog in the charts")).not_to_be_checked()
     page.get_by_role("button", name="worst 5").click()
@@ -210,6 +211,7 @@ def test_chosen_thresholds_are_drawn(show: Open, html: str) -> None:
     chart = page.locator("#curves figure").first
     page.get_by_role("checkbox", name="0.75").focus()
     page.keyboard.press("Space")
+    expect(page.get_by_role("checkbox", name="0.75")).to_be_focused()
     expect(chart).to_have_attribute(
         "aria-label", "Precision by recall: mean of classes, IoU 0.50; mean of classes, IoU 0.75"
     )
@@ -339,8 +341,20 @@ def test_no_name_becomes_markup(show: Open, tmp_path: Path) -> None:
     assert page.locator("img, svg[onload]").count() == 0
 
 
-def test_the_policy_runs_no_other_script(show: Open, html: str) -> None:
+def test_the_policy_runs_no_other_script(browser: Browser, html: str, tmp_path: Path) -> None:
     """Neither one that gets into the page, nor text as code."""
+    file = tmp_path / "report.html"
+    file.write_text(html)
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    tag = (
+        "const tag = document.createElement('script'); tag.textContent = 'window.ran = true'; document.body.append(tag)"
+    )
+    assert page.evaluate(f"() => {{ {tag}; return window.ran }}") is None
+    page.evaluate("() => new Promise((resolve) => setTimeout(() => { setTimeout('window.ran = true'); resolve() }))")
+    page.wait_for_timeout(100)
+    assert page.evaluate("() => window.ran") is None
+    page.close()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)
     assert policy is not None
     assert "unsafe-eval" not in policy[1]
@@ -462,6 +476,19 @@ def test_nothing_is_a_report_too(show: Open) -> None:
     nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
     page = show(nothing.to_html())
     expect(page.locator(".headline .value")).to_have_text("–")
+
+
+def test_a_class_without_truths_has_no_line(show: Open) -> None:
+    """And no AP; it is last, whichever way the others are sorted."""
+    truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], class_names=["cat", "dog"])
+    found = Detections(image=[0, 0], label=[0, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+    page = show(boxscore.evaluate(found, truths).to_html())
+    page.get_by_role("checkbox", name="Show dog in the charts").check()
+    expect(page.locator("#curves figure").first).to_have_attribute("aria-label", re.compile("; dog$"))
+    for _ in range(2):
+        assert classes_shown(page) == ["cat", "dog"]
+        page.get_by_role("columnheader", name="AP", exact=True).get_by_role("button").click()
+    expect(page.locator("#classes tbody tr").last).to_contain_text("–")
 
 
 def test_scores_beyond_0_and_1(show: Open) -> None:

@@ -21,7 +21,7 @@ from boxscore.analysis.operating_points import OperatingPoints
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.errors import InputError
 from boxscore.measures import Measure, measures
-from boxscore.protocol import Area, Protocol
+from boxscore.protocol import ApRule, Area, Protocol
 from boxscore.report.charts import chart_versions
 from boxscore.result import Result
 
@@ -42,6 +42,12 @@ MOST_CONFUSED = 25
 
 UNDEFINED = 65535
 """The sample of a curve that is not defined; the others are precision in steps of 1 / 65534."""
+
+AP_RULES: Mapping[ApRule, str] = {
+    "recall_points": "the mean over {} recall points",
+    "envelope": "every step under the curve's envelope",
+    "trapezoid": "trapezoids through the raw curve",
+}
 
 
 def describe(
@@ -272,7 +278,7 @@ def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:
     yield "matching", protocol.matching.replace("_", " ")
     yield "ignored truths", protocol.ignored
     yield "geometry", protocol.geometry
-    yield "AP", f"{protocol.ap.replace('_', ' ')} ({len(protocol.recall_points)})"
+    yield "AP", AP_RULES[protocol.ap].format(len(protocol.recall_points))
     yield "average over classes", protocol.average
     if protocol.class_agnostic:
         yield "labels", "disregarded: every box is of one class"

@@ -84,7 +84,6 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
         "default-src": "'none'",
         "script-src": " ".join(map(_hash, scripts.values())),
         "style-src": "'unsafe-inline'",  # Vega places its text with style attributes
-        "img-src": "data:",
         "base-uri": "'none'",
         "form-action": "'none'",
     }

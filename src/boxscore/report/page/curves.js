@@ -84,8 +84,7 @@ function curves() {
           el("input", {
             type: "checkbox",
             value: place,
-            checked: state.thresholds.includes(place),
-            onchange: () => pick(),
+            onchange: pick,
           }),
           iou(report.thresholds[t]),
         ),
@@ -96,11 +95,11 @@ function curves() {
     const chosen = [...boxes.querySelectorAll("input:checked")].map((input) => Number(input.value));
     state.thresholds = chosen.length ? chosen : null;
     settle();
-    start(report.models[state.model]);
     redraw();
   }
   function draw(model) {
     const drawn = lines(model);
+    const isFocused = chips.contains(document.activeElement); // on a button that is about to go
     chips.replaceChildren(
       ...drawn.map((line) =>
         el(
@@ -118,6 +117,10 @@ function curves() {
         ),
       ),
     );
+    if (isFocused) (chips.querySelector("button") ?? field).focus();
+    boxes.querySelectorAll("input").forEach((box) => {
+      box.checked = state.thresholds.includes(Number(box.value));
+    });
     const num = state.classes.length * state.thresholds.length;
     status.textContent = num > drawn.length ? `the first ${drawn.length} of ${num} lines` : "";
     places.curves.replaceChildren(prChart(model, drawn));
