@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from boxscore import text
 from boxscore.analysis.bootstrap import Plan, Samples, resample, spread
+from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.curves import Floats, Ints
 from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.result import Result
 from boxscore.summary import plain
-from boxscore.tally import Tally
+from boxscore.tally import IGNORED, TRUE, Tally
 
 
 class Change(NamedTuple):
@@ -368,12 +369,10 @@ def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
 
 def _count(tally: Tally, images: Ints) -> _Counts:
     """What the detections at the score of the best F1 find and miss, at the first threshold and in the first area."""
-    bit = tally.state.dtype.type(1)
-    is_counted, is_true = (tally.state >> bit & bit).astype(bool), np.zeros(len(tally), bool)
-    is_counted[tally.is_hit] = tally.is_counted[:, 0] & np.uint64(1)
-    is_true[tally.is_hit] = tally.is_true[:, 0] & np.uint64(1)
-    is_there = (tally.truth_state & bit).astype(bool)
-    is_used = is_counted & (tally.score >= _best_score(tally.score, is_true, is_counted, int(is_there.sum())))
+    verdict = tally.verdict_at(0)
+    is_true, is_counted = verdict == TRUE, verdict != IGNORED
+    is_there = (tally.truth_state & tally.state.dtype.type(1)).astype(bool)
+    is_used = is_counted & (tally.score >= given_or_best(None, curve_of_all(tally, 0)))
     place, truth_place = np.searchsorted(images, tally.image), np.searchsorted(images, tally.truth_image)
 
     def count(rows: NDArray[np.int64]) -> Ints:
@@ -384,18 +383,6 @@ def _count(tally: Tally, images: Ints) -> _Counts:
         num_false=count(place[is_used & ~is_true]),
         num_truths=count(truth_place[is_there]),
     )
-
-
-def _best_score(score: Floats, is_true: NDArray[np.bool_], is_counted: NDArray[np.bool_], num_truths: int) -> float:
-    """The score from which on detections have the best F1; the highest of several."""
-    order = np.argsort(-score, kind="stable")
-    if not order.size:
-        return 0.0
-    falling = score[order]
-    num_true, num_counted = np.cumsum(is_true[order]), np.cumsum(is_counted[order])
-    f1 = 2 * num_true / np.maximum(num_counted + num_truths, 1)
-    is_last = np.append(falling[1:] < falling[:-1], True)  # of those with one score, who come together
-    return float(falling[np.argmax(np.where(is_last, f1, -1))])
 
 
 def _image_table(difference: Difference, num_images: int) -> str:
