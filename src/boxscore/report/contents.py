@@ -174,7 +174,7 @@ def _scores(result: Result, points: Sequence[OperatingPoints]) -> dict[str, Any]
         "true_of_class": main.num_true_of_class.tolist() if is_few else None,
         "false_of_class": main.num_false_of_class.tolist() if is_few else None,
         "best": [{"score": rounded(each.score[0]), "f1": rounded(each.f1[0])} for each in points],
-        "is_log": bool(main.num_false.max() > 20 * main.num_true.max()),
+        "is_log": bool(main.num_false.max() > 5 * main.num_true.max()),
     }
 
 

@@ -34,6 +34,7 @@ function choose(k, isChosen) {
 
 function curves() {
   const chips = el("ul", { class: "chips", "aria-label": "Lines" });
+  const isOne = report.thresholds.length === 1;
   const places = { curves: el("div"), ious: el("div") };
   const field = el("input", {
     list: "class-names",
@@ -124,7 +125,7 @@ function curves() {
     const num = state.classes.length * state.thresholds.length;
     status.textContent = num > drawn.length ? `the first ${drawn.length} of ${num} lines` : "";
     places.curves.replaceChildren(prChart(model, drawn));
-    if (report.thresholds.length > 1) places.ious.replaceChildren(iouChart(model));
+    if (!isOne) places.ious.replaceChildren(iouChart(model));
     document.querySelectorAll("input[data-class]").forEach((box) => {
       box.checked = state.classes.includes(Number(box.dataset.class));
     });
@@ -135,9 +136,7 @@ function curves() {
     reading(
       "The precision at a recall or beyond, as AP averages it: the better the detector, the further the line reaches",
       "to the upper right. Point at the chart to read it.",
-      report.thresholds.length > 1
-        ? "Beside it, AP by IoU threshold: a steep fall means that boxes are found, but not tight."
-        : null,
+      isOne ? null : "Beside it, AP by IoU threshold: a steep fall means that boxes are found, but not tight.",
     ),
     el(
       "div",
@@ -149,9 +148,9 @@ function curves() {
       quick("worst 5", (model) => ranked(model, 1)),
       status,
     ),
-    el("div", { class: "controls" }, boxes),
+    isOne ? null : el("div", { class: "controls" }, boxes),
     chips,
-    el("div", { class: "lopsided" }, places.curves, places.ious),
+    el("div", { class: isOne ? null : "lopsided" }, places.curves, isOne ? null : places.ious),
   );
   return { element, start, draw };
 }
