@@ -27,18 +27,22 @@ LAYERS = [
     ["checks", "summary"],
     ["columns", "tally"],
     ["storage"],
+    ["arrow"],
     ["distributed"],
     ["curves"],
     ["average"],
     ["result", "sequential", "parallel", "native"],
-    ["pipeline", "direct"],
-    ["metric"],
+    ["pipeline", "direct", "reduction"],
+    ["metric", "shards"],
     ["torchmetrics", "jax", "keras"],
     ["formats"],
     ["inspection", "sample"],
     ["cli"],
 ]
 """What may import what: only modules of earlier rows, or of the same package."""
+
+DOORS = {("tally", room) for room in ("arrow", "pipeline", "result", "storage")}
+"""Methods of a tally that hand it to a function of a later row, and import that when they are called."""
 
 
 def imported_rooms(path: Path) -> set[str]:
@@ -63,7 +67,7 @@ def test_imports_point_one_way() -> None:
         if room in ("__init__", "__main__"):
             continue
         for other in imported_rooms(path) - {room}:
-            if room == "cli" and other in public:
+            if (room == "cli" and other in public) or (room, other) in DOORS:
                 continue
             assert height[other] < height[room], f"{path.relative_to(SOURCE)} imports {other}"
 

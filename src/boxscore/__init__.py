@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.protocol import Area, Protocol
     from boxscore.result import PerClass, Result
+    from boxscore.shards import match_shard
     from boxscore.tally import Tally
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ __all__ = [
     "evaluate",
     "finish",
     "match",
+    "match_shard",
     "parallel",
     "read_detections",
     "read_truths",
@@ -57,6 +59,7 @@ _HOMES = {
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",
+    "match_shard": "shards",
     "read_detections": "formats",
     "read_truths": "formats",
     "select": "formats",

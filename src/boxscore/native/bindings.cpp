@@ -1,6 +1,7 @@
 // The Python side of the engine: arrays in, arrays out, without the interpreter lock in between.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -265,7 +266,8 @@ nb::tuple match_columns(const Input& image, const Input& label, const Input& sco
 template <class Score, class State>
 void draw_typed(const Input& image, const Input& label, const Score* score, const uint8_t* tier, const State* state,
                 const uint64_t* is_true, const uint64_t* is_counted, const std::vector<int64_t>& classes,
-                const int64_t* num_truths, const Rules& rules, size_t num_threads, const CurveArrays& out) {
+                const int64_t* num_truths, const Rules& rules, const CurveStart* begin, size_t num_threads,
+                const CurveArrays& out) {
     const size_t size = label.size();
     run_without_lock(size, num_threads, [&](const Run& run) {
         const Buffer<int32_t> label_place = places_of(label, classes, "label", "the classes");
@@ -282,13 +284,13 @@ void draw_typed(const Input& image, const Input& label, const Score* score, cons
             score,   tier,               state,
             is_true, is_counted,         images.size(),
             classes.size(), num_truths};
-        draw_curves(tally, rules, run, out);
+        draw_curves(tally, rules, begin, run, out);
     });
 }
 
 nb::tuple draw_columns(const Input& image, const Input& label, const Input& score, const Input& tier, const Input& state,
                        const Input& is_true, const Input& is_counted, const Input& classes, const Input& num_truths,
-                       const Rules& rules, size_t num_threads) {
+                       const Rules& rules, size_t num_threads, const std::optional<std::array<Input, 4>>& start) {
     const size_t size = label.size(), num_classes = classes.size();
     check_size(image, size, "image");
     check_size(score, size, "score");
@@ -307,6 +309,17 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits();
     const size_t num_curves = num_thresholds * num_classes * num_areas * num_limits;
+    CurveStart begin{};
+    if (start) {
+        const auto& [before_true, before_counted, area, beyond] = *start;
+        begin = {typed<int64_t>(before_true, num_curves, "start: num_true"),
+                 typed<int64_t>(before_counted, num_curves, "start: num_counted"),
+                 typed<double>(area, num_curves, "start: area"), typed<double>(beyond, num_curves, "start: beyond")};
+        for (size_t i = 0; i < num_curves; ++i) {
+            const bool is_fine = 0 <= begin.num_true[i] && begin.num_true[i] <= begin.num_counted[i];
+            if (!is_fine || begin.num_true[i] >= INT32_MAX) throw std::invalid_argument("start: counts out of range");
+        }
+    }
     Buffer<double> precision(num_curves * num_points), scores(num_curves * num_points);
     Buffer<double> recall(num_curves), average_precision(num_curves);
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
@@ -322,7 +335,7 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
             if (num_hits * rules.num_words() != is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
             using State = std::decay_t<decltype(*states)>;
             draw_typed<Score, State>(image, label, values, tiers, states, trues, counted, table, truths, rules,
-                                     num_threads, out);
+                                     start ? &begin : nullptr, num_threads, out);
         };
         if (num_areas < 8) {
             draw(typed<uint8_t>(state, size, "state"));
@@ -395,7 +408,7 @@ NB_MODULE(_compiled, module) {
                "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "named"_a,
                "rules"_a, "num_threads"_a);
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
-               "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
+               "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a, "start"_a.none() = nb::none());
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
     bind_files(module);
 }
