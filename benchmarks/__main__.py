@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contestants, files
+from benchmarks import contestants, files, scale
 from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
@@ -214,6 +214,8 @@ def markdown(report: dict[str, Any]) -> str:
             f"| {r['detections']:,} | {r['nanoseconds']:.0f} | {r['tally_bytes']:.1f} | {r['peak_bytes']:.0f} |"
             for r in report["growth"]
         ]
+    if report["scale"]:
+        lines += ["", "## A stream, matched batch by batch, 2 threads", "", scale.table(report["scale"])]
     return "\n".join(lines) + "\n"
 
 
@@ -222,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--only", default="coco-val-like,val2017,aerial,lvis-like,stream,files,folders,voc2007,growth,slow"
+        "--only", default="coco-val-like,val2017,aerial,lvis-like,stream,files,folders,voc2007,growth,scale,slow"
     )
     options = parser.parse_args()
     chosen = options.only.split(",")
@@ -251,6 +253,7 @@ def main() -> None:
         "folders": folders(options.rounds) if "folders" in chosen else [],
         "voc": voc2007(options.rounds) if has_voc else [],
         "growth": growth() if "growth" in chosen else [],
+        "scale": scale.run() if "scale" in chosen else [],
     }
     (FOLDER / "report.json").write_text(json.dumps(report, indent=1))
     document = markdown(report)

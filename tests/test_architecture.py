@@ -22,7 +22,7 @@ SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
     ["_compiled", "errors", "text"],
-    ["arrays", "protocol", "threads"],
+    ["arrays", "memory", "protocol", "threads"],
     ["boxes", "measures"],
     ["checks", "summary"],
     ["columns", "tally"],
@@ -36,7 +36,7 @@ LAYERS = [
     ["metric", "shards"],
     ["torchmetrics", "jax", "keras"],
     ["formats"],
-    ["inspection", "sample"],
+    ["inspection", "outofcore", "ray", "sample"],
     ["cli"],
 ]
 """What may import what: only modules of earlier rows, or of the same package."""
@@ -92,7 +92,7 @@ def test_no_framework_is_imported_before_the_user_does() -> None:
     """Nor anything else that is heavy: NumPy and the compat layer are all."""
     code = "import sys, json, boxscore, boxscore.cli; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
     heavy = {"torch", "jax", "tensorflow", "keras", "matplotlib", "pandas", "scipy", "pycocotools", "torchmetrics"}
-    heavy |= {"pyarrow", "yaml", "xml", "zipfile", "lightning"}
+    heavy |= {"pyarrow", "yaml", "xml", "zipfile", "lightning", "ray"}
     assert not heavy & set(run(code))
     used = code.replace("; print", "; boxscore.MeanAveragePrecision().compute(); boxscore.collate_truths; print")
     assert not {"torch", "jax", "tensorflow", "torchmetrics", "lightning"} & set(run(used))

@@ -63,13 +63,23 @@ def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str,
 
 def to_numpy(column: Any, name: str) -> NDArray[Any]:
     """A column of numbers, or of lists of 4 numbers: shape (R,) or (R, 4)."""
-    types = pyarrow().types
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise RowError(name, row, "must not be null")
-    if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
-        plain: NDArray[Any] = column.to_numpy()
-        return plain
+    if is_list(column.type):
+        return fours(column, name)
+    plain: NDArray[Any] = column.to_numpy()
+    return plain
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a column of this type has lists."""
+    types = pyarrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def fours(column: Any, name: str) -> NDArray[Any]:
+    """A column of lists without nulls, each of 4 numbers. Shape (R, 4)."""
     chunks = [np.zeros((0, 4))]
     row = 0
     for chunk in column.chunks:

@@ -9,6 +9,7 @@ same counts, an envelope is a maximum, which has no order, and a sum over true p
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from boxscore.curves import Curves, Floats, Ints
 from boxscore.native.engine import Start, draw
 from boxscore.protocol import POOLED, Protocol
 from boxscore.result import Result, summarize
-from boxscore.tally import Tally, Totals
+from boxscore.tally import TRUTHS, Tally, Totals
 
 _SAMPLES = 64
 """Rows of a full bin that are in the sample, on average; enough that half a bin never turns out to be more than one."""
@@ -107,21 +108,22 @@ class Bins:
         first = dict(zip(self.totals.classes.tolist(), self.first.tolist(), strict=True))
         return {label: range(first[label], first[label] + len(cuts.score) + 1) for label, cuts in self.cuts.items()}
 
-    def of(self, tally: Tally) -> Ints:
+    def of(self, label: NDArray[Any], score: NDArray[Any], image: NDArray[Any]) -> Ints:
         """The bin of each row. Shape (D,)."""
-        number = self.first[np.searchsorted(self.totals.classes, tally.label)]
-        for label, cuts in self.cuts.items():
-            rows = np.flatnonzero(tally.label == label)
-            number[rows] += cuts.range_of(tally.score[rows], tally.image[rows])
+        number = self.first[np.searchsorted(self.totals.classes, label)]
+        for split, cuts in self.cuts.items():
+            rows = np.flatnonzero(label == split)
+            number[rows] += cuts.range_of(score[rows], image[rows])
         return np.asarray(number)
 
     def split(self, tally: Tally) -> Iterable[tuple[int, Tally]]:
-        """The rows of each bin that has some, in their order."""
-        number = self.of(tally)
+        """The detections of each bin that has some, in their order."""
+        number = self.of(tally.label, tally.score, tally.image)
+        tally = replace(tally, **{name: getattr(tally, name)[:0] for name in TRUTHS})
         order = np.argsort(number, kind="stable")
         seen, start = np.unique(number[order], return_index=True)
-        for bin_number, rows in zip(seen.tolist(), np.split(order, start[1:]), strict=True):
-            yield bin_number, tally.in_order(rows)
+        for bin_number, first, end in zip(seen.tolist(), start, [*start[1:], order.size], strict=False):
+            yield bin_number, tally.in_order(order[first:end])
 
     def num_truths_of(self, labels: Sequence[int]) -> Ints:
         """Truths that count, by class and area range. Shape (K, A)."""
@@ -222,13 +224,13 @@ def reduce_bins(bins: Bins, load: Callable[[int], Tally | None], threads: int) -
     """The curves of all classes, bin after bin; `load` gives the rows of a bin, or none where it has none."""
     protocol, ranges = bins.totals.protocol, bins.ranges
     of_ranges = {number for numbers in ranges.values() for number in numbers}
-    parts = [
+    whole = (
         draw_bin(piece, bins, number, threads)
         for number in range(bins.num)
         if number not in of_ranges and (piece := load(number)) is not None
-    ]
-    parts += [_reduce_ranges(bins, numbers, load, threads, protocol) for numbers in ranges.values()]
-    return assemble(bins.totals, parts)
+    )
+    split = (_reduce_ranges(bins, numbers, load, threads, protocol) for numbers in ranges.values())
+    return assemble(bins.totals, chain(whole, split))
 
 
 def _reduce_ranges(

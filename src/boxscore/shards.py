@@ -68,12 +68,15 @@ def shard_of(image: NDArray[Any], num_shards: int) -> NDArray[np.int64]:
     >>> shard_of(np.array([0, 1, 2, 3, 4, 5]), 4).tolist()
     [0, 1, 2, 0, 0, 0]
     """
-    # The finalizer of SplitMix64: every bit of an id changes every bit of what comes out.
-    mixed = np.asarray(image).astype(np.int64).view(np.uint64)
+    return (mixed(np.asarray(image).astype(np.int64)).view(np.uint64) % np.uint64(num_shards)).astype(np.int64)
+
+
+def mixed(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Hashes of integers by the finalizer of SplitMix64: every bit that goes in changes every bit that comes out."""
+    bits = numbers.view(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    return (mixed % np.uint64(num_shards)).astype(np.int64)
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return (bits ^ (bits >> np.uint64(31))).view(np.int64)
 
 
 @contextmanager

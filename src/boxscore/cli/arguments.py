@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from boxscore.errors import InputError
+from boxscore.memory import num_bytes
 from boxscore.protocol import PROTOCOLS, Protocol
 
 
@@ -70,8 +71,12 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """How it is computed, which changes no number."""
     group = parser.add_argument_group("engine")
-    group.add_argument("--engine", choices=("auto", "native", "parallel", "sequential"), default="auto")
+    group.add_argument("--engine", choices=("auto", "native", "parallel", "sequential", "ray"), default="auto")
     group.add_argument("--threads", type=positive, metavar="N", help="default: BOXSCORE_THREADS, else all cores")
+    group.add_argument(
+        "--memory", type=amount, metavar="SIZE", help="stay within 500MB, 2GiB, …: Parquet files; with ray: of a worker"
+    )
+    group.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine)")
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
@@ -109,6 +114,18 @@ def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
     return int(text)
+
+
+def amount(text: str) -> int:
+    """A number of bytes.
+
+    >>> amount("1.5GB")
+    1500000000
+    """
+    try:
+        return num_bytes(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).partition(" ")[2]) from None
 
 
 def thresholds(text: str) -> tuple[float, ...]:

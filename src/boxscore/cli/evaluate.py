@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boxscore import text
 from boxscore.cli import arguments
@@ -20,13 +20,18 @@ from boxscore.protocol import Protocol
 from boxscore.summary import Summary, class_table
 from boxscore.threads import num_threads
 
+if TYPE_CHECKING:
+    from boxscore.result import Result
+
 _EXAMPLES = """\
 examples:
   boxscore eval instances_val2017.json detections.json
   boxscore eval truths.json a.json b.json c.json --per-class   one table, a column each
   boxscore eval VOC2007/ results/ --protocol voc2007 --images test
   boxscore eval labels/ predictions/ --sizes images/ --names data.yaml --iou 0.5
-  boxscore eval truths.json detections.json --json - | jq .map"""
+  boxscore eval truths.json detections.json --json - | jq .map
+  boxscore eval truths.parquet 'found/*.parquet' --memory 2GB   larger than memory
+  boxscore eval s3://bucket/truths s3://bucket/found --engine ray --address head:6379"""
 
 
 def add_to(commands: Any) -> None:
@@ -68,6 +73,10 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _summaries(options: argparse.Namespace, protocol: Protocol) -> list[Summary]:
     """A summary for each file of detections: by the short way for COCO files, else through columns."""
+    if options.address is not None and options.engine != "ray":
+        options.parser.error("argument --address: is for --engine ray")
+    if options.engine == "ray" or options.memory is not None:
+        return [_beyond_memory(options, path, protocol).summary for path in options.detections]
     files = [Path(path) for path in options.detections]
     is_whole = all(getattr(options, name) is None for name in ("classes", "images", "box_format", "sizes", "names"))
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
@@ -94,6 +103,37 @@ def _summaries(options: argparse.Namespace, protocol: Protocol) -> list[Summary]
             progress.step(f"evaluating {file}")
             summaries.append(evaluate(detections, truths, protocol, options.engine, threads=options.threads).summary)
     return summaries
+
+
+def _beyond_memory(options: argparse.Namespace, detections: str, protocol: Protocol) -> "Result":
+    """The result of one file, folder or pattern of detections, on Ray, or within a limit of memory."""
+    way = "--engine ray" if options.engine == "ray" else "--memory"
+    for name in ("gt_format", "dt_format", "sizes", "names", "classes", "images"):
+        if getattr(options, name) is not None:
+            options.parser.error(f"argument --{name.replace('_', '-')}: not with {way}")
+    if options.engine == "ray":
+        from boxscore import ray
+
+        limit = {} if options.memory is None else {"memory": options.memory}
+        ray.connect(options.address)
+        return ray.evaluate_files(
+            options.truths, detections, protocol, box_format=options.box_format, quiet=options.quiet, **limit
+        )
+    if options.engine not in ("auto", "native"):
+        options.parser.error(f"argument --engine: {options.engine} has no limit of memory")
+    from boxscore.outofcore import evaluate_files
+
+    with Progress(5, is_quiet=options.quiet) as progress:
+        return evaluate_files(
+            options.truths,
+            detections,
+            protocol,
+            memory=options.memory,
+            box_format=options.box_format,
+            unmatched=options.unmatched,
+            threads=options.threads,
+            step=progress.step,
+        )
 
 
 def _tables(names: Sequence[str], summaries: Sequence[Summary], *, is_per_class: bool) -> str:
