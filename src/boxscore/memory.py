@@ -27,7 +27,7 @@ def text_of(num: float) -> str:
     """An amount for people.
 
     >>> text_of(1_234_567_890)
-    '1.2 GB'
+    '1.23 GB'
     """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if num >= size:

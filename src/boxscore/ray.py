@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from glob import has_magic
 from math import ceil
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -190,7 +190,7 @@ def _files_at(path: str) -> list[str]:
     arrow.pyarrow()
     scheme, mark, _ = path.rpartition("://")
     try:
-        system, place = fs.FileSystem.from_uri(path) if mark else (fs.LocalFileSystem(), path)
+        system, place = fs.FileSystem.from_uri(path) if mark else (fs.LocalFileSystem(), str(Path(path).absolute()))
         base = PurePosixPath(place)
         while has_magic(str(base)):
             base = base.parent
@@ -223,6 +223,8 @@ class _Names:
             if known is None or name not in table.column_names:
                 continue
             values = table.column(name).to_pylist()
+            if None in values:
+                raise RowError(name, values.index(None), "must not be null")
             if isinstance(known, Mapping):
                 unknown = next((row for row, value in enumerate(values) if value not in known), None)
                 if unknown is not None:
@@ -331,7 +333,7 @@ class _Job:
 
     def match_rows(self, table: Any) -> Any:
         """The verdicts of a shard."""
-        name = f"shard {table.column('shard')[0]} of {self.num_shards}"
+        shard = f"shard {table.column('shard')[0]} of {self.num_shards}"
         order = np.argsort(table.column("row").to_numpy(), kind="stable")  # tasks finish in any order
         columns = {name: table.column(name).to_numpy()[order] for name in table.column_names}
         columns["box"] = np.stack([columns.pop(f"box_{i}") for i in range(4)], axis=1)
@@ -351,7 +353,7 @@ class _Job:
             box_format=self.box_format,
             class_names=self.class_names,
         )
-        tally = match_shard(detections, truths, self.protocol, name=name, threads=1)
+        tally = match_shard(detections, truths, self.protocol, name=shard, threads=1)
         # One schema for all shards, whatever their ids; and a place for each row, to get them in order again.
         verdicts = arrow.verdict_table(replace(tally, **{key: getattr(tally, key).astype(np.int64) for key in _IDS}))
         return verdicts.append_column("place", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
@@ -366,7 +368,7 @@ class _Job:
 
     def survey(self, table: Any) -> Any:
         """What some verdicts add up to, and a sample of them."""
-        tally = self._tally(table)
+        tally = self.tally_of(table)
         return _message((replace(tally.totals, class_names=self.class_names), Sample.of(tally, self.bin_size)))
 
     def reduce(self, verdicts: Any) -> Result:
@@ -381,7 +383,7 @@ class _Job:
         bins = Bins.plan(totals.pooled(), sample.pooled(), self.bin_size)
         return result_of(totals, curves, _Reduction(job=self, bins=bins, is_pooled=True).curves(verdicts))
 
-    def _tally(self, table: Any, *, is_pooled: bool = False) -> Tally:
+    def tally_of(self, table: Any, *, is_pooled: bool = False) -> Tally:
         """The rows of a table of verdicts, those of an image in the order in which they were matched."""
         table = table.combine_chunks()
         columns: dict[str, Any] = arrow.rows_of(
@@ -480,7 +482,7 @@ class _Reduction:
         return drawn.append_column("piece", arrow.pyarrow().array(content, arrow.pyarrow().large_binary()))
 
     def _tally(self, table: Any) -> Tally:
-        return self.job._tally(table, is_pooled=self.is_pooled)
+        return self.job.tally_of(table, is_pooled=self.is_pooled)
 
 
 _IDS = ("image", "label", "truth_image", "truth_label")
@@ -507,7 +509,7 @@ def _distinct(dataset: Any, name: str) -> list[Any]:
         return arrow.pyarrow().table({name: table.column(name).unique()})
 
     found = dataset.select_columns([name]).map_batches(distinct, batch_format="pyarrow", batch_size=None)
-    return list({row[name]: None for row in found.iter_rows()})
+    return list({row[name]: None for row in found.iter_rows() if row[name] is not None})
 
 
 def _message(value: Any) -> Any:
