@@ -16,6 +16,7 @@ import numpy as np
 import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.native import engine as native
+from boxscore.reduction import Bins, Sample, reduce_bins
 from tests.scenes import random_scene
 from tests.test_laws import TALLY, assert_same
 
@@ -73,6 +74,11 @@ def check_case(seed: int) -> None:
         for odd in (1, 0)
     ]
     assert_same(boxscore.finish(halves[0].merge(halves[1])), result)
+
+    size = int(random.integers(1, 60))
+    bins = Bins.plan(tally.totals, Sample.of(tally, size), size)
+    curves = reduce_bins(bins, dict(bins.split(tally)).get, int(random.integers(1, 4)))
+    assert_same(replace(result, curves=curves), result)
     tamper(tally, random)
 
 

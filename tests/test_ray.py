@@ -23,6 +23,7 @@ import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
 from tests.scenes import Scene, random_scene
+from tests.test_laws import assert_same
 from tests.test_shards import tables
 
 ray: Any = pytest.importorskip("ray")
@@ -65,15 +66,6 @@ def on_one_machine(found: pa.Table, there: pa.Table, protocol: str | Protocol) -
     return tally.finish()
 
 
-def assert_same(result: Result, expected: Result) -> None:
-    """Every number and every array, to the last bit."""
-    assert result.numbers == pytest.approx(expected.numbers, rel=0, abs=0, nan_ok=True)
-    for name in ("classes", "precision", "scores", "recall", "average_precision", "num_true", "num_false"):
-        assert np.array_equal(getattr(result.curves, name), getattr(expected.curves, name), equal_nan=True), name
-    assert str(result) == str(expected)
-    assert str(result.per_class) == str(expected.per_class)
-
-
 def evaluate(found: Any, there: Any, protocol: str | Protocol = "coco", **options: Any) -> Result:
     """On Ray, without its notes."""
     return boxscore.ray.evaluate(found, there, protocol, box_format="xywh", quiet=True, **options)
@@ -100,7 +92,9 @@ def test_blocks_in_any_order_give_the_bits_of_one_process(
     found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
     datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
     result = evaluate(*datasets, protocol, memory="1GB")
-    assert_same(result, on_one_machine(found, there, protocol))
+    expected = on_one_machine(found, there, protocol)
+    assert_same(result, expected)
+    assert str(result.per_class) == str(expected.per_class)
     assert not list(cluster.iterdir()), "nothing is left behind"
     assert not datasets[0].context.execution_options.preserve_order, "the user's settings are as they were"
     with pytest.raises(InputError, match="were not kept"):

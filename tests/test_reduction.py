@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boxscore
-from boxscore.curves import Curves
 from boxscore.protocol import Protocol
-from boxscore.reduction import Bins, Cuts, Sample, reduce_bins
+from boxscore.reduction import Bins, Cuts, Sample, reduce_bins, result_of
 from boxscore.tally import Tally
 from tests.scenes import random_scene
+from tests.test_laws import assert_same
 
 PROTOCOLS = [
     Protocol.named("coco"),
@@ -24,12 +24,6 @@ PROTOCOLS = [
     Protocol.named("voc2012", recall_points=(0.2, 0.5), thresholds=(0.5, 0.75)),
     Protocol.named("coco", areas={"all": (0, 1e10), **{f"a{i}": (i * 500, i * 500 + 500) for i in range(9)}}),
 ]
-
-
-def assert_same(curves: Curves, expected: Curves) -> None:
-    """Every array, to the last bit."""
-    for name in ("classes", "precision", "scores", "recall", "average_precision", "num_true", "num_false"):
-        assert np.array_equal(getattr(curves, name), getattr(expected, name), equal_nan=True), name
 
 
 def binned(tally: Tally, bin_size: int) -> tuple[Bins, dict[int, Tally]]:
@@ -48,7 +42,7 @@ def test_a_class_that_is_split_by_score_has_the_curve_of_the_whole(
     scene = random_scene(seed, num_images=20)
     tally = boxscore.match(scene.detections, scene.truths, protocol)
     bins, pieces = binned(tally, bin_size)
-    assert_same(reduce_bins(bins, pieces.get, 1), boxscore.finish(tally).curves)
+    assert_same(result_of(tally.totals, reduce_bins(bins, pieces.get, 1)), boxscore.finish(tally))
 
 
 def test_bins_hold_whole_classes_or_ranges_of_one() -> None:
