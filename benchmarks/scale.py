@@ -3,16 +3,20 @@
 python -m benchmarks.scale [1000000 10000000 100000000]
 
 Every size runs in a process of its own. Batches are made on the fly, and the time that takes is not counted. The
-inputs are gone when memory is at its peak, so the peak is that of the tallies and of what is made of them.
+inputs are gone when memory is at its peak, so the peak is that of the tallies and of what is made of them. Time is
+that on the wall, of all steps and of each, and that of processors, in our code and in the system, which is asked for
+new memory all the while.
 """
 
 import json
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 import boxscore
 from benchmarks.growth import peak, reset_peak
@@ -25,7 +29,7 @@ PER_IMAGE = 100
 
 def batches(num_detections: int) -> Iterator[tuple[boxscore.Detections, boxscore.Truths]]:
     """COCO-like batches. Boxes come again from batch to batch, with other images and scores of their own."""
-    num_images = BATCH // PER_IMAGE
+    num_images = min(BATCH, num_detections) // PER_IMAGE
     workload = coco_val_like(num_images)
     random = np.random.default_rng(0)
     for first in range(0, num_detections // PER_IMAGE, num_images):
@@ -39,18 +43,21 @@ def batches(num_detections: int) -> Iterator[tuple[boxscore.Detections, boxscore
 
 
 class Clock:
-    """Seconds on the wall, and of processors, that some steps take together."""
+    """Seconds on the wall, of processors in our code, and of processors in the system, that some steps take."""
 
     def __init__(self) -> None:
-        self.wall, self.processor = 0.0, 0.0
+        self.seconds = np.zeros(3)
 
     def __enter__(self) -> None:
-        self.wall -= time.perf_counter()
-        self.processor -= time.process_time()
+        self.seconds -= self._now()
 
     def __exit__(self, *_: object) -> None:
-        self.wall += time.perf_counter()
-        self.processor += time.process_time()
+        self.seconds += self._now()
+
+    @staticmethod
+    def _now() -> NDArray[np.float64]:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return np.array([time.perf_counter(), used.ru_utime, used.ru_stime])
 
 
 def stream(num_detections: int) -> dict[str, float]:
@@ -69,51 +76,46 @@ def stream(num_detections: int) -> dict[str, float]:
     with clocks["finish"]:
         boxscore.finish(tally)
     row: dict[str, float] = {"detections": num_detections}
-    row |= {name: clock.wall / num_detections * 1e9 for name, clock in clocks.items()}
-    row["processor"] = sum(clock.processor for clock in clocks.values()) / num_detections * 1e9
+    for name, clock in clocks.items():
+        row |= dict(zip((name, f"{name}_user", f"{name}_system"), clock.seconds / num_detections * 1e9, strict=True))
+    for kind in ("", "_user", "_system"):
+        row[f"all{kind}"] = sum(row[f"{name}{kind}"] for name in clocks)
     sizes = {"tally_bytes": tally.nbytes, "peak_bytes": peak() - before}
     return row | {name: size / num_detections for name, size in sizes.items()}
-
-
-def measure(num_detections: int) -> dict[str, float]:
-    """A stream, or the median of several if they are short; memory is that of the first, when none lies around."""
-    first = stream(num_detections)
-    rows = [stream(num_detections) for _ in range(9 * BATCH // num_detections)] or [first]
-    middle = sorted(rows, key=lambda row: row["match"] + row["merge"] + row["finish"])[len(rows) // 2]
-    return middle | {"peak_bytes": first["peak_bytes"]}
 
 
 def table(rows: list[dict[str, float]]) -> str:
     """The sizes as Markdown, each beside the first."""
     lines = [
-        "| detections | match | merge | finish | in all | beside the first | processors | beside the first "
-        "| bytes in a Tally | peak bytes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| detections | match | merge | finish | in all | | our code | | the system | bytes in a Tally | peak bytes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    totals = [row["match"] + row["merge"] + row["finish"] for row in rows]
-    for row, total in zip(rows, totals, strict=True):
+    for row in rows:
         steps = " | ".join(f"{row[name]:.0f}" for name in ("match", "merge", "finish"))
-        spent = ((total, totals[0]), (row["processor"], rows[0]["processor"]))
-        ratios = [f"{value:.0f} | {value / first:.2f}x" for value, first in spent]
-        sizes = f"{row['tally_bytes']:.1f} | {row['peak_bytes']:.0f}"
+        ratios = [f"{row[name]:.0f} | {row[name] / rows[0][name]:.2f}x" for name in ("all", "all_user")]
+        sizes = f"{row['all_system']:.0f} | {row['tally_bytes']:.1f} | {row['peak_bytes']:.0f}"
         lines.append(f"| {row['detections']:,.0f} | {steps} | {' | '.join(ratios)} | {sizes} |")
     return "\n".join(lines)
 
 
 def run(sizes: tuple[int, ...] = SIZES) -> list[dict[str, float]]:
-    """Each size in a process of its own."""
+    """Each size in a process of its own, since new memory costs time, too; the median of several where it is short."""
     rows = []
     for size in sizes:
         command = [sys.executable, "-m", "benchmarks.scale", "--one", str(size)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"{size:,} detections:\n{done.stderr[-2000:]}")
-        rows.append(json.loads(done.stdout))
+        runs = []
+        for _ in range(max(1, 5 * BATCH // size)):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise RuntimeError(f"{size:,} detections:\n{done.stderr[-2000:]}")
+            runs.append(json.loads(done.stdout))
+        rows.append(sorted(runs, key=lambda row: float(row["all"]))[len(runs) // 2])
     return rows
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        print(json.dumps(measure(int(sys.argv[2]))))
+        stream(PER_IMAGE)  # all code is loaded
+        print(json.dumps(stream(int(sys.argv[2]))))
     else:
         print(table(run(tuple(map(int, sys.argv[1:])) or SIZES)))

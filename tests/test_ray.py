@@ -43,7 +43,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("RAY_AUTH_MODE", "disabled")  # no token in the home folder
         patch.setenv("RAY_worker_niceness", "0")  # else everything else on this machine would go first
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))  # of the workers
-        ray.init(num_cpus=2, object_store_memory=200_000_000, _temp_dir=folder, **settings)
+        try:
+            ray.init(num_cpus=2, object_store_memory=200_000_000, _temp_dir=folder, **settings)
+        except Exception:  # Ray gives itself half a minute to start, which is little on a busy machine
+            ray.shutdown()
+            ray.init(num_cpus=2, object_store_memory=200_000_000, _temp_dir=folder, **settings)
         yield Path(os.environ["TMPDIR"])
         ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
