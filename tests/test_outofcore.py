@@ -1,6 +1,7 @@
 """Parquet files within a limit of memory: the bits of one evaluation, and nothing left on disk."""
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -88,6 +89,16 @@ def test_folders_and_patterns_are_all_of_their_files(tmp_path: Path) -> None:
         assert_same(result, expected)
     with pytest.raises(InputError, match="no Parquet files there"):
         evaluate_files(truths_path, str(tmp_path / "parts" / "*.csv"), memory=PLENTY)
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+        evaluate_files(truths_path, str(tmp_path / "nowhere"), memory=PLENTY)
+
+
+def test_a_file_that_is_there_twice_is_found_by_its_images(tmp_path: Path) -> None:
+    """Under another name; both are told."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+    shutil.copy(detections_path, tmp_path / "dt again.parquet")
+    with pytest.raises(InputError, match=r"image \d+ comes twice, .*: from \S*dt again\.parquet and \S*dt\.parquet"):
+        evaluate_files(truths_path, str(tmp_path / "dt*.parquet"), memory=PLENTY, box_format="xywh")
 
 
 def test_detections_elsewhere_are_an_error_or_left_out(tmp_path: Path) -> None:

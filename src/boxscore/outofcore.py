@@ -8,6 +8,7 @@ bin by bin. The result has the bits of one evaluation of everything.
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from boxscore.pipeline import finish, match
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.reduction import Bins, Sample, reduce_bins, result_of
 from boxscore.result import Result
-from boxscore.shards import shard_of
+from boxscore.shards import repeated_image, shard_of
 from boxscore.tally import Tally, joined
 from boxscore.text import count
 from boxscore.threads import num_threads
@@ -44,8 +45,9 @@ LEAST_IN_A_BIN = 1_000
 SPARE = 32_000_000
 """What is left unused, for all that is too small to count."""
 
-_DETECTION = np.dtype([("image", "i8"), ("label", "i8"), ("score", "f8"), ("box", "f8", 4)])
-_TRUTH = np.dtype([("image", "i8"), ("label", "i8"), ("box", "f8", 4), ("ignore", "?"), ("area", "f8")])
+_ROW = [("image", "i8"), ("source", "i4"), ("label", "i8"), ("box", "f8", 4)]
+_DETECTION = np.dtype([*_ROW, ("score", "f8")])
+_TRUTH = np.dtype([*_ROW, ("ignore", "?"), ("area", "f8")])
 
 
 def evaluate_files(
@@ -96,6 +98,7 @@ class _Spill:
         self._for_curves = 0
         self._has_area: bool | None = None
         self._box_format: dict[str, BoxFormat] = {}
+        self._paths: dict[str, Sequence[str]] = {}
         self._tallies: list[Path] = []
 
     def make_room(self, num_rows: int, for_curves: int) -> None:
@@ -115,12 +118,14 @@ class _Spill:
     def add_truths(self, paths: Sequence[str], numbering: Numbering, options: Options) -> None:
         """The truths are in their shards."""
         num_lost = 0
-        for truths, num in stream_truths(paths, numbering, options, self.batch_size):
+        self._paths["truths"] = paths
+        for source, (truths, num) in _each_path(stream_truths, paths, numbering, options, self.batch_size):
             num_lost += num
             if self._has_area not in (None, truths.area is not None):
                 raise InputError("`area` must be a column of all files of truths, or of none; got some of each")
             self._has_area = truths.area is not None
             columns = {name: getattr(truths, name) for name in ("image", "label", "box", "ignore", "area")}
+            columns["source"] = source
             self._append("truths", _packed(_TRUTH, columns), truths.box_format)
         if num_lost:
             what = count(num_lost, "truth on an image", "truths on images")
@@ -129,9 +134,11 @@ class _Spill:
     def add_detections(self, paths: Sequence[str], numbering: Numbering, options: Options, *, is_strict: bool) -> None:
         """The detections are in their shards."""
         num_lost = num_rows = 0
-        for found, num in stream_detections(paths, numbering, options, self.batch_size, is_strict=is_strict):
+        self._paths["detections"] = paths
+        stream = partial(stream_detections, is_strict=is_strict)
+        for source, (found, num) in _each_path(stream, paths, numbering, options, self.batch_size):
             num_lost, num_rows = num_lost + num, num_rows + len(found) + num
-            columns = {name: getattr(found, name) for name in ("image", "label", "score", "box")}
+            columns = {name: getattr(found, name) for name in ("image", "label", "score", "box")} | {"source": source}
             self._append("detections", _packed(_DETECTION, columns), found.box_format)
         if num_lost:
             left_out = f"{count(num_lost, 'detection')} of {num_rows:,} left out"
@@ -160,6 +167,12 @@ class _Spill:
         rows = np.fromfile(path, dtype) if path.exists() else np.zeros(0, dtype)
         path.unlink(missing_ok=True)
         columns: dict[str, Any] = {name: rows[name].copy() for name in dtype.names or ()}
+        del rows
+        image, source = columns["image"], columns.pop("source")
+        repeated = repeated_image(image, source, [columns[name] for name in columns if name != "image"])
+        if repeated is not None:
+            places = " and ".join(self._paths[side][number] for number in repeated[1][:2])
+            raise InputError(f"image {repeated[0]} comes twice, with the same boxes: from {places}")
         return columns | {"box_format": self._box_format.get(side, "xyxy")}
 
     def finish(self, protocol: Protocol) -> Result:
@@ -201,6 +214,13 @@ class _Spill:
             piece, rest = storage.split_bytes(rest, str(path))
             pieces.append(piece)
         return joined(pieces)
+
+
+def _each_path(stream: Callable[..., Iterator[Any]], paths: Sequence[str], *options: Any) -> Iterator[tuple[int, Any]]:
+    """What a stream gives of each path, with the place of the path."""
+    for source, path in enumerate(paths):
+        for piece in stream([path], *options):
+            yield source, piece
 
 
 def curve_bytes(protocol: Protocol, num_classes: int) -> int:

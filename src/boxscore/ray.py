@@ -33,7 +33,7 @@ from boxscore.native.engine import Start
 from boxscore.protocol import POOLED, Protocol, as_protocol
 from boxscore.reduction import Bins, Sample, assemble, draw_bin, join_ranges, no_start, result_of
 from boxscore.result import Result
-from boxscore.shards import match_shard, mixed, shard_of
+from boxscore.shards import match_shard, repeated_image, shard_of
 from boxscore.tally import Tally, num_words
 
 MATCH_BYTES = 500
@@ -359,7 +359,7 @@ class _Job:
         return verdicts.append_column("place", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
 
     def _check_sources(self, rows: Mapping[str, NDArray[Any]]) -> None:
-        repeated = repeated_image(rows)
+        repeated = repeated_image(rows["image"], rows["source"], [rows[name] for name in _COMPARED])
         if repeated is not None:
             number, sources = repeated
             image = number if self.names.image is None else self.names.image[number]
@@ -486,6 +486,7 @@ class _Reduction:
 
 
 _IDS = ("image", "label", "truth_image", "truth_label")
+_COMPARED = ("label", "score", "box", "ignore", "area")
 
 
 def _nothing(class_names: Mapping[int, str] | None) -> tuple[Detections, Truths]:
@@ -550,37 +551,6 @@ def _sources(table: Any) -> NDArray[np.int64]:
 def _number_of(path: str) -> int:
     """A number for a path, the same in every process."""
     return zlib.crc32(path.encode())
-
-
-def repeated_image(rows: Mapping[str, NDArray[Any]]) -> tuple[int, list[int]] | None:
-    """An image whose rows come from several sources, the same from each, and the sources; none if there is no such.
-
-    An image may be spread over files, as results by class are; then no two of them have the same rows.
-    """
-    image, source = rows["image"], rows["source"]
-    order = np.lexsort((source, image))
-    is_first = np.ones(image.size, bool)
-    is_first[1:] = (np.diff(image[order]) != 0) | (np.diff(source[order]) != 0)
-    start = np.flatnonzero(is_first)
-    if start.size in (0, np.unique(image).size):
-        return None
-    # Sums of hashes know no order. So many rows of so many images make no two sums the same by chance.
-    values = np.column_stack(
-        [rows["label"], *(rows[name].view(np.int64) for name in ("score", "area")), rows["ignore"]]
-    )
-    values = np.concatenate([values, np.ascontiguousarray(rows["box"]).view(np.int64)], axis=1)
-    hashed = np.zeros(image.size, np.int64)
-    for column in values.T:
-        hashed = mixed(hashed ^ column)
-    total = np.add.reduceat(hashed[order], start)
-    size = np.diff(np.append(start, image.size))
-    part_image, part_source = image[order][start], source[order][start]
-    seen, first, num = np.unique(part_image, return_index=True, return_counts=True)
-    for which in np.flatnonzero(num > 1).tolist():
-        parts = slice(first[which], first[which] + num[which])
-        if np.unique(total[parts]).size == 1 and np.unique(size[parts]).size == 1:
-            return int(seen[which]), part_source[parts].tolist()
-    return None
 
 
 @contextmanager

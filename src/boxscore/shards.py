@@ -1,6 +1,6 @@
 """Shards: the map, in pieces, for Spark, Dask, a queue or files. A shard is some whole images of a data set."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,6 +77,38 @@ def mixed(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return (bits ^ (bits >> np.uint64(31))).view(np.int64)
+
+
+def repeated_image(
+    image: NDArray[Any], source: NDArray[Any], columns: Sequence[NDArray[Any]]
+) -> tuple[int, list[int]] | None:
+    """An image all of whose rows come from several sources, the same from each, and the sources; None if there is none.
+
+    So a shard is found that is there twice. An image may well be spread over files, as results by class are; then no
+    two of them have the same rows.
+
+    >>> repeated_image(np.array([7, 7, 8]), np.array([0, 1, 1]), [np.array([0.5, 0.5, 0.5])])
+    (7, [0, 1])
+    """
+    order = np.lexsort((source, image))
+    is_first = np.ones(image.size, bool)
+    is_first[1:] = (np.diff(image[order]) != 0) | (np.diff(source[order]) != 0)
+    start = np.flatnonzero(is_first)
+    if start.size in (0, np.unique(image).size):
+        return None
+    # Rows are compared by their hashes, and parts of an image by their sums, which know no order.
+    hashed = np.zeros(image.size, np.int64)
+    for column in columns:
+        wide = column.astype(np.float64 if column.dtype.kind == "f" else np.int64).view(np.int64)
+        for part in wide.reshape(image.size, -1).T:
+            hashed = mixed(hashed ^ part)
+    total, size = np.add.reduceat(hashed[order], start), np.diff(np.append(start, image.size))
+    seen, first, num = np.unique(image[order][start], return_index=True, return_counts=True)
+    for which in np.flatnonzero(num > 1).tolist():
+        parts = slice(first[which], first[which] + num[which])
+        if np.unique(total[parts]).size == 1 and np.unique(size[parts]).size == 1:
+            return int(seen[which]), source[order][start][parts].tolist()
+    return None
 
 
 @contextmanager

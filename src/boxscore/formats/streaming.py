@@ -37,6 +37,8 @@ def files_of(path: str) -> list[str]:
     if Path(path).is_dir():
         found = [str(each) for each in Path(path).rglob("*") if each.suffix.lower() in (".parquet", ".pq")]
     else:
+        if not has_magic(path) and not Path(path).exists():
+            raise InputError(f"{path}: no such file or folder")
         found = glob(path, recursive=True) if has_magic(path) else [path]  # noqa: PTH207 (a path with or without a root)
     if not found:
         raise InputError(f"{path}: no Parquet files there")
