@@ -182,7 +182,7 @@ def test_a_call_that_can_not_be_is_told(
 def test_files_larger_than_the_limit_are_evaluated_inside_it(tmp_path: Path) -> None:
     """The whole process, interpreter and libraries included, by the kernel's own count of its largest size."""
     random = np.random.default_rng(0)
-    num, num_truths, num_images = 4_000_000, 100_000, 50_000
+    num, num_truths, num_images = 5_000_000, 100_000, 50_000
     truth_box = random.uniform(0, 100, (num_truths, 4)) + 1
     near = random.integers(0, num_truths, num)
     truths = {"image_id": np.arange(num_truths) % num_images, "category_id": np.arange(num_truths) % 3}
@@ -193,7 +193,7 @@ def test_files_larger_than_the_limit_are_evaluated_inside_it(tmp_path: Path) -> 
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False}
     pa.parquet.write_table(pa.table(truths | boxes), paths[0], **options)
     pa.parquet.write_table(pa.table(found | near_boxes), paths[1], **options)
-    limit = 220_000_000
+    limit = 260_000_000
     assert Path(paths[1]).stat().st_size > limit
     code = (
         "import sys; from boxscore.cli import main; main(sys.argv[1:]);"

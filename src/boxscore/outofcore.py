@@ -26,7 +26,7 @@ from boxscore.formats.records import Options
 from boxscore.formats.streaming import Keys, Numbering, files_of, stream_detections, stream_truths
 from boxscore.memory import in_use, num_bytes, text_of
 from boxscore.pipeline import finish, match
-from boxscore.protocol import Protocol, as_protocol
+from boxscore.protocol import Protocol, as_protocol, check_choice
 from boxscore.reduction import Bins, Sample, reduce_bins, result_of
 from boxscore.result import Result
 from boxscore.shards import repeated_image, shard_of
@@ -65,10 +65,12 @@ def evaluate_files(
 
     `truths` and `detections` are each a file, a folder, or a pattern like "found/*.parquet"; rows may be in any order.
     Columns are named as `read_truths` and `read_detections` have it. What doesn't fit goes to a temporary folder, which
-    is gone when this returns or raises. Beside boxes and verdicts, some 10 bytes an image are in memory, or 200 where
-    images have names. `step` is told what is being done.
+    is gone when this returns or raises. Beside boxes and verdicts, some 200 bytes an image are in memory all the time,
+    for its id or name. `step` is told what is being done.
     """
     protocol = as_protocol(protocol)
+    check_choice("unmatched", unmatched, ("error", "warn"))
+    pyarrow()  # or the error that it is not there
     files, truth_files = files_of(detections), files_of(truths)
     with tempfile.TemporaryDirectory(prefix="boxscore-") as folder:
         spill = _Spill(Path(folder), num_bytes(memory), num_threads(threads))
@@ -104,8 +106,8 @@ class _Spill:
     def make_room(self, num_rows: int, for_curves: int) -> None:
         """There are as many shards as so many rows need, and curves of that size will find room."""
         room = self._room()
-        if room < for_curves:
-            least = self.limit - room + for_curves
+        if room < for_curves + SPARE:
+            least = self.limit - room + for_curves + SPARE
             raise InputError(f"`memory` must be {text_of(least)} or more for these files; got {text_of(self.limit)}")
         self._for_curves = for_curves
         self.num_shards = max(1, ceil(1.2 * num_rows * MATCH_BYTES / room))

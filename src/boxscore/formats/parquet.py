@@ -71,6 +71,8 @@ def lists_of(schema: Any) -> dict[str, Any]:
 def table_of(read: Any, source: str, first_row: int = 0) -> Table:
     """A `pyarrow.Table` as a table of boxes; `first_row`: where in the source it begins."""
     columns = {name.lower(): _column(_arrow(), read.column(index)) for index, name in enumerate(read.column_names)}
+    if len(columns) < len(read.column_names):
+        raise InputError(f"{source}: columns must have different names; got {', '.join(read.column_names)}")
     return Table(
         source=source, columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {first_row + row}"
     )
