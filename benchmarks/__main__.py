@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contestants, files, script
+from benchmarks import contestants, files, scale, script
 from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
@@ -25,7 +25,7 @@ LEFT_OUT = {("lvis-like", "vernier")}
 """What takes a minute and a half and 13 GB a run."""
 SCRIPTED = ("coco-val-like", "val2017", "lvis-like")
 WORKLOADS = ("coco-val-like", "val2017", "aerial", "lvis-like")
-SECTIONS = (*WORKLOADS, "stream", "files", "script", "folders", "voc2007", "bootstrap", "growth", "slow")
+SECTIONS = (*WORKLOADS, "stream", "files", "script", "folders", "voc2007", "bootstrap", "growth", "scale", "slow")
 GROWTH = (50_000, 200_000, 1_000_000, 5_000_000, 20_000_000)
 
 
@@ -324,6 +324,8 @@ def markdown(report: dict[str, Any]) -> str:
             f"| {r['detections']:,} | {r['nanoseconds']:.0f} | {r['tally_bytes']:.1f} | {r['peak_bytes']:.0f} |"
             for r in report["growth"]
         ]
+    if report["scale"]:
+        lines += ["", "## A stream, matched batch by batch, 2 threads", "", scale.table(report["scale"])]
     return "\n".join(lines) + "\n"
 
 
@@ -331,10 +333,7 @@ def main() -> None:
     """Measure, print, write `build/bench/report.json` and `docs/benchmarks.md`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--only",
-        default="coco-val-like,val2017,aerial,lvis-like,stream,files,script,folders,voc2007,bootstrap,growth,slow",
-    )
+    parser.add_argument("--only", default=",".join(SECTIONS))
     options = parser.parse_args()
     chosen = options.only.split(",")
     cores = len(os.sched_getaffinity(0))
@@ -367,6 +366,7 @@ def main() -> None:
         "voc": voc2007(options.rounds) if has_voc else None,
         "bootstrap": resampling(options.rounds, cores) if "bootstrap" in chosen else None,
         "growth": growth() if "growth" in chosen else None,
+        "scale": scale.run() if "scale" in chosen else None,
     }
     report = updated(FOLDER / "report.json", measured)
     (FOLDER / "report.json").write_text(json.dumps(report, indent=1))

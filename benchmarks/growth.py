@@ -31,17 +31,19 @@ def memory(num_detections: int) -> None:
     detections = boxscore.Detections(**workload.detection, box_format="xywh")
     truths = boxscore.Truths(**workload.truth, box_format="xywh")
     del workload
-    _reset_peak()
-    before = _peak()
+    reset_peak()
+    before = peak()
     boxscore.evaluate(detections, truths)
-    print(json.dumps({"num": num_detections, "bytes": (_peak() - before) / num_detections}))
+    print(json.dumps({"num": num_detections, "bytes": (peak() - before) / num_detections}))
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
+    """The peak of memory is what is in use now."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak() -> int:
+def peak() -> int:
+    """The most memory that this process has had in use, in bytes."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 

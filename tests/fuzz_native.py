@@ -19,6 +19,7 @@ import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.analysis.bootstrap import Plan, resample
 from boxscore.native import engine as native
+from boxscore.reduction import Bins, Sample, reduce_bins
 from tests.scenes import random_scene
 from tests.test_bootstrap import assert_resamples_are_exact
 from tests.test_laws import TALLY, assert_same
@@ -78,6 +79,11 @@ def check_case(seed: int) -> None:
     ]
     assert_same(boxscore.finish(halves[0].merge(halves[1])), result)
     assert_resamples_are_exact(scene, protocol, seed=seed, resamples=2)
+
+    size = int(random.integers(1, 60))
+    bins = Bins.plan(tally.totals, Sample.of(tally, size), size)
+    curves = reduce_bins(bins, dict(bins.split(tally)).get, int(random.integers(1, 4)))
+    assert_same(replace(result, curves=curves), result)
     tamper(tally, random)
 
 

@@ -60,6 +60,18 @@ def test_the_examples_of_training_run() -> None:
     assert names["metric"].compute()["map_per_class"].tolist() == pytest.approx([1, 1])
 
 
+def test_the_pieces_of_scaling_make_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard to a file, and files to the result."""
+    import pyarrow as pa
+
+    table = pa.table({"image": [1, 2], "label": [1, 1], "score": [0.9, 0.8], "box": [[0, 0, 9, 9]] * 2})
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"found": table, "truths": table, "paths": ["part-00017.tally"], "boxscore": boxscore}
+    _, pieces = blocks("docs/scaling.md", "python")
+    exec(pieces, names)
+    assert names["result"]["map"] == pytest.approx(1)
+
+
 def test_table_1_in_the_docs_is_the_one_that_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """From the real data."""
     main(["table1", str(shared_data("voc2007/Annotations.zip")), str(shared_data("voc2007/results"))])

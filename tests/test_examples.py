@@ -14,6 +14,24 @@ ROOT = Path(__file__).parents[1]
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
 
+@pytest.mark.parametrize("example", ["process_pool", "shards_on_disk"])
+def test_shards_of_the_sample_make_the_table_of_the_demo(
+    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In other processes, and by way of a folder, where a shard that is there already is not made again."""
+    from boxscore.cli import main
+
+    main(["demo"])
+    table = capsys.readouterr().out.split("\n\nclass")[0]
+    folder = [str(tmp_path / "shards")] if example == "shards_on_disk" else []
+    for _ in range(1 + len(folder)):
+        command = [sys.executable, "-W", "error", "-m", f"examples.{example}", *folder]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == table
+    if folder:
+        assert sorted(path.name for path in Path(folder[0]).iterdir()) == [f"shard-{n}.tally" for n in range(4)]
+
+
 @needs_torch
 def test_a_centernet_learns_and_every_method_gives_the_same_verdicts(tmp_path: Path) -> None:
     """The quick run: mAP rises, the best weights are kept, and mAP takes a small part of validation."""

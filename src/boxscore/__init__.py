@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.protocol import Area, Protocol
     from boxscore.result import PerClass, Result
+    from boxscore.shards import match_shard
     from boxscore.tally import Tally
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ __all__ = [
     "evaluate",
     "finish",
     "match",
+    "match_shard",
     "parallel",
     "patch_pycocotools",
     "read_detections",
@@ -79,6 +81,7 @@ _HOMES = {
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",
+    "match_shard": "shards",
     "patch_pycocotools": "coco.patch",
     "read_detections": "formats",
     "read_groups": "formats",

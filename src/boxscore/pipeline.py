@@ -96,7 +96,7 @@ def finish(tally: Tally, engine: str = "auto", *, threads: int | None = None) ->
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
     curves = chosen.curves(tally, num)
     averaged = chosen.curves(tally.pooled(), num) if tally.protocol.average == "micro" else curves
-    return summarize(tally, curves, averaged)
+    return summarize(tally.totals, curves, averaged, tally)
 
 
 def _engine(name: str) -> Engine:

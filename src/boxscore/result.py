@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import boxscore._compiled as _compiled
 from boxscore import exports, text
 from boxscore.analysis import bootstrap
 from boxscore.analysis.calibration import Calibration, calibrate
@@ -18,7 +17,6 @@ from boxscore.analysis.operating_points import Aim, OperatingPoints, find_operat
 from boxscore.analysis.pairing import Pairing, pair_boxes
 from boxscore.analysis.scores import Scores, spread_scores
 from boxscore.analysis.worst_images import WorstImages, find_worst_images
-from boxscore.arrays import compact
 from boxscore.average import average, mean_over_thresholds
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
@@ -27,7 +25,7 @@ from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.report import plots
 from boxscore.summary import ClassRow, Summary, class_table
-from boxscore.tally import Tally
+from boxscore.tally import Tally, Totals
 from boxscore.threads import num_threads
 from boxscore.writing import write_file
 
@@ -109,15 +107,19 @@ class Result(Mapping[str, float]):
     per_class: PerClass
     curves: Curves
     protocol: Protocol
-    tally: Tally
-    """The verdicts that all of it comes from."""
+    iou_dtype: str
+    """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
+    kept: Tally | None = None
+    """The tally, or none where there were too many verdicts to keep."""
     boxes: Boxes | None = None
     """What was matched, for the questions that verdicts can't answer; none where boxes were forgotten on the way."""
 
     @property
-    def iou_dtype(self) -> str:
-        """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
-        return self.tally.iou_dtype
+    def tally(self) -> Tally:
+        """The verdicts that all of it comes from."""
+        if self.kept is None:
+            raise InputError("the verdicts of this result were not kept: it was put together class by class")
+        return self.kept
 
     @property
     def images(self) -> Ints:
@@ -361,13 +363,13 @@ class Result(Mapping[str, float]):
         return str(self.summary)
 
 
-def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
-    """The result of `tally`: numbers from the curves in `averaged`, the rest from `curves`.
+def summarize(totals: Totals, curves: Curves, averaged: Curves, tally: Tally | None = None) -> Result:
+    """The result of all that `totals` count: numbers from the curves in `averaged`, the rest from `curves`.
 
-    They are the same unless all classes are averaged as one.
+    They are the same unless all classes are averaged as one. `tally`: the verdicts, where there is one that has all.
     """
-    protocol = tally.protocol
-    num_truths_KA = tally.num_truths
+    protocol = totals.protocol
+    num_truths_KA = totals.num_truths
     num_truths = num_truths_KA if averaged is curves else num_truths_KA.sum(axis=0, keepdims=True)
     main = next(measures(protocol))
     return Result(
@@ -376,25 +378,26 @@ def summarize(tally: Tally, curves: Curves, averaged: Curves) -> Result:
             threshold: average(main._replace(thresholds=(t,)), averaged, num_truths, protocol)
             for t, threshold in enumerate(protocol.thresholds)
         },
-        per_class=_per_class(tally, curves, num_truths_KA[:, 0]),
+        per_class=_per_class(totals, curves, num_truths_KA[:, 0]),
         curves=curves,
         protocol=protocol,
-        tally=tally,
+        iou_dtype=totals.iou_dtype,
+        kept=tally,
     )
 
 
-def _per_class(tally: Tally, curves: Curves, num_truths_K: Ints) -> PerClass:
-    names = tally.class_names or {}
+def _per_class(totals: Totals, curves: Curves, num_truths_K: Ints) -> PerClass:
+    names = totals.class_names or {}
     recall_TK = np.where(num_truths_K > 0, curves.recall[:, :, 0, -1], np.nan)
     return PerClass(
-        label=tally.classes,
-        name=tuple(names.get(int(label), str(label)) for label in tally.classes),
+        label=totals.classes,
+        name=tuple(names.get(int(label), str(label)) for label in totals.classes),
         ap=mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
         ar=mean_over_thresholds(recall_TK),
         num_truths=num_truths_K,
-        num_detections=_compiled.count(compact(tally.label), compact(tally.classes)),
+        num_detections=totals.num_detections,
         ap_at=curves.average_precision[:, :, 0, -1].T,
         num_true=curves.num_true[:, :, 0, -1].T,
         num_false=curves.num_false[:, :, 0, -1].T,
-        thresholds=tally.protocol.thresholds,
+        thresholds=totals.protocol.thresholds,
     )

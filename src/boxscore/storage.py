@@ -1,38 +1,116 @@
 """A tally as bytes, for files, queues and other processes: a mark, a header in JSON, columns and a checksum."""
 
 import json
+import os
 import struct
 import zlib
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from boxscore.errors import InputError
 from boxscore.protocol import Protocol
-from boxscore.tally import HITS, ROWS, TRUTHS, Tally, state_dtype
+from boxscore.tally import HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
 
 _MARK = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")
 """Of the header and of all that follows it, checksum included."""
 _CHECKSUM = struct.Struct("<I")
-_COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
+COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
+"""All columns of a tally, in the order in which they are stored."""
 
 
 def to_bytes(tally: Tally) -> bytes:
     """The tally in one piece; `from_bytes` gives it back, bit for bit."""
-    arrays = {name: np.ascontiguousarray(getattr(tally, name)) for name in _COLUMNS}
-    header = json.dumps(
+    return b"".join(_pieces(tally))
+
+
+def save(tally: Tally, path: str | PathLike[str]) -> None:
+    """The tally is in the file, or, after an error, what was there before."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                for piece in _pieces(tally):
+                    file.write(piece)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror}") from None
+
+
+def load(path: str | PathLike[str]) -> Tally:
+    """The tally in a file that `save` made; any other, and one that is not whole, is refused by its name."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from None
+    return from_bytes(content, str(path))
+
+
+def header_of(tally: Tally) -> bytes:
+    """All but the values of the columns, in JSON."""
+    columns = {name: getattr(tally, name) for name in COLUMNS}
+    return json.dumps(
         {
             "protocol": _text_of(tally.protocol),
-            "columns": {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in arrays.items()},
+            "columns": {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in columns.items()},
             "class_names": None if tally.class_names is None else list(tally.class_names.items()),
             "iou_dtype": tally.iou_dtype,
         }
     ).encode()
-    data = b"".join(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes() for array in arrays.values())
-    lengths = _LENGTHS.pack(len(header), len(data) + _CHECKSUM.size)
-    return b"".join([_MARK, lengths, header, data, _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(header)))])
+
+
+def checksum(header: bytes | memoryview, columns: Mapping[str, Any]) -> int:
+    """Of a header and the values of the columns."""
+    total = zlib.crc32(header)
+    for name in COLUMNS:
+        total = zlib.crc32(_stored(columns[name]), total)
+    return total
+
+
+def from_columns(header: bytes | memoryview, columns: Mapping[str, Any]) -> Tally:
+    """The tally of a header and its columns; `ValueError`, `KeyError` or `TypeError` if they don't go together."""
+    return _from_described(json.loads(bytes(header)), columns)
+
+
+def _from_described(described: Mapping[str, Any], columns: Mapping[str, Any]) -> Tally:
+    protocol = _protocol_of(described["protocol"])
+    typed = {}
+    for name in COLUMNS:
+        dtype, shape = described["columns"][name]
+        if list(columns[name].shape) != list(shape):
+            raise ValueError(f"`{name}` must have shape {tuple(shape)}; got {columns[name].shape}")
+        typed[name] = columns[name].astype(np.dtype(dtype).newbyteorder("="), copy=False)
+    _check(typed, protocol)
+    names = described["class_names"]
+    return Tally(
+        protocol=protocol,
+        **typed,
+        class_names=None if names is None else {int(label): str(name) for label, name in names},
+        iou_dtype=str(described["iou_dtype"]),
+    )
+
+
+def _pieces(tally: Tally) -> Iterator[bytes | memoryview]:
+    columns = {name: getattr(tally, name) for name in COLUMNS}
+    header = header_of(tally)
+    yield _MARK
+    yield _LENGTHS.pack(len(header), sum(array.nbytes for array in columns.values()) + _CHECKSUM.size)
+    yield header
+    for array in columns.values():
+        yield _stored(array)
+    yield _CHECKSUM.pack(checksum(header, columns))
+
+
+def _stored(array: Any) -> memoryview:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
 
 
 def from_bytes(content: bytes | bytearray | memoryview, source: str = "these bytes") -> Tally:
@@ -59,7 +137,8 @@ def split_bytes(content: bytes | bytearray | memoryview, source: str = "these by
     if zlib.crc32(data, zlib.crc32(header)) != _CHECKSUM.unpack(view[end - _CHECKSUM.size : end])[0]:
         raise InputError(f"{source}: a tally whose checksum does not fit; its bytes have changed")
     try:
-        return _decode(json.loads(bytes(header)), data), view[end:]
+        described = json.loads(bytes(header))
+        return _from_described(described, _cut(described["columns"], data)), view[end:]
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{source}: a tally that can't be read: {error}") from None
 
@@ -75,32 +154,26 @@ def _protocol_of(content: str) -> Protocol:
     return Protocol(**json.loads(content))
 
 
-def _decode(header: dict[str, Any], data: memoryview) -> Tally:
-    protocol = _protocol_of(header["protocol"])
+def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
+    """The columns that stand one after the other in the data."""
     columns: dict[str, Any] = {}
     offset = 0
-    for name in _COLUMNS:
-        dtype, shape = np.dtype(header["columns"][name][0]), tuple(header["columns"][name][1])
+    for name in COLUMNS:
+        dtype, shape = np.dtype(described[name][0]), tuple(described[name][1])
         size = dtype.itemsize * int(np.prod(shape))
         array = np.frombuffer(data[offset : offset + size], dtype).reshape(shape)
         columns[name] = array.astype(dtype.newbyteorder("="), copy=False)
         offset += size
-    _check(columns, protocol, len(data) - offset)
-    names = header["class_names"]
-    return Tally(
-        protocol=protocol,
-        **columns,
-        class_names=None if names is None else {int(label): str(name) for label, name in names},
-        iou_dtype=str(header["iou_dtype"]),
-    )
+    if offset != len(data):
+        raise ValueError("columns that don't fill it")
+    return columns
 
 
-def _check(columns: dict[str, Any], protocol: Protocol, num_left: int) -> None:
+def _check(columns: dict[str, Any], protocol: Protocol) -> None:
     """Raise `ValueError` if the columns are not those of a tally."""
     num_rows, num_truths = columns["image"].size, columns["truth_image"].size
     num_hits = int((columns["state"] & columns["state"].dtype.type(1)).sum())
-    num_words = -(-len(protocol.areas) * len(protocol.thresholds) // 64)
-    shapes = dict.fromkeys(ROWS, (num_rows,)) | dict.fromkeys(HITS, (num_hits, num_words))
+    shapes = dict.fromkeys(ROWS, (num_rows,)) | dict.fromkeys(HITS, (num_hits, num_words(protocol)))
     shapes |= dict.fromkeys(TRUTHS, (num_truths,)) | {"classes": columns["classes"].shape[:1]}
     kinds = {"score": "f", "tier": "u", "state": "u", "is_true": "u", "is_counted": "u", "truth_state": "u"}
     for name, array in columns.items():
@@ -108,5 +181,3 @@ def _check(columns: dict[str, Any], protocol: Protocol, num_left: int) -> None:
             raise ValueError(f"`{name}` has an unexpected shape or dtype")
     if columns["state"].dtype != state_dtype(protocol) or columns["truth_state"].dtype != state_dtype(protocol):
         raise ValueError("`state` has an unexpected dtype")
-    if num_left:
-        raise ValueError("columns that don't fill it")

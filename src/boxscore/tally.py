@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from boxscore import text
 from boxscore.arrays import compact
 from boxscore.errors import InputError
 from boxscore.protocol import POOLED, Protocol
+
+if TYPE_CHECKING:
+    from boxscore.result import Result
 
 IGNORED, FALSE, TRUE = 0, 1, 2
 """The verdicts, as the paper numbers them: ignored, false positive, true positive."""
@@ -159,6 +163,18 @@ class Tally:
         return counts
 
     @property
+    def totals(self) -> "Totals":
+        """What it counts by class."""
+        return Totals(
+            protocol=self.protocol,
+            classes=self.classes,
+            num_truths=self.num_truths,
+            num_detections=_compiled.count(compact(self.label), compact(self.classes)),
+            class_names=self.class_names,
+            iou_dtype=self.iou_dtype,
+        )
+
+    @property
     def is_hit(self) -> NDArray[np.bool_]:
         """Whether a detection has verdicts of its own. Shape (D,)."""
         return np.asarray(self.state & self.state.dtype.type(1), bool)
@@ -215,6 +231,38 @@ class Tally:
         rows = {column: getattr(self, column)[order] for column in ROWS}
         return replace(self, **rows, **{column: getattr(self, column)[hits] for column in HITS})
 
+    def finish(self, engine: str = "auto", *, threads: int | None = None) -> "Result":
+        """The result of all that was counted: `boxscore.finish`."""
+        from boxscore.pipeline import finish
+
+        return finish(self, engine, threads=threads)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """The tally is in the file, with a version and a checksum, or, after an error, what was there before."""
+        from boxscore import storage
+
+        storage.save(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> "Tally":
+        """The tally in a file that `save` made; a foreign file, and one that is not whole, is refused by its name."""
+        from boxscore import storage
+
+        return storage.load(path)
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with a row a detection and a row a truth; see `boxscore.arrow`."""
+        from boxscore import arrow
+
+        return arrow.to_arrow(self)
+
+    @staticmethod
+    def from_arrow(table: Any, source: str = "this table") -> "Tally":
+        """The tally that `to_arrow` made the table of, however the table travelled; any other is refused."""
+        from boxscore import arrow
+
+        return arrow.from_arrow(table, source)
+
     @property
     def nbytes(self) -> int:
         """The memory of the columns."""
@@ -234,20 +282,69 @@ class Tally:
 
 def joined(tallies: Sequence[Tally]) -> Tally:
     """All of them as one; there is at least one, they have one protocol, and no two have an image in common."""
-    names: dict[int, str] = {}
-    for tally in tallies:
-        if tally.class_names is None or tally.class_names == names:
-            continue
-        for label, name in tally.class_names.items():
-            if names.setdefault(label, name) != name:
-                raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
     return Tally(
         protocol=tallies[0].protocol,
         **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
         classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
-        class_names=names or None,
+        class_names=_united_names(tallies),
         iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Totals:
+    """What verdicts add up to by class: with their curves, all that a result needs."""
+
+    protocol: Protocol
+    classes: NDArray[np.int64]
+    """Every label there is, ascending. Shape (K,)."""
+    num_truths: NDArray[np.int64]
+    """Truths that count, by class and area range. Shape (K, A)."""
+    num_detections: NDArray[np.int64]
+    """Detections within the largest limit, ignored ones included. Shape (K,)."""
+    class_names: Mapping[int, str] | None = None
+    iou_dtype: str = "float64"
+
+    def merge(self, *others: "Totals") -> "Totals":
+        """The totals of all together."""
+        every = (self, *others)
+        classes = np.unique(np.concatenate([totals.classes for totals in every]))
+        num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
+        num_detections = np.zeros(classes.size, np.int64)
+        for totals in every:
+            place = np.searchsorted(classes, totals.classes)
+            num_truths[place] += totals.num_truths
+            num_detections[place] += totals.num_detections
+        return replace(
+            self,
+            classes=classes,
+            num_truths=num_truths,
+            num_detections=num_detections,
+            class_names=_united_names(every),
+            iou_dtype=min(totals.iou_dtype for totals in every),
+        )
+
+    def pooled(self) -> "Totals":
+        """The same with all classes taken as one."""
+        return replace(
+            self,
+            classes=np.array([POOLED]),
+            num_truths=self.num_truths.sum(axis=0, keepdims=True),
+            num_detections=self.num_detections.sum(keepdims=True),
+            class_names=None,
+        )
+
+
+def _united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
+    """The class names of all; one label has one name."""
+    names: dict[int, str] = {}
+    for part in parts:
+        if part.class_names is None or part.class_names == names:
+            continue
+        for label, name in part.class_names.items():
+            if names.setdefault(label, name) != name:
+                raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
+    return names or None
 
 
 def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
@@ -260,6 +357,11 @@ def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
 def state_dtype(protocol: Protocol) -> np.dtype[Any]:
     """What holds a state: a bit for each area range, and one more."""
     return np.dtype(np.uint8 if len(protocol.areas) < 8 else np.uint64)
+
+
+def num_words(protocol: Protocol) -> int:
+    """How many words of 64 bits a hit's verdicts take: a bit for each area range and threshold."""
+    return -(-len(protocol.areas) * len(protocol.thresholds) // 64)
 
 
 def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from boxscore.errors import InputError
+from boxscore.memory import num_bytes
 from boxscore.protocol import PROTOCOLS, Protocol
 
 
@@ -97,11 +98,20 @@ def add_slices(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
+def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> None:
     """How it is computed, which changes no number."""
     group = parser.add_argument_group("engine")
-    group.add_argument("--engine", choices=("auto", "native", "parallel", "sequential"), default="auto")
+    engines = ("auto", "native", "parallel", "sequential", *(["ray"] if has_ray else []))
+    group.add_argument("--engine", choices=engines, default="auto")
     group.add_argument("--threads", type=positive, metavar="N", help="default: BOXSCORE_THREADS, else all cores")
+    if has_ray:
+        group.add_argument(
+            "--memory",
+            type=amount,
+            metavar="SIZE",
+            help="stay within 500MB, 2GiB, …: Parquet files; with ray: of a worker",
+        )
+        group.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine)")
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
@@ -170,6 +180,18 @@ def inner_fraction(text: str) -> float:
     if not 0 < (value := _number(text)) < 1:
         raise argparse.ArgumentTypeError(f"must lie between 0 and 1, both excluded; got {text}")
     return value
+
+
+def amount(text: str) -> int:
+    """A number of bytes.
+
+    >>> amount("1.5GB")
+    1500000000
+    """
+    try:
+        return num_bytes(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).partition(" ")[2]) from None
 
 
 def thresholds(text: str) -> tuple[float, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boxscore import text
 from boxscore.cli import arguments
+from boxscore.cli.beyond_memory import evaluate_beyond_memory
 from boxscore.cli.output import folder_of, short_names, title_of
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
@@ -35,7 +36,9 @@ examples:
   boxscore eval truths.json detections.json --slice weather.csv
   boxscore eval truths.json detections.json --errors --operating-point precision=0.9 --plots charts/
   boxscore eval truths.json detections.json --html report.html
-  boxscore eval truths.json detections.json --json - | jq .map"""
+  boxscore eval truths.json detections.json --json - | jq .map
+  boxscore eval truths.parquet 'found/*.parquet' --memory 2GB   larger than memory
+  boxscore eval s3://bucket/truths s3://bucket/found --engine ray --address head:6379"""
 
 
 def add_to(commands: Any) -> None:
@@ -69,7 +72,7 @@ def add_to(commands: Any) -> None:
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
-    arguments.add_engine(parser)
+    arguments.add_engine(parser, has_ray=True)
     parser.set_defaults(run=run)
 
 
@@ -124,7 +127,15 @@ def run(options: argparse.Namespace) -> Outcome:
 
 def _parts(options: argparse.Namespace, protocol: Protocol) -> list[Part]:
     """All that has a column: by the short way for COCO files, else through columns."""
-    files, names = [Path(path) for path in options.detections], short_names(options.detections)
+    names = short_names(options.detections)
+    if options.address is not None and options.engine != "ray":
+        options.parser.error("argument --address: is for --engine ray")
+    if options.engine == "ray" or options.memory is not None:
+        return [
+            Part(path, name, None, evaluate_beyond_memory(options, path, protocol).summary)
+            for path, name in zip(options.detections, names, strict=True)
+        ]
+    files = [Path(path) for path in options.detections]
     is_sliced = options.slice is not None or options.slice_by is not None
     is_whole = all(getattr(options, name) is None for name in ("classes", "images", "box_format", "sizes", "names"))
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(

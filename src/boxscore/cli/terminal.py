@@ -32,7 +32,7 @@ class Progress:
         """The next of the steps begins."""
         if self._is_shown:
             width = 20
-            filled = width * self._done // self._total
+            filled = width * min(self._done, self._total) // self._total
             sys.stderr.write(f"\r\033[K[{'#' * filled}{'.' * (width - filled)}] {doing}")
             sys.stderr.flush()
         self._done += 1

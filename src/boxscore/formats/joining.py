@@ -63,8 +63,8 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
     Truths on images that the file does not list are left out, and a warning says how many.
     """
     records = _on_listed_images(records)
-    image, image_names, is_numbered = _numbered_images(records)
-    label, class_names = _numbered_classes(records)
+    image, image_names, is_numbered = numbered_images(records)
+    label, class_names = numbered_classes(records)
     image_sizes = sizes_by_id(records.image_sizes, sizes, image_names)
     if records.is_normalized and records.image_sizes is None and sizes is None:
         # Fractions are kept; an image of one by one says so to detections that come later.
@@ -102,14 +102,16 @@ def _on_listed_images(records: Records) -> Records:
     return keep_rows(records, is_listed)
 
 
-def _numbered_images(records: Records) -> tuple[Ids, dict[int, str] | None, bool]:
+def numbered_images(records: Records) -> tuple[Ids, dict[int, str] | None, bool]:
+    """The id of each row's image, every image by id, and whether they are only numbered here."""
     if isinstance(records.image, Named):
         code, names = _sorted_names(records.image)
         return code, dict(enumerate(names)), True
     return records.image, None if records.image_names is None else dict(records.image_names), False
 
 
-def _numbered_classes(records: Records) -> tuple[Ids, dict[int, str] | None]:
+def numbered_classes(records: Records) -> tuple[Ids, dict[int, str] | None]:
+    """The label of each row, and every class by label."""
     if not isinstance(records.label, Named):
         return records.label, None if records.class_names is None else dict(records.class_names)
     if records.class_names is None:

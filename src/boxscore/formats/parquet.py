@@ -1,10 +1,13 @@
 """Parquet, and Arrow IPC (.arrow, .feather): tables for which pyarrow is needed."""
 
+import contextlib
 import io
 import json
 from dataclasses import replace
 from typing import Any
 
+from boxscore.arrow import fours, is_list
+from boxscore.checks import RowError
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import Output, Source
@@ -53,11 +56,26 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
     if len(columns) < len(names):
         raise InputError(f"{source}: columns must have different names; got {', '.join(names)}")
     table = Table(source=str(source), columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {row}")
+    return table, lists_of(read.schema)
+
+
+def lists_of(schema: Any) -> dict[str, Any]:
+    """What our own files list of images and classes; nothing for others."""
     try:
-        lists = json.loads((read.schema.metadata or {}).get(LISTS, b"{}"))
+        lists = json.loads((schema.metadata or {}).get(LISTS, b"{}"))
     except ValueError:
-        lists = {}
-    return table, lists
+        return {}
+    return lists if isinstance(lists, dict) else {}
+
+
+def table_of(read: Any, source: str, first_row: int = 0) -> Table:
+    """A `pyarrow.Table` as a table of boxes; `first_row`: where in the source it begins."""
+    columns = {name.lower(): _column(_arrow(), read.column(index)) for index, name in enumerate(read.column_names)}
+    if len(columns) < len(read.column_names):
+        raise InputError(f"{source}: columns must have different names; got {', '.join(read.column_names)}")
+    return Table(
+        source=source, columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {first_row + row}"
+    )
 
 
 def read_table(source: Source) -> Table:
@@ -73,6 +91,9 @@ def _column(arrow: Any, column: Any) -> Column:
     if is_plain and column.null_count == 0:
         result: Column = column.to_numpy()
         return result
+    if is_list(column.type) and column.null_count == 0:
+        with contextlib.suppress(RowError):  # what is not four numbers is told by those who know its place
+            return fours(column, "box")
     values: Column = column.to_pylist()
     return values
 

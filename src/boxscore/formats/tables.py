@@ -169,7 +169,7 @@ def _is_id(text: str) -> bool:
 
 def truth_records(table: Table, options: Options) -> Records:
     """The rows of a table as truths. A row with neither class nor box is an image without boxes."""
-    image_names, image_sizes, images = _images(table)
+    image_names, image_sizes, images = image_keys(table)
     if image_names is None and not isinstance(images, Named):
         image_names = {number: str(number) for number in np.unique(images).tolist()}
     label = table.need("class", *LABEL_IDS, *LABEL_NAMES)
@@ -191,12 +191,12 @@ def truth_records(table: Table, options: Options) -> Records:
 
 def detection_records(table: Table, options: Options) -> Records:
     """The rows of a table as detections."""
-    image_names, _, images = _images(table)
+    image_names, _, images = image_keys(table)
     score = table.need("score", *SCORES)
     return replace(_records(table, options, images, image_names), score=table.floats(score))
 
 
-def _images(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
+def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
     """Names by id where there are both, sizes, and what tells the images apart."""
     name = table.need("image", *IMAGE_IDS, *IMAGE_NAMES)
     images = table.keys(name)
@@ -227,6 +227,23 @@ def _images(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, i
     return names, sizes, images
 
 
+def label_keys(table: Table) -> tuple[Key, dict[int, str] | None]:
+    """What tells the classes apart, and names by id where there are both."""
+    name = table.need("class", *LABEL_IDS, *LABEL_NAMES)
+    label = table.keys(name)
+    other = table.find(*LABEL_NAMES)
+    if isinstance(label, Named) or other is None or other == name:
+        return label, None
+    pairs = dict(zip(label.tolist(), map(str, table.columns[other]), strict=True))
+    return label, {number: pairs[number] for number in sorted(pairs)}
+
+
+def boxes_only(table: Table) -> Table:
+    """The rows that have a class; the others are images without boxes."""
+    is_there = _is_there(table.columns[table.need("class", *LABEL_IDS, *LABEL_NAMES)])
+    return table if is_there.all() else _taken(table, np.flatnonzero(is_there))
+
+
 def _is_there(column: Column) -> NDArray[np.bool_]:
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         return np.ones(len(column), bool)
@@ -250,13 +267,7 @@ def _records(table: Table, options: Options, images: Key, image_names: dict[int,
     if options.box_format is not None:
         check_box_format(options.box_format)
     box, box_format, names = table.boxes(options.box_format)
-    label_name = table.need("class", *LABEL_IDS, *LABEL_NAMES)
-    label = table.keys(label_name)
-    class_names = None
-    other = table.find(*LABEL_NAMES)
-    if not isinstance(label, Named) and other is not None and other != label_name:
-        pairs = dict(zip(label.tolist(), map(str, table.columns[other]), strict=True))
-        class_names = {number: pairs[number] for number in sorted(pairs)}
+    label, class_names = label_keys(table)
     return Records(
         image=images,
         label=label,

@@ -1,6 +1,7 @@
 // The Python side of the engine: arrays in, arrays out, without the interpreter lock in between.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -308,7 +309,8 @@ nb::object match_across_of(const Side& found, const Input& score, const Side& th
 
 template <class Score, class State>
 void draw_typed(const TallyArrays& arrays, const Score* score, const State* state, const std::vector<int64_t>& classes,
-                const int64_t* num_truths, const Rules& rules, size_t num_threads, const CurveArrays& out) {
+                const int64_t* num_truths, const Rules& rules, const CurveStart* begin, size_t num_threads,
+                const CurveArrays& out) {
     const size_t size = arrays.label.size();
     run_without_lock(size, num_threads, [&](const Run& run) {
         const Buffer<int32_t> label_place = places_of(arrays.label, classes, "label", "the classes");
@@ -332,13 +334,13 @@ void draw_typed(const TallyArrays& arrays, const Score* score, const State* stat
             images.size(),
             classes.size(),
             num_truths};
-        draw_curves(tally, rules, run, out);
+        draw_curves(tally, rules, begin, run, out);
     });
 }
 
 nb::tuple draw_columns(const Input& image, const Input& label, const Input& score, const Input& tier, const Input& state,
                        const Input& is_true, const Input& is_counted, const Input& classes, const Input& num_truths,
-                       const Rules& rules, size_t num_threads) {
+                       const Rules& rules, size_t num_threads, const std::optional<std::array<Input, 4>>& start) {
     const size_t num_classes = classes.size();
     const int64_t* truths = typed<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
     for (size_t i = 0; i < num_truths.size(); ++i) {
@@ -348,6 +350,17 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits();
     const size_t num_curves = num_thresholds * num_classes * num_areas * num_limits;
+    CurveStart begin{};
+    if (start) {
+        const auto& [before_true, before_counted, area, beyond] = *start;
+        begin = {typed<int64_t>(before_true, num_curves, "start: num_true"),
+                 typed<int64_t>(before_counted, num_curves, "start: num_counted"),
+                 typed<double>(area, num_curves, "start: area"), typed<double>(beyond, num_curves, "start: beyond")};
+        for (size_t i = 0; i < num_curves; ++i) {
+            const bool is_fine = 0 <= begin.num_true[i] && begin.num_true[i] <= begin.num_counted[i];
+            if (!is_fine || begin.num_true[i] >= INT32_MAX) throw std::invalid_argument("start: counts out of range");
+        }
+    }
     Buffer<double> precision(num_curves * num_points), scores(num_curves * num_points);
     Buffer<double> recall(num_curves), average_precision(num_curves);
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
@@ -355,7 +368,7 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
                           num_true.data(),  num_false.data()};
     const TallyArrays arrays{image, label, score, tier, state, is_true, is_counted};
     with_tally(arrays, rules, [&](const auto* scores, const auto* states) {
-        draw_typed(arrays, scores, states, table, truths, rules, num_threads, out);
+        draw_typed(arrays, scores, states, table, truths, rules, start ? &begin : nullptr, num_threads, out);
     });
     return nb::make_tuple(
         to_numpy(std::move(precision), {num_thresholds, num_points, num_classes, num_areas, num_limits}),
@@ -429,7 +442,7 @@ NB_MODULE(_compiled, module) {
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_inclusive"_a, "num_threads"_a);
     module.def("match_across", &match_across_of, "detections"_a, "score"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
-               "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a);
+               "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a, "start"_a.none() = nb::none());
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
     bind_files(module);
     bind_images(module);

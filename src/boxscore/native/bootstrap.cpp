@@ -482,7 +482,7 @@ private:
         }
         find_precision(marks);
         desk.values.assign(marks.precision.begin(), marks.precision.begin() + marks.size);
-        return area_under_envelope(desk.values, num_truths);
+        return area_under_envelope(desk.values, desk.values.size(), num_truths, 0);
     }
 
     void write_classes(size_t resample, const Desk& desk) const {

@@ -93,10 +93,11 @@ constexpr uint32_t kMarks = 16;
 struct Pen {
     uint32_t num_marks = 0;
     uint32_t num_counted = 0;  // among hits that count at some thresholds of their area range only
-    uint32_t num_true = 0;     // drawn so far
+    uint32_t num_true = 0;     // drawn so far, those before the first row included
     uint32_t point = 0;        // recall points reached so far
     uint32_t next_needed = 0;  // true positives at which the next one is
     double best = 0;           // precision since the last recall point
+    double before = 0;         // counted before the first row; added to counts, which stay short, as a float: exact to 2^53
 };
 
 // A thread's own memory for the curves of one class.
@@ -119,8 +120,8 @@ struct Board {
 template <class Score, class State>
 class Drawer {
 public:
-    Drawer(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveArrays& out)
-        : tally_(tally), rules_(rules), out_(out), num_thresholds_(rules.num_thresholds()),
+    Drawer(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveStart* begin, const CurveArrays& out)
+        : tally_(tally), rules_(rules), begin_(begin), out_(out), num_thresholds_(rules.num_thresholds()),
           num_areas_(rules.num_areas()), num_limits_(rules.num_limits()), num_points_(rules.recall_points.size()),
           num_words_(rules.num_words()), width_(num_areas_ * num_limits_) {
         for (size_t areas = 0; areas < spread_.size(); ++areas) {
@@ -173,6 +174,9 @@ private:
     size_t pen_of(size_t area, size_t threshold, size_t limit) const {
         return (area * num_thresholds_ + threshold) * num_limits_ + limit;
     }
+    size_t curve_of(size_t label, size_t area, size_t threshold, size_t limit) const {
+        return ((threshold * tally_.num_classes + label) * num_areas_ + area) * num_limits_ + limit;
+    }
     size_t sample_of(size_t threshold, size_t point, size_t area, size_t limit) const {
         return ((threshold * num_points_ + point) * num_areas_ + area) * num_limits_ + limit;
     }
@@ -201,6 +205,30 @@ private:
                 }
             }
         }
+        if (begin_ != nullptr) go_on(label, board);
+    }
+
+    // The pens where those of the detections before the first row stopped.
+    void go_on(size_t label, Board<State>& board) const {
+        for (size_t a = 0; a < num_areas_; ++a) {
+            const uint32_t* needed = board.needed.data() + a * num_points_;
+            for (size_t t = 0; t < num_thresholds_; ++t) {
+                for (size_t m = 0; m < num_limits_; ++m) {
+                    Pen& pen = board.pens[pen_of(a, t, m)];
+                    const size_t place = curve_of(label, a, t, m);
+                    pen.num_true = static_cast<uint32_t>(begin_->num_true[place]);
+                    pen.before = static_cast<double>(begin_->num_counted[place]);
+                    board.trapezoids[pen_of(a, t, m)] = begin_->area[place];
+                    if (pen.num_true == 0 || num_truths(label, a) == 0) continue;
+                    while (pen.point < num_points_ && needed[pen.point] <= pen.num_true) ++pen.point;
+                    pen.next_needed = needed_at(needed, pen.point);
+                }
+            }
+        }
+    }
+
+    uint32_t needed_at(const uint32_t* needed, size_t point) const {
+        return point < num_points_ ? needed[point] : std::numeric_limits<uint32_t>::max();
     }
 
     // Most detections are no hits: they are counted in all of their area ranges with one addition.
@@ -279,7 +307,8 @@ private:
         if (num == 0) return;
         std::array<double, kMarks> precision;
         for (uint32_t i = 0; i < num; ++i) {  // signed, which processors turn into floats at once
-            precision[i] = static_cast<int32_t>(before + i + 1) / (static_cast<int32_t>(marks[i].num_counted) + rules_.epsilon);
+            precision[i] = static_cast<int32_t>(before + i + 1) /
+                           (static_cast<int32_t>(marks[i].num_counted) + pen.before + rules_.epsilon);
         }
         pen.num_true = before + num;
         if (rules_.ap == ApRule::envelope) {
@@ -288,7 +317,7 @@ private:
         if (rules_.ap == ApRule::trapezoid) {
             const double truths = static_cast<double>(num_truths(label, a));
             for (uint32_t i = 0; i < num; ++i) {
-                board.trapezoids[place] += trapezoid(before + i + 1, marks[i].num_counted, truths, rules_.epsilon);
+                board.trapezoids[place] += trapezoid(before + i + 1, marks[i].num_counted + pen.before, truths, rules_.epsilon);
             }
         }
         uint32_t i = 0;
@@ -302,7 +331,7 @@ private:
             for (; pen.point < num_points_ && needed[pen.point] <= before + reaching + 1; ++pen.point) {
                 board.scores[sample_of(t, pen.point, a, m)] = score;
             }
-            pen.next_needed = pen.point < num_points_ ? needed[pen.point] : std::numeric_limits<uint32_t>::max();
+            pen.next_needed = needed_at(needed, pen.point);
         }
         for (; i < num; ++i) pen.best = std::max(pen.best, precision[i]);
     }
@@ -343,10 +372,10 @@ private:
     void finish_curve(size_t label, size_t a, size_t t, size_t m, Board<State>& board) const {
         Pen& pen = board.pens[pen_of(a, t, m)];
         const int64_t truths = num_truths(label, a);
-        const size_t place = ((t * tally_.num_classes + label) * num_areas_ + a) * num_limits_ + m;
-        const uint32_t num_counted = board.num_plain[a * num_limits_ + m] + pen.num_counted;
+        const size_t place = curve_of(label, a, t, m);
+        const int64_t num_before = begin_ == nullptr ? 0 : begin_->num_counted[place];
         out_.num_true[place] = pen.num_true;
-        out_.num_false[place] = num_counted - pen.num_true;
+        out_.num_false[place] = num_before + board.num_plain[a * num_limits_ + m] + pen.num_counted - pen.num_true;
         if (truths == 0) {
             out_.recall[place] = -1;
             out_.average_precision[place] = std::numeric_limits<double>::quiet_NaN();
@@ -362,12 +391,16 @@ private:
         out_.recall[place] = pen.num_true / static_cast<double>(truths);
         if (rules_.ap == ApRule::trapezoid) out_.average_precision[place] = board.trapezoids[pen_of(a, t, m)];
         if (rules_.ap == ApRule::envelope) {
-            out_.average_precision[place] = area_under_envelope(board.every_precision[pen_of(a, t, m)], truths);
+            std::vector<double>& precision = board.every_precision[pen_of(a, t, m)];
+            if (begin_ != nullptr && !precision.empty()) precision.back() = std::max(precision.back(), begin_->beyond[place]);
+            out_.average_precision[place] =
+                area_under_envelope(precision, pen.num_true, truths, begin_ == nullptr ? 0 : begin_->area[place]);
         }
     }
 
     const TallyColumns<Score, State>& tally_;
     const Rules& rules_;
+    const CurveStart* begin_;
     const CurveArrays& out_;
     const size_t num_thresholds_, num_areas_, num_limits_, num_points_, num_words_;
     const size_t width_;  // area ranges and limits, the innermost axes
@@ -377,10 +410,11 @@ private:
 }  // namespace
 
 template <class Score, class State>
-void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const Run& run, const CurveArrays& out) {
+void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveStart* begin, const Run& run,
+                 const CurveArrays& out) {
     Rows<State> rows = by_class(tally, run);
     run.check();
-    const Drawer<Score, State> drawer(tally, rules, out);
+    const Drawer<Score, State> drawer(tally, rules, begin, out);
     // The largest classes first, so that no thread is left with one at the end.
     auto size_of = [&](size_t k) { return rows.start[k + 1] - rows.start[k]; };
     std::vector<uint32_t> order(tally.num_classes);
@@ -395,9 +429,13 @@ void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, co
         });
 }
 
-template void draw_curves(const TallyColumns<float, uint8_t>&, const Rules&, const Run&, const CurveArrays&);
-template void draw_curves(const TallyColumns<float, uint64_t>&, const Rules&, const Run&, const CurveArrays&);
-template void draw_curves(const TallyColumns<double, uint8_t>&, const Rules&, const Run&, const CurveArrays&);
-template void draw_curves(const TallyColumns<double, uint64_t>&, const Rules&, const Run&, const CurveArrays&);
+template void draw_curves(const TallyColumns<float, uint8_t>&, const Rules&, const CurveStart*, const Run&,
+                          const CurveArrays&);
+template void draw_curves(const TallyColumns<float, uint64_t>&, const Rules&, const CurveStart*, const Run&,
+                          const CurveArrays&);
+template void draw_curves(const TallyColumns<double, uint8_t>&, const Rules&, const CurveStart*, const Run&,
+                          const CurveArrays&);
+template void draw_curves(const TallyColumns<double, uint64_t>&, const Rules&, const CurveStart*, const Run&,
+                          const CurveArrays&);
 
 }  // namespace boxscore

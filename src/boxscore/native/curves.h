@@ -24,6 +24,13 @@ struct TallyColumns {
     const int64_t* num_truths;  // by class and area range
 };
 
+// Where curves begin that go on from detections of higher scores, which are not among the rows: [T, K, A, M] each.
+struct CurveStart {
+    const int64_t *num_true, *num_counted;
+    const double* area;    // under the curve so far, for the rules that take the sum over true positives
+    const double* beyond;  // the best precision among the detections of lower scores, for the envelope
+};
+
 // Arrays in pycocotools' layout: [T, R, K, A, M] and [T, K, A, M]. All of them get written.
 struct CurveArrays {
     double *precision, *scores;
@@ -31,7 +38,9 @@ struct CurveArrays {
     int64_t *num_true, *num_false;
 };
 
+// `begin` may be null: the rows are all there are.
 template <class Score, class State>
-void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const Run& run, const CurveArrays& out);
+void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveStart* begin, const Run& run,
+                 const CurveArrays& out);
 
 }  // namespace boxscore

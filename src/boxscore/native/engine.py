@@ -1,13 +1,13 @@
 """The native engine: columns to a tally, a tally to curves, in compiled code."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore.arrays import compact, to_numpy
 from boxscore.columns import Detections, Truths, host_scores
-from boxscore.curves import Curves
+from boxscore.curves import Curves, Floats, Ints
 from boxscore.native.rules import rules_of
 from boxscore.protocol import Protocol
 from boxscore.tally import Tally
@@ -46,11 +46,34 @@ def inputs(detections: Detections, truths: Truths, protocol: Protocol) -> dict[s
 
 def curves(tally: Tally, threads: int) -> Curves:
     """The curves of every class, area range, limit and threshold."""
-    columns = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes", "num_truths")
+    return draw(tally, tally.num_truths, threads)
+
+
+class Start(NamedTuple):
+    """Where curves begin that go on from detections of higher scores. Shape (T, K, A, M) each."""
+
+    num_true: Ints
+    """True positives before the first row."""
+    num_counted: Ints
+    """True and false positives before the first row."""
+    area: Floats
+    """What is under the curve so far, for the AP rules that are a sum over true positives."""
+    beyond: Floats
+    """The best precision after the last row, for the envelope."""
+
+
+def draw(tally: Tally, num_truths: Ints, threads: int, start: Start | None = None) -> Curves:
+    """The curves through the rows of `tally`, for so many truths by class and area range, (K, A).
+
+    With a `start` the rows are a range of scores, and the counts are those up to its end.
+    """
+    columns = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes")
     precision, scores, recall, average_precision, num_true, num_false = _compiled.draw_curves(
         **{name: compact(getattr(tally, name)) for name in columns},
+        num_truths=compact(num_truths),
         rules=rules_of(tally.protocol),
         num_threads=threads,
+        start=None if start is None else [compact(each) for each in start],
     )
     return Curves(
         classes=tally.classes,

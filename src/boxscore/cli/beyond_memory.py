@@ -1,0 +1,46 @@
+"""Evaluation of data that does not fit in memory: on Ray, or within a limit."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from boxscore.cli.terminal import Progress
+from boxscore.protocol import Protocol
+
+if TYPE_CHECKING:
+    from boxscore.result import Result
+
+_REFUSED = ("gt_format", "dt_format", "sizes", "names", "classes", "images")
+"""What these ways don't read."""
+_NEEDS_VERDICTS = ("bootstrap", "html", "plots", "errors", "operating_point", "slice", "slice_by")
+"""What needs every verdict or box, which are not kept."""
+
+
+def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protocol: Protocol) -> "Result":
+    """The result of one file, folder or pattern of detections, on Ray, or within a limit of memory."""
+    way = "--engine ray" if options.engine == "ray" else "--memory"
+    for name in (*_REFUSED, *_NEEDS_VERDICTS):
+        if getattr(options, name) not in (None, False):
+            options.parser.error(f"argument --{name.replace('_', '-')}: not with {way}")
+    if options.engine == "ray":
+        from boxscore import ray
+
+        limit = {} if options.memory is None else {"memory": options.memory}
+        ray.connect(options.address)
+        return ray.evaluate_files(
+            options.truths, detections, protocol, box_format=options.box_format, quiet=options.quiet, **limit
+        )
+    if options.engine not in ("auto", "native"):
+        options.parser.error(f"argument --engine: {options.engine} has no limit of memory")
+    from boxscore.outofcore import evaluate_files
+
+    with Progress(5, is_quiet=options.quiet) as progress:
+        return evaluate_files(
+            options.truths,
+            detections,
+            protocol,
+            memory=options.memory,
+            box_format=options.box_format,
+            unmatched=options.unmatched,
+            threads=options.threads,
+            step=progress.step,
+        )

@@ -1,0 +1,261 @@
+"""Parquet files in pieces: rows as they come, under ids that hold for all of them.
+
+The images and classes of all files are read first, without boxes. So names get the numbers, and detections find the
+images and classes, that they would if all files were one and were read at once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.checks import RowError
+from boxscore.columns import Detections, Truths
+from boxscore.errors import InputError
+from boxscore.formats import tables
+from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
+from boxscore.formats.parquet import lists_of, table_of
+from boxscore.formats.records import Ids, Key, Named, Options, Records
+from boxscore.formats.tables import Table
+
+_BUFFER = 1 << 20
+"""Bytes of a column that are read from a file at once, however large its row groups are."""
+_KEYS = {*tables.IMAGE_IDS, *tables.IMAGE_NAMES, *tables.LABEL_IDS, *tables.LABEL_NAMES}
+
+
+def files_of(path: str) -> list[str]:
+    """The Parquet files that a path means: a file, all in a folder, or those that match a pattern; each once.
+
+    >>> files_of("nowhere/*.parquet")
+    Traceback (most recent call last):
+    boxscore.errors.InputError: nowhere/*.parquet: no Parquet files there
+    """
+    if Path(path).is_dir():
+        found = [str(each) for each in Path(path).rglob("*") if each.suffix.lower() in (".parquet", ".pq")]
+    else:
+        if not has_magic(path) and not Path(path).exists():
+            raise InputError(f"{path}: no such file or folder")
+        found = glob(path, recursive=True) if has_magic(path) else [path]  # noqa: PTH207 (a path with or without a root)
+    if not found:
+        raise InputError(f"{path}: no Parquet files there")
+    return sorted(found)
+
+
+def batches(path: str, num_rows: int, *, only_keys: bool = False) -> Iterator[Table]:
+    """The rows of a file, so many at a time; `only_keys`: without all that is neither image nor class."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+            names = [name for name in file.schema_arrow.names if not only_keys or name.lower() in _KEYS]
+            first = 0
+            for batch in file.iter_batches(num_rows, columns=names, use_threads=False):
+                yield table_of(pyarrow.Table.from_batches([batch]), path, first)
+                first += batch.num_rows
+            if first == 0:
+                yield table_of(file.schema_arrow.empty_table().select(names), path)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: not a whole Parquet file: {reason}") from None
+
+
+@dataclass(slots=True)
+class Distinct:
+    """The different values of a column, ids or names, as its rows come by."""
+
+    ids: Ids
+    names: dict[str, None]
+
+    @classmethod
+    def none(cls) -> "Distinct":
+        """Nothing seen yet."""
+        return cls(np.zeros(0, np.int64), {})
+
+    def add(self, key: Key) -> None:
+        """Take note of what is in some rows."""
+        if isinstance(key, Named):
+            self.names |= dict.fromkeys(key.names[code] for code in np.unique(key.code))
+        else:
+            self.ids = np.union1d(self.ids, key)
+
+    @property
+    def key(self) -> Key:
+        """All of them, a row each. If some are names, all are."""
+        if not self.names:
+            return self.ids
+        return Named.of([*self.names, *map(str, self.ids.tolist())])
+
+
+class Lookup:
+    """Ids for the values of a column, whose different values have been seen before."""
+
+    def __init__(self, values: Key, ids: Ids, is_lost: NDArray[np.bool_] | None = None) -> None:
+        self._is_named = isinstance(values, Named)
+        names = values.names if isinstance(values, Named) else ()
+        self._place_of = {name: place for place, name in enumerate(names)}
+        self._values = values.code if isinstance(values, Named) else values  # ascending, both of them
+        self._ids = ids
+        self._is_lost = np.zeros(ids.size, bool) if is_lost is None else is_lost
+
+    def find(self, key: Key) -> tuple[Ids, NDArray[np.bool_]]:
+        """The id of each row, and which have none."""
+        if self._is_named and not isinstance(key, Named):
+            key = Named.of([str(value) for value in key.tolist()])
+        if isinstance(key, Named):
+            place_of_code = np.array([self._place_of.get(name, -1) for name in key.names], np.int64)
+            place = place_of_code[key.code]
+        else:
+            place = np.searchsorted(self._values, key)
+        return self._ids[place], self._is_lost[place]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Keys:
+    """The images and classes of some files, and the names that they list."""
+
+    image: Key
+    label: Key
+    image_names: dict[int, str] | None
+    class_names: dict[int, str] | None
+    num_rows: int
+    source: str
+
+    @classmethod
+    def of(cls, paths: Sequence[str], num_rows: int) -> "Keys":
+        """Those of all files, read without boxes."""
+        from pyarrow import parquet
+
+        images, labels = Distinct.none(), Distinct.none()
+        image_names: dict[int, str] = {}
+        class_names: dict[int, str] = {}
+        num = 0
+        for path in paths:
+            for table in batches(path, num_rows, only_keys=True):
+                names, _, image = tables.image_keys(table)
+                images.add(image)
+                image_names |= names or {}
+                label, titles = tables.label_keys(tables.boxes_only(table))
+                labels.add(label)
+                class_names |= titles or {}
+                num += table.num_rows
+            lists = lists_of(parquet.read_schema(path))
+            image_names |= {int(number): str(name) for number, name in lists.get("images", {}).items()}
+            class_names |= {int(label): str(name) for label, name in lists.get("classes", {}).items()}
+        return cls(
+            image=images.key,
+            label=labels.key,
+            image_names=image_names or None,
+            class_names=class_names or None,
+            num_rows=num,
+            source=paths[0],
+        )
+
+    def records(self, key: Key) -> Records:
+        """A row for each of the values, without a box: for the rules that number and join them."""
+        is_image = key is self.image
+        nothing = np.zeros(len(key), np.int64)
+        return Records(
+            image=key if is_image else nothing,
+            label=nothing if is_image else key,
+            box=np.zeros((len(key), 4)),
+            box_format="xyxy",
+            place=lambda _: self.source,
+            source=self.source,
+            image_names=self.image_names,
+            class_names=self.class_names,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Numbering:
+    """Ids for the images and classes of truths and detections, the same as when all of it is read at once."""
+
+    known: Truths
+    """No boxes; the names of all images and classes."""
+    truths: tuple[Lookup, Lookup]
+    """For images and for classes."""
+    detections: tuple[Lookup, Lookup]
+
+    @classmethod
+    def of(cls, truths: Keys, detections: Keys) -> "Numbering":
+        """Truths are numbered, detections are joined to them."""
+        image, image_names, is_numbered = numbered_images(truths.records(truths.image))
+        label, class_names = numbered_classes(truths.records(truths.label))
+        known = Truths(
+            image=[],
+            label=[],
+            box=[],
+            image_names=image_names or {number: str(number) for number in image.tolist()},
+            class_names=class_names,
+            is_numbered=is_numbered,
+        )
+        is_unlisted = ~np.isin(image, list(known.image_names or ()))
+        return cls(
+            known=known,
+            truths=(Lookup(truths.image, image, is_unlisted), Lookup(truths.label, label)),
+            detections=(
+                Lookup(detections.image, *join_images(detections.records(detections.image), known)),
+                Lookup(detections.label, *join_classes(detections.records(detections.label), known)),
+            ),
+        )
+
+
+def stream_truths(
+    paths: Iterable[str], numbering: Numbering, options: Options, num_rows: int
+) -> Iterator[tuple[Truths, int]]:
+    """The truths of the files, so many rows at a time, each with the number of those left out: on unlisted images."""
+    for path in paths:
+        for table in batches(path, num_rows):
+            records = tables.truth_records(table, options)
+            image, is_lost = numbering.truths[0].find(records.image)
+            label, _ = numbering.truths[1].find(records.label)
+            if is_lost.any():
+                records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
+            more = {"ignore": records.ignore, "area": records.area}
+            yield _checked(records, Truths, image=image, label=label, **more), int(is_lost.sum())
+
+
+def stream_detections(
+    paths: Iterable[str], numbering: Numbering, options: Options, num_rows: int, *, is_strict: bool
+) -> Iterator[tuple[Detections, int]]:
+    """The detections of the files, so many rows at a time, each with the number of those left out.
+
+    A detection on an image, or of a class, that the truths don't have is left out, or, if `is_strict`, an error.
+    """
+    for path in paths:
+        for table in batches(path, num_rows):
+            records = tables.detection_records(table, options)
+            image, lost_image = numbering.detections[0].find(records.image)
+            label, lost_label = numbering.detections[1].find(records.label)
+            is_lost = lost_image | lost_label
+            if is_lost.any() and is_strict:
+                raise InputError(_complaint(records, lost_image, is_lost, numbering))
+            if is_lost.any():
+                records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
+            yield _checked(records, Detections, image=image, label=label, score=records.score), int(is_lost.sum())
+
+
+def _checked(records: Records, kind: Any, **columns: Any) -> Any:
+    try:
+        return kind(**columns, box=records.box, box_format=records.box_format)
+    except RowError as error:
+        raise records.refuse(error) from None
+
+
+def _complaint(
+    records: Records, lost_image: NDArray[np.bool_], is_lost: NDArray[np.bool_], numbering: Numbering
+) -> str:
+    row = int(np.argmax(is_lost))
+    kind, key, names = (
+        ("image", records.image, numbering.known.image_names)
+        if lost_image[row]
+        else ("class", records.label, numbering.known.names_by_label)
+    )
+    value = key.names[key.code[row]] if isinstance(key, Named) else int(key[row])
+    known = ", ".join(list((names or {}).values())[:5])
+    return f"{records.place(row)}: {kind} {value!r} is not among those of the truths ({known or 'none'}, …)"

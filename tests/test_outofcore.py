@@ -1,0 +1,214 @@
+"""Parquet files within a limit of memory: the bits of one evaluation, and nothing left on disk."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import boxscore
+from boxscore import InputError, Protocol
+from boxscore.cli import main
+from boxscore.outofcore import evaluate_files
+from tests.scenes import Scene, random_scene
+from tests.test_laws import assert_same
+
+PLENTY = "4GB"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A folder for temporary files, which must be empty when the test is over."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield folder
+    assert not list(folder.iterdir()), "nothing is left behind"
+
+
+def write(scene: Scene, folder: Path, *, is_named: bool = False, seed: int = 0) -> tuple[str, str]:
+    """Truths and detections of a scene as Parquet files with small row groups, rows in random order."""
+    random = np.random.default_rng(seed)
+    kept = np.isin(scene.detection["image"], scene.truth["image"]) & np.isin(
+        scene.detection["label"], scene.truth["label"]
+    )
+    paths = []
+    for side, columns in (("gt", scene.truth), ("dt", {name: c[kept] for name, c in scene.detection.items()})):
+        order = random.permutation(columns["image"].size)
+        image, label, box = (columns[name][order] for name in ("image", "label", "box"))
+        more = {name: columns[name][order] for name in ("score", "ignore", "area") if name in columns}
+        keys: dict[str, Any] = {"image_id": image, "category_id": label, "bbox": box.tolist()}
+        if is_named:
+            keys = {"file_name": [f"{number * 7 % 40}.jpg" for number in image]}
+            keys["class"] = [f"kind {9 - number}" for number in label]
+            keys |= {name: box[:, i] for i, name in enumerate("xywh")}
+        table = pa.table(keys | more)
+        paths.append(str(folder / f"{side}.parquet"))
+        pa.parquet.write_table(table, paths[-1], row_group_size=50)
+    return paths[0], paths[1]
+
+
+@pytest.mark.parametrize("is_named", [False, True], ids=["ids", "names"])
+@pytest.mark.parametrize("protocol", ["coco", "voc2012", Protocol.named("coco", average="micro")])
+@pytest.mark.parametrize("is_tight", [False, True], ids=["one shard", "shards and bins"])
+def test_files_give_what_reading_them_at_once_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str | Protocol, is_named: bool, is_tight: bool
+) -> None:
+    """Whether all fits at once, or a row is taken to need so much memory that a few fit at a time."""
+    if is_tight:
+        monkeypatch.setattr("boxscore.outofcore.MATCH_BYTES", 2**26)
+        monkeypatch.setattr("boxscore.outofcore.FINISH_BYTES", 2**25)
+        monkeypatch.setattr("boxscore.outofcore.LEAST_IN_A_BIN", 1)
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path, is_named=is_named)
+    truths = boxscore.read_truths(truths_path, box_format="xywh")
+    detections = boxscore.read_detections(detections_path, truths, box_format="xywh")
+    result = evaluate_files(truths_path, detections_path, protocol, memory=PLENTY, box_format="xywh")
+    expected = boxscore.evaluate(detections, truths, protocol)
+    assert_same(result, expected)
+    assert str(result.per_class) == str(expected.per_class)
+    assert (result.kept is None) == is_tight
+
+
+def test_folders_and_patterns_are_all_of_their_files(tmp_path: Path) -> None:
+    """Each image may be in any of them."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+    expected = evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh")
+    table = pa.parquet.read_table(detections_path)
+    (tmp_path / "parts").mkdir()
+    for number in range(3):
+        part = table.slice(number * 100, 100 if number < 2 else None)
+        pa.parquet.write_table(part, tmp_path / "parts" / f"{number}.parquet")
+    for parts in ("parts", "parts/*.parquet"):
+        result = evaluate_files(truths_path, str(tmp_path / parts), memory=PLENTY, box_format="xywh")
+        assert_same(result, expected)
+    with pytest.raises(InputError, match="no Parquet files there"):
+        evaluate_files(truths_path, str(tmp_path / "parts" / "*.csv"), memory=PLENTY)
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
+        evaluate_files(truths_path, str(tmp_path / "nowhere"), memory=PLENTY)
+
+
+def test_a_file_that_is_there_twice_is_found_by_its_images(tmp_path: Path) -> None:
+    """Under another name; both are told."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+    shutil.copy(detections_path, tmp_path / "dt again.parquet")
+    with pytest.raises(InputError, match=r"image \d+ comes twice, .*: from \S*dt again\.parquet and \S*dt\.parquet"):
+        evaluate_files(truths_path, str(tmp_path / "dt*.parquet"), memory=PLENTY, box_format="xywh")
+
+
+def test_detections_elsewhere_are_an_error_or_left_out(tmp_path: Path) -> None:
+    """As where files are read at once."""
+    scene = random_scene(2, num_images=40)
+    truths_path, detections_path = write(scene, tmp_path)
+    table = pa.parquet.read_table(detections_path)
+    image = table["image_id"].to_numpy().copy()
+    image[7] = 999
+    pa.parquet.write_table(table.set_column(0, "image_id", pa.array(image)), detections_path)
+    options: dict[str, Any] = {"memory": PLENTY, "box_format": "xywh"}
+    with pytest.raises(InputError, match=r"dt\.parquet: row 7: image 999 is not among those of the truths"):
+        evaluate_files(truths_path, detections_path, **options)
+    with pytest.warns(UserWarning, match=f"1 detection of {table.num_rows} left out"):
+        result = evaluate_files(truths_path, detections_path, **options, unmatched="warn")
+    assert result.per_class.num_detections.sum() == table.num_rows - 1
+
+
+def test_a_row_that_is_wrong_is_told_by_its_place(tmp_path: Path) -> None:
+    """The file, the row in it, and the column; what was spilled is gone."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+    table = pa.parquet.read_table(detections_path)
+    score = table["score"].to_numpy().copy()
+    score[123] = np.nan
+    pa.parquet.write_table(table.set_column(3, "score", pa.array(score)), detections_path, row_group_size=50)
+    with pytest.raises(InputError, match=r"dt\.parquet: row 123: `score` must be finite; got nan"):
+        evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh")
+    Path(detections_path).write_bytes(Path(detections_path).read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"dt\.parquet: not a whole Parquet file"):
+        evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh")
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
+    """In the middle, when boxes are on disk."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+
+    def interrupt(doing: str) -> None:
+        if doing.startswith("matching"):
+            assert list(temporary.glob("boxscore-*/detections-*"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh", step=interrupt)
+
+
+def test_too_little_memory_is_told_with_what_it_takes(tmp_path: Path) -> None:
+    """Before anything is written."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+    with pytest.raises(InputError, match=r"`memory` must be .* or more for these files; got 10 MB"):
+        evaluate_files(truths_path, detections_path, memory="10MB", box_format="xywh")
+
+
+def test_the_command_takes_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And prints the table that it prints without one."""
+    paths = write(random_scene(2, num_images=40), tmp_path)
+    assert main(["eval", *paths, "--box-format", "xywh", "--per-class"]) == 0
+    expected = capsys.readouterr().out
+    assert main(["eval", *paths, "--box-format", "xywh", "--per-class", "--memory", PLENTY]) == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--memory", "much"], "must be an amount like 500MB or 2GiB; got 'much'"),
+        (["--memory", "1GB", "--classes", "a"], "--classes: not with --memory"),
+        (["--memory", "1GB", "--engine", "parallel"], "parallel has no limit of memory"),
+        (["--address", "here:1"], "--address: is for --engine ray"),
+    ],
+)
+def test_a_call_that_can_not_be_is_told(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2."""
+    with pytest.raises(SystemExit) as exit_:
+        main(["eval", "a.parquet", "b.parquet", *arguments])
+    assert exit_.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_files_larger_than_the_limit_are_evaluated_inside_it(tmp_path: Path) -> None:
+    """The whole process, interpreter and libraries included, by the kernel's own count of its largest size."""
+    random = np.random.default_rng(0)
+    num, num_truths, num_images = 5_000_000, 100_000, 50_000
+    truth_box = random.uniform(0, 100, (num_truths, 4)) + 1
+    near = random.integers(0, num_truths, num)
+    truths = {"image_id": np.arange(num_truths) % num_images, "category_id": np.arange(num_truths) % 3}
+    found = {"image_id": near % num_images, "category_id": near % 3, "score": random.random(num)}
+    boxes = {name: truth_box[:, i] for i, name in enumerate("xywh")}
+    near_boxes = {name: truth_box[near, i] * random.uniform(0.9, 1.1, num) for i, name in enumerate("xywh")}
+    paths = [str(tmp_path / name) for name in ("gt.parquet", "dt.parquet")]
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False}
+    pa.parquet.write_table(pa.table(truths | boxes), paths[0], **options)
+    pa.parquet.write_table(pa.table(found | near_boxes), paths[1], **options)
+    limit = 260_000_000
+    assert Path(paths[1]).stat().st_size > limit
+    code = (
+        "import sys; from boxscore.cli import main; main(sys.argv[1:]);"
+        "print(int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) * 1024)"
+    )
+    command = ["eval", *paths, "--protocol", "voc2012", "--memory", str(limit), "--json", "-", "--threads", "2"]
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    document, _, peak = done.stdout.strip().rpartition("\n")
+    assert int(peak) <= limit
+    detections = boxscore.Detections(
+        image=found["image_id"],
+        label=found["category_id"],
+        score=found["score"],
+        box=np.stack(list(near_boxes.values()), axis=1),
+        box_format="xywh",
+    )
+    there = boxscore.Truths(image=truths["image_id"], label=truths["category_id"], box=truth_box, box_format="xywh")
+    assert json.loads(document) == boxscore.evaluate(detections, there, "voc2012").to_dict()

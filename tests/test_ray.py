@@ -1,0 +1,257 @@
+"""A real Ray of several worker processes gives the bits of one process, whatever happens to the workers."""
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import boxscore
+import boxscore.memory
+import boxscore.ray
+from boxscore import InputError, Protocol, Result
+from boxscore.cli import main
+from tests.scenes import Scene, random_scene
+from tests.test_laws import assert_same
+from tests.test_shards import tables
+
+ray: Any = pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The temporary folder of a Ray on this machine that works on two tasks at a time. It is gone afterwards."""
+    import ray.data
+
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # short, for the names of sockets
+    settings: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")  # no token in the home folder
+        patch.setenv("RAY_worker_niceness", "0")  # else everything else on this machine would go first
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))  # of the workers
+        try:
+            ray.init(num_cpus=2, object_store_memory=200_000_000, _temp_dir=folder, **settings)
+        except Exception:  # Ray gives itself half a minute to start, which is little on a busy machine
+            ray.shutdown()
+            ray.init(num_cpus=2, object_store_memory=200_000_000, _temp_dir=folder, **settings)
+        yield Path(os.environ["TMPDIR"])
+        ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def blocks(table: pa.Table, num: int) -> list[pa.Table]:
+    """The table in pieces; images are split."""
+    ends = np.linspace(0, table.num_rows, num + 1).astype(int)
+    return [table.slice(start, end - start) for start, end in pairwise(ends)]
+
+
+def shuffled(table: pa.Table, seed: int) -> pa.Table:
+    """Rows in random order."""
+    return table.take(np.random.default_rng(seed).permutation(table.num_rows))
+
+
+def on_one_machine(found: pa.Table, there: pa.Table, protocol: str | Protocol) -> Result:
+    """The same tables in one process."""
+    tally = boxscore.match_shard(found, there, protocol, name="all", box_format="xywh")
+    return tally.finish()
+
+
+def evaluate(found: Any, there: Any, protocol: str | Protocol = "coco", **options: Any) -> Result:
+    """On Ray, without its notes."""
+    return boxscore.ray.evaluate(found, there, protocol, box_format="xywh", quiet=True, **options)
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scene:
+    """Ties everywhere, in score and in IoU."""
+    return random_scene(1, num_images=40)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    ["coco", "voc2012", Protocol.named("voc2007", average="micro")],
+    ids=["coco, split", "voc2012, split", "voc2007, micro"],
+)
+def test_blocks_in_any_order_give_the_bits_of_one_process(
+    cluster: Path, scene: Scene, protocol: str | Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images are spread over blocks, and a row is taken to need so much memory that large classes are split."""
+    if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
+        monkeypatch.setattr("boxscore.ray.MATCH_BYTES", 1_500_000)
+        monkeypatch.setattr("boxscore.ray.DRAW_BYTES", 6_000_000)
+    found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
+    datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
+    result = evaluate(*datasets, protocol, memory="1GB")
+    expected = on_one_machine(found, there, protocol)
+    assert_same(result, expected)
+    assert str(result.per_class) == str(expected.per_class)
+    assert not list(cluster.iterdir()), "nothing is left behind"
+    assert not datasets[0].context.execution_options.preserve_order, "the user's settings are as they were"
+    with pytest.raises(InputError, match="were not kept"):
+        _ = result.tally
+
+
+def write_parts(folder: Path, table: pa.Table, num: int) -> str:
+    """The table as Parquet files in a folder."""
+    folder.mkdir()
+    for number, part in enumerate(blocks(table, num)):
+        pa.parquet.write_table(part, folder / f"part-{number}.parquet", row_group_size=50)
+    return str(folder)
+
+
+def read(folder: str) -> Any:
+    """The files, each row with its path."""
+    return ray.data.read_parquet(folder, include_paths=True)
+
+
+def test_images_and_classes_may_have_names(cluster: Path, scene: Scene, tmp_path: Path) -> None:
+    """In Parquet files; ties are broken by the order of names, as where they are read on one machine."""
+    found, there = tables(scene)
+    found = found.filter(np.isin(found["image"], there["image"]) & np.isin(found["label"], there["label"]))
+    folders, files = [], []
+    for side, table in (("dt", found), ("gt", there)):
+        images = pa.array([f"{image * 7 % 40}.jpg" for image in table["image"].to_pylist()])
+        labels = pa.array([f"kind {9 - label}" for label in table["label"].to_pylist()])
+        named = table.set_column(0, "image", images).set_column(1, "label", labels)
+        folders.append(write_parts(tmp_path / side, named, 3))
+        files.append(tmp_path / f"{side}.parquet")
+        pa.parquet.write_table(named, files[-1])
+    truths = boxscore.read_truths(files[1], box_format="xywh")
+    detections = boxscore.read_detections(files[0], truths, box_format="xywh")
+    assert_same(evaluate(*map(read, folders)), boxscore.evaluate(detections, truths))
+
+
+def test_a_poisoned_file_is_told_by_its_name(cluster: Path, scene: Scene, tmp_path: Path) -> None:
+    """One line: the file, the image, the column and what is wrong."""
+    found, there = tables(scene)
+    folders = [write_parts(tmp_path / side, table, 3) for side, table in (("dt", found), ("gt", there))]
+    bad = pa.parquet.read_table(tmp_path / "dt" / "part-1.parquet", columns=found.column_names)
+    score = bad["score"].to_numpy().copy()
+    score[5] = np.nan
+    place = bad.column_names.index("score")
+    pa.parquet.write_table(bad.set_column(place, "score", pa.array(score)), tmp_path / "dt" / "part-1.parquet")
+    complaint = rf"^\S*dt/part-1\.parquet: image {bad['image'][5]}: `score` must be finite; got nan$"
+    with pytest.raises(InputError, match=complaint):
+        evaluate(*map(read, folders))
+
+
+def test_a_file_that_is_there_twice_is_found_by_its_images(cluster: Path, scene: Scene, tmp_path: Path) -> None:
+    """Under another name, in the middle of others."""
+    found, there = tables(scene)
+    folders = [write_parts(tmp_path / side, table, 3) for side, table in (("dt", found), ("gt", there))]
+    shutil.copy(tmp_path / "dt" / "part-1.parquet", tmp_path / "dt" / "part-7.parquet")
+    with pytest.raises(
+        InputError, match=r"image \d+ comes twice, .* from \S*part-[17]\.parquet and \S*part-[17]\.parq"
+    ):
+        evaluate(*map(read, folders))
+
+
+def children(parent: int) -> list[int]:
+    """The processes that one has started."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text()
+            except OSError:
+                continue
+            if int(stat.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(folder.name))
+    return found
+
+
+def kill_a_worker(title: str, killed: list[int]) -> None:
+    """Kill the first worker of our own Ray that is seen at a task of that title."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not killed:
+        for worker in (worker for own in children(os.getpid()) for worker in children(own)):
+            try:
+                is_at_it = title in Path(f"/proc/{worker}/cmdline").read_text()
+            except OSError:
+                continue
+            if is_at_it:
+                os.kill(worker, signal.SIGKILL)
+                killed.append(worker)
+                break
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("title", ["check", "match_rows"])
+def test_a_worker_that_is_killed_changes_nothing(cluster: Path, title: str) -> None:
+    """While it checks rows, or while it matches them: another one does its work again."""
+    random = np.random.default_rng(0)
+    found, there = (
+        pa.table(
+            {
+                "image": random.integers(0, 300, num),
+                "label": random.integers(0, 3, num),
+                "score": random.integers(0, 100, num) / 100,
+                "box": random.integers(1, 60, (num, 4)).astype(float).tolist(),
+            }
+        )
+        for num in (120_000, 9_000)
+    )
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_a_worker, args=(title, killed))
+    killer.start()
+    result = evaluate(ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 2)), memory="40MB")
+    killer.join()
+    assert killed
+    assert_same(result, on_one_machine(found, there, "coco"))
+
+
+def test_nothing_at_all_is_fine(cluster: Path) -> None:
+    """No detections, no truths: as in one process."""
+    found = pa.table({"image": pa.array([], pa.int64()), "label": pa.array([], pa.int64())})
+    found = found.append_column("score", pa.array([], pa.float64()))
+    found = found.append_column("box", pa.array([], pa.list_(pa.float64())))
+    some = pa.table({"image": [1], "label": [1], "box": [[0.0, 0.0, 9.0, 9.0]]})
+    result = evaluate(ray.data.from_arrow(found), ray.data.from_arrow(some))
+    assert_same(result, on_one_machine(found, some, "coco"))
+    assert result["map"] == 0
+
+
+def test_the_command_runs_on_ray(
+    cluster: Path, scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Folders of Parquet files on one side, a pattern of JSON lines on the other, and the table of one machine."""
+    found, there = tables(scene)
+    found = found.filter(np.isin(found["image"], there["image"]))
+    pa.parquet.write_table(found, tmp_path / "dt.parquet")
+    pa.parquet.write_table(there, tmp_path / "gt.parquet")
+    assert main(["eval", f"{tmp_path}/gt.parquet", f"{tmp_path}/dt.parquet", "--box-format", "xywh"]) == 0
+    expected = capsys.readouterr().out
+    truths = write_parts(tmp_path / "gt", there, 2)
+    (tmp_path / "dt").mkdir()
+    for number, part in enumerate(blocks(found, 2)):
+        lines = "\n".join(map(json.dumps, part.to_pylist()))
+        (tmp_path / "dt" / f"{number}.jsonl").write_text(lines)
+    command = ["eval", truths, f"{tmp_path}/dt/*.jsonl", "--box-format", "xywh", "--engine", "ray"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.strip() == expected.strip()
+    assert main([*command[:2], f"{tmp_path}/nowhere", *command[3:]]) == 1
+    assert "nowhere: no files with a name that ends in .parquet" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*command, "--images", "some.txt"])
+
+
+def test_what_is_no_dataset_is_refused() -> None:
+    """By the name of the argument."""
+    with pytest.raises(InputError, match=r"`detections` must be a ray\.data\.Dataset; got dict"):
+        evaluate({}, {})
+    with pytest.raises(InputError, match=r"`memory` must be an amount like 500MB or 2GiB; got 'much'"):
+        boxscore.memory.num_bytes("much")
