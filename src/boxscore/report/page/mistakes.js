@@ -115,7 +115,7 @@ function confusion(model) {
     "Confusion",
     reading(
       `What truths (rows) were detected as (columns), ${used(of)}.`,
-      "The darker a cell, the larger its share of the row.",
+      "The stronger a cell's colour, the larger its share of the row.",
       "In the last column are truths that nothing was found on, in the last row detections on nothing.",
       isPart ? `Drawn are the ${of.shown.length - 1} classes that are confused most; the table is of all.` : null,
     ),
