@@ -162,7 +162,7 @@ def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
         dtype, shape = np.dtype(described[name][0]), tuple(described[name][1])
         size = dtype.itemsize * int(np.prod(shape))
         array = np.frombuffer(data[offset : offset + size], dtype).reshape(shape)
-        columns[name] = array.astype(dtype.newbyteorder("="), copy=False)
+        columns[name] = array.astype(dtype.newbyteorder("="))  # a copy: one column must not keep all of them alive
         offset += size
     if offset != len(data):
         raise ValueError("columns that don't fill it")
