@@ -308,16 +308,23 @@ def _join_alike(
     except (KeyError, TypeError):
         return None
     first = parts["label"][0]
-    if not is_array(first) or any({*map(type, column)} != {type(first)} for column in parts.values()):
+    if not is_array(first):
         return None
-    shapes = [part.shape for part in parts["label"]]
-    if {*map(len, shapes)} != {1}:
-        return None
-    num_rows = [int(num) for (num,) in shapes]
-    flat, boxes = [(num,) for num in num_rows], [(num, 4) for num in num_rows]
-    for name, column in parts.items():
-        expected = boxes if name == "box" else flat
-        if [part.shape for part in column] != expected or len({part.dtype for part in column}) > 1:
+    kind, is_torch = {type(first)}, library(first) == "torch"
+    num_rows: list[int] = []
+    for name in ("label", *(name for name in parts if name != "label")):  # whose rows the others must have
+        column = parts[name]
+        if {*map(type, column)} != kind or len({part.dtype for part in column}) > 1:
+            return None
+        if name == "box":
+            if [part.shape for part in column] != [(num, 4) for num in num_rows]:
+                return None
+            continue
+        if {part.ndim for part in column} != {1}:
+            return None
+        sizes = [part.numel() for part in column] if is_torch else [int(part.shape[0]) for part in column]
+        num_rows = num_rows or sizes
+        if sizes != num_rows:
             return None
     xp = namespace(first)
     columns = {name: xp.concat(column, axis=0) for name, column in parts.items()}

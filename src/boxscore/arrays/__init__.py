@@ -152,8 +152,13 @@ def has_float64(like: Array) -> bool:
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     """`array` in host memory."""
+    if type(array) is np.ndarray:
+        return array
     if library(array) == "torch":
-        array = array.detach().cpu()
+        if array.requires_grad:
+            array = array.detach()
+        if not array.is_cpu:
+            array = array.cpu()
         if array.dtype == _module("torch").bfloat16:
             array = array.float()  # NumPy has no bfloat16
         host: np.ndarray[Any, Any] = array.numpy()
