@@ -1,0 +1,93 @@
+"""Evaluation on Ray: the map per image, the reduce per class, with the bits of one machine.
+
+Rows are checked where they are read, and go to shards by the hash of their image. A shard is matched by one task. Its
+verdicts go to bins by class, or by score where a class is too large for one task, and each bin's curves are drawn by
+one task. The driver sees counts, a sample of the scores and the curves, never a box.
+"""
+
+from contextlib import ExitStack
+from typing import Any
+
+from boxscore.boxes import BoxFormat, check_box_format
+from boxscore.columns import ClassNames, Truths
+from boxscore.errors import InputError
+from boxscore.memory import num_bytes
+from boxscore.protocol import Protocol, as_protocol
+from boxscore.ray.datasets import library, plain_errors, settings_of
+from boxscore.ray.files import Files
+from boxscore.ray.mapping import Job
+from boxscore.ray.reducing import reduce_verdicts
+from boxscore.result import Result
+
+
+def evaluate(
+    detections: Any,
+    truths: Any,
+    protocol: str | Protocol = "coco",
+    *,
+    box_format: BoxFormat = "xyxy",
+    class_names: ClassNames | None = None,
+    memory: int | str = "1GB",
+    quiet: bool = False,
+) -> Result:
+    """How well `detections` find `truths`, two `ray.data.Dataset`s: the result of `boxscore.evaluate`, to the last bit.
+
+    Columns are those of `Detections` and `Truths`: `image`, `label`, `score` and `box`, a list of 4; `image`, `label`,
+    `box` and, if you like, `ignore` and `area`. Images and classes have integers, or names, which are numbered in
+    alphabetical order. Rows may be in any order; that of the dataset breaks ties within an image, as always. If there
+    is a column `path`, as `read_parquet(…, include_paths=True)` gives it, errors name the file.
+
+    `class_names`: as in `Truths`. `memory`: what one worker may use; the numbers of shards and bins follow from it. An
+    image is never split, so one that needs more gets more. `quiet`: without Ray's progress bars and notes. An image
+    all of whose rows come twice, from two files or blocks, is refused: a shard is there twice. The result has no
+    tally; the verdicts stay where they are, and are forgotten.
+    """
+    check_box_format(box_format)
+    protocol = as_protocol(protocol)
+    names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
+    for name, dataset in (("detections", detections), ("truths", truths)):
+        if not isinstance(dataset, library().data.Dataset):
+            raise InputError(f"`{name}` must be a ray.data.Dataset; got {type(dataset).__name__}")
+    with ExitStack() as stack:
+        for dataset in (detections, truths):
+            stack.enter_context(settings_of(dataset.context, quiet))
+        stack.enter_context(plain_errors((detections, truths), quiet))
+        job = Job.of(detections, truths, protocol, box_format, names, num_bytes(memory))
+        return reduce_verdicts(job, job.match(detections, truths))
+
+
+def evaluate_files(
+    truths: str,
+    detections: str,
+    protocol: str | Protocol = "coco",
+    *,
+    box_format: BoxFormat | None = None,
+    **options: Any,
+) -> Result:
+    """The result of Parquet, CSV or JSON-lines files, which every worker must be able to read; options as `evaluate`.
+
+    `truths` and `detections` are each a file, a folder, or a pattern like "found/*.parquet", local or at an address
+    like "s3://bucket/found". Columns are named as `read_truths` and `read_detections` have it; the box's tell its
+    format, but for one column of four numbers, which needs `box_format`.
+    """
+    sides = [Files.at(path) for path in (truths, detections)]
+    first, second = (side.box_format or box_format for side in sides)
+    if first is None or second is None:
+        side = sides[0 if first is None else 1]
+        raise InputError(f"{side.files[0]}: column `{side.box[0]}` has four numbers: say which by `box_format`")
+    if first != second:
+        raise InputError(f"the boxes of truths and detections must be in one format; got {first} and {second}")
+    there, found = (side.dataset() for side in sides)
+    return evaluate(found, there, protocol, box_format=first, **options)
+
+
+def connect(address: str | None = None) -> None:
+    """Ray is there: at an address, or, without one, on this machine, started for this process if it has to be."""
+    ray = library()
+    if not ray.is_initialized():
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level="warning",
+            include_dashboard=False if address is None else None,
+        )

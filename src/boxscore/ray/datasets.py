@@ -1,0 +1,124 @@
+"""Datasets of Ray: what their columns are, where their rows come from, and what tasks tell the driver."""
+
+import logging
+import pickle
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore import arrow
+from boxscore.errors import InputError
+
+_TASK_BITS = 33
+"""Bits of a row's number for its place within the task that read it; those above are the task's."""
+
+
+def library() -> Any:
+    """Ray, or the error that it is not there."""
+    try:
+        import ray
+        import ray.data
+    except ImportError:
+        raise InputError("evaluation on Ray needs it: pip install 'boxscore[ray]'") from None
+    return ray
+
+
+def as_message(value: Any) -> Any:
+    """A value for the driver, as a table of one row."""
+    kind = arrow.pyarrow().large_binary()
+    return arrow.pyarrow().table({"message": arrow.pyarrow().array([pickle.dumps(value)], kind)})
+
+
+def messages_of(dataset: Any) -> list[Any]:
+    """What tasks have sent to the driver."""
+    return [pickle.loads(row["message"]) for row in dataset.iter_rows()]
+
+
+def has_text(dataset: Any, name: str) -> bool:
+    """Whether a column of a dataset has names."""
+    schema = dataset.schema()
+    kinds = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
+    types = arrow.pyarrow().types
+    return name in kinds and bool(types.is_string(kinds[name]) or types.is_large_string(kinds[name]))
+
+
+def distinct_values(dataset: Any, name: str) -> list[Any]:
+    """The different values of a column, block by block."""
+
+    def distinct(table: Any) -> Any:
+        return arrow.pyarrow().table({name: table.column(name).unique()})
+
+    found = dataset.select_columns([name]).map_batches(distinct, batch_format="pyarrow", batch_size=None)
+    return list({row[name]: None for row in found.iter_rows() if row[name] is not None})
+
+
+def place_of(table: Any, row: int) -> str:
+    """Where a row is, as well as can be told."""
+    names = table.column_names
+    image = f"image {table.column('image')[row]}" if "image" in names and table.num_rows else "a block"
+    return f"{table.column('path')[row]}: {image}" if "path" in names and table.num_rows else image
+
+
+def sources_of(table: Any) -> NDArray[np.int64]:
+    """The file that each row comes from, as a number; where it is not known, the task that read it."""
+    if "path" not in table.column_names:
+        return np.asarray(table.column("row").to_numpy() >> _TASK_BITS)
+    paths = table.column("path").combine_chunks().dictionary_encode()
+    numbers = np.array([_number_of(path) for path in paths.dictionary.to_pylist()], np.int64)
+    return np.asarray(numbers[paths.indices.to_numpy()])
+
+
+def _number_of(path: str) -> int:
+    """A number for a path, the same in every process."""
+    return zlib.crc32(path.encode())
+
+
+@contextmanager
+def settings_of(context: Any, quiet: bool) -> Iterator[None]:
+    """Rows stay in order, so that ties can be broken by it; the user's own settings are back afterwards."""
+    options = context.execution_options
+    before = options.preserve_order, context.enable_progress_bars
+    options.preserve_order, context.enable_progress_bars = True, before[1] and not quiet
+    try:
+        yield
+    finally:
+        options.preserve_order, context.enable_progress_bars = before
+
+
+@contextmanager
+def plain_errors(datasets: Sequence[Any], quiet: bool) -> Iterator[None]:
+    """What was wrong in a task is told in one line, without the stacks of all that was between."""
+    ray = library()
+    logger = logging.getLogger("ray.data")
+    muted = [handler for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return not quiet and record.levelno < logging.ERROR
+
+    for handler in muted:
+        handler.addFilter(is_shown)
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        # Of an error in a task only the text is left.
+        found = re.findall(r"^boxscore\.errors\.InputError: (.*)$", str(error), flags=re.MULTILINE)
+        if not found:
+            raise
+        raise InputError(_with_paths(found[0], datasets)) from None
+    finally:
+        for handler in muted:
+            handler.removeFilter(is_shown)
+
+
+def _with_paths(message: str, datasets: Sequence[Any]) -> str:
+    """The message with the paths of its sources, where rows have paths; else they are blocks."""
+    if not re.search(r"source \d+", message):
+        return message
+    paths = [path for dataset in datasets if has_text(dataset, "path") for path in distinct_values(dataset, "path")]
+    named = {str(_number_of(path)): path for path in paths}
+    return re.sub(r"source (\d+)", lambda match: named.get(match[1], f"block {match[1]}"), message)
