@@ -165,6 +165,8 @@ def test_the_command_takes_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         (["--memory", "much"], "must be an amount like 500MB or 2GiB; got 'much'"),
         (["--memory", "1GB", "--classes", "a"], "--classes: not with --memory"),
+        (["--memory", "1GB", "--errors"], "--errors: not with --memory"),
+        (["--memory", "1GB", "--html", "report.html"], "--html: not with --memory"),
         (["--memory", "1GB", "--engine", "parallel"], "parallel has no limit of memory"),
         (["--address", "here:1"], "--address: is for --engine ray"),
     ],
