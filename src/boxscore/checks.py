@@ -137,8 +137,10 @@ def as_flags(name: str, column: Array) -> Array:
         return column != 0
     if not is_kind(column, "integral"):
         raise InputError(f"`{name}` must hold booleans, or integers 0 and 1; got {column.dtype}")
-    check_rows(name, (column == 0) | (column == 1), "must be 0 or 1", column)
-    return column != 0
+    flags = column != 0
+    if not (type(column) is np.ndarray and (flags == column).all()):
+        check_rows(name, (column == 0) | (column == 1), "must be 0 or 1", column)
+    return flags
 
 
 def _check_real(name: str, column: Array) -> None:

@@ -126,7 +126,7 @@ class Truths:
         check_columns(
             self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore", "truncated")
         )
-        if self.area is not None:
+        if self.area is not None and not (type(self.area) is np.ndarray and self.area.min(initial=0) >= 0):
             check_rows("area", self.area >= 0, "must not be negative", self.area)
         if self.class_names is not None:
             names = _class_names(self.class_names)
@@ -273,7 +273,7 @@ def _from_images(
     is_hosted: bool = False,
     **settings: Any,
 ) -> Columns:
-    if isinstance(images, Mapping) or not isinstance(images, Sequence):
+    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
     used = dict(keys) | {key: name for key, name in optional.items() if any(key in image for image in images)}
     if (quick := _join_alike(images, used)) is not None:

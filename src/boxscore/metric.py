@@ -172,7 +172,7 @@ class MeanAveragePrecision:
         if isinstance(preds, Mapping) and isinstance(targets, Mapping):
             return self._padded(preds, targets, ids)
         for name, images in (("preds", preds), ("targets", targets)):
-            if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
+            if type(images) is not list and (isinstance(images, Mapping | str) or not isinstance(images, Sequence)):
                 kinds = "a list of dicts, a dict of padded batches, or columns"
                 raise InputError(
                     f"`preds` and `targets` must both be {kinds}; got {type(images).__name__} for `{name}`"
