@@ -622,7 +622,7 @@ def test_what_is_called_too_early_is_told_of() -> None:
 
 def test_nothing_is_downloaded() -> None:
     """It says where images are to be had."""
-    with pytest.raises(NotImplementedError, match="boxscore downloads no images"):
+    with pytest.raises(boxscore.InputError, match="boxscore downloads no images"):
         boxscore.coco.COCO().download("images")
 
 

@@ -21,6 +21,7 @@ from boxscore.coco.held import (
     parse,
 )
 from boxscore.coco.kept import FileName, Kept
+from boxscore.errors import InputError
 
 Dict = dict[str, Any]
 
@@ -197,7 +198,7 @@ class COCO:
     def download(self, tarDir: FileName | None = None, imgIds: Any = ()) -> None:
         """Refused: boxscore fetches nothing."""
         del tarDir, imgIds
-        raise NotImplementedError(
+        raise InputError(
             "boxscore downloads no images; `coco_url` of each image in `coco.imgs` says where it is to be had"
         )
 
