@@ -22,8 +22,8 @@ def repeated(columns: dict[str, Any], drawn: Any) -> dict[str, Any]:
     return {name: column[np.concatenate(rows)] for name, column in columns.items()} | {"image": ids}
 
 
-def assert_resamples_are_exact(scene: Scene, protocol: Protocol, *, seed: int, resamples: int = 3) -> None:
-    """The samples equal the numbers of images that are really there several times."""
+def assert_resamples_are_exact(scene: Scene, protocol: Protocol, *, seed: int, resamples: int = 6) -> None:
+    """The samples equal the numbers of images that are really there several times: four side by side, and some more."""
     result = boxscore.finish(boxscore.match(scene.detections, scene.truths, protocol))
     samples = result.intervals(resamples=resamples, seed=seed).samples
     images = result.images
@@ -63,6 +63,12 @@ def test_a_resample_of_many_cells_and_one_class_has_the_bits_of_repeated_images(
         for is_agnostic in (False, True):
             protocol = many.replace(average=average, class_agnostic=is_agnostic)
             assert_resamples_are_exact(random_scene(5, num_classes=6), protocol, seed=7)
+
+
+def test_a_resample_of_many_classes_has_the_bits_of_repeated_images() -> None:
+    """So many that resamples are taken one by one, not side by side."""
+    scene = random_scene(3, num_images=40, num_classes=400, most_detections=60)
+    assert_resamples_are_exact(scene, Protocol.named("coco"), seed=2)
 
 
 def result_of(seed: int = 1, *, num_images: int, num_classes: int = 4) -> Result:

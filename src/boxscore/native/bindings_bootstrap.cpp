@@ -72,7 +72,7 @@ nb::tuple bootstrap_columns(const Input& image, const Input& label, const Input&
                 num_classes,
                 nullptr};
             const TruthStates<State> truths{num_truths, truth_image_place.data(), truth_label_place.data(), truth_states};
-            bootstrap(tally, truths, rules, options, run, out);
+            bootstrap(lay_out(tally, truths, rules, options.measures, run), rules, options, run, out);
         });
     });
     return nb::make_tuple(to_numpy(std::move(numbers), {num_resamples, measures.size()}),

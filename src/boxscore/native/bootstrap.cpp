@@ -1,12 +1,12 @@
 #include "bootstrap.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <stdexcept>
 
 #include "average.h"
-#include "memory.h"
-#include "order.h"
+#include "lanes.h"
 #include "precision.h"
 
 namespace boxscore {
@@ -50,486 +50,413 @@ void draw_into(std::vector<uint16_t>& weight, uint64_t seed, uint64_t resample) 
     }
 }
 
-// A true positive of a cell, and how many rows count up to it, itself included: of those that count at every threshold of the
-// area range, and of those that do not.
-struct Found {
-    uint32_t image;
-    uint32_t num_counted, num_extra;
-};
-
-// Detections of one class, image and score that count in one cell, and some of which are true. In a resample all of the first
-// copy stand before all of the second, so the true ones are not in one row with their own copies.
-struct Tie {
-    uint32_t begin, end;              // of the true ones among all that were found
-    uint32_t num_counted, num_extra;  // rows before it
-    uint32_t size;                    // rows that count
-};
-
-// One threshold of one class and area range. Images stand for rows, by falling score.
-struct Cell {
-    std::vector<Found> found;
-    std::vector<uint32_t> places;  // the same where every row counts at every threshold: `num_counted` says it all
-    std::vector<Tie> ties;
-    std::vector<uint32_t> extra;                // images of rows that count here, but not at every threshold
-    std::vector<std::vector<uint32_t>> beyond;  // images of what is found beyond each limit but the last
-
-    size_t num_found() const { return found.size() + places.size(); }
-    Found at(size_t i) const { return places.empty() ? found[i] : Found{0, places[i], 0}; }
-};
-
-// One class in one area range.
-struct Field {
-    std::vector<uint32_t> truths;   // images of the truths that count
-    std::vector<uint32_t> counted;  // images of the rows that count at every threshold
-    std::vector<Cell> cells;        // a threshold each
-};
-
-struct Key {
-    uint64_t key;
-    uint32_t row;
-};
-
-// All that a resample needs, laid out once: lists of images, over which their weights are summed.
-template <class Score, class State>
-class Layout {
-public:
-    Layout(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
-           const BootstrapOptions& options, const Run& run)
-        : tally_(tally), rules_(rules), is_wanted_(rules.num_areas()), has_early_(rules.num_areas()),
-          hit_(tally.size), fields_(tally.num_classes * rules.num_areas()) {
-        is_wanted_[0] = true;
-        for (const Measure& measure : options.measures) {
-            is_wanted_[measure.area] = true;
-            if (measure.limit + 1 < rules.num_limits()) has_early_[measure.area] = true;
-        }
-        uint32_t num_hits = 0;
-        for (size_t i = 0; i < tally.size; ++i) hit_[i] = num_hits, num_hits += tally.state[i] & 1;
-        for (size_t g = 0; g < truths.size; ++g) {
-            for (size_t a = 0; a < rules.num_areas(); ++a) {
-                if (truths.state[g] >> a & 1) field(truths.label[g], a).truths.push_back(truths.image[g]);
-            }
-        }
-        lay_out(run);
-    }
-
-    bool is_wanted(size_t area) const { return is_wanted_[area]; }
-    const Field& field(size_t label, size_t area) const { return fields_[label * rules_.num_areas() + area]; }
-
-private:
-    Field& field(size_t label, size_t area) { return fields_[label * rules_.num_areas() + area]; }
-
-    void lay_out(const Run& run) {
-        const Groups by_image = group(tally_.image, tally_.size, tally_.num_images);
-        std::vector<int32_t> label(tally_.size);
-        for (size_t i = 0; i < tally_.size; ++i) label[i] = tally_.label[by_image.at(static_cast<uint32_t>(i))];
-        const Groups by_class = group(label.data(), tally_.size, tally_.num_classes);
-        for_each_task(tally_.num_classes, run, [] { return 0; }, [&](size_t k, int) {
-            const size_t size = by_class.start[k + 1] - by_class.start[k];
-            Buffer<Key> keys(size), sorted(size);
-            for (size_t i = 0; i < size; ++i) {
-                const uint32_t row = by_image.at(by_class.at(static_cast<uint32_t>(by_class.start[k] + i)));
-                keys[i] = {falling_key(tally_.score[row]), row};
-            }
-            sort_by_key(keys.data(), sorted.data(), size);
-            for (size_t a = 0; a < rules_.num_areas(); ++a) {
-                if (is_wanted_[a]) lay_out_field(sorted, a, field(k, a));
-            }
-        });
-    }
-
-    void lay_out_field(const Buffer<Key>& rows, size_t area, Field& field) const {
-        field.cells.resize(rules_.num_thresholds());
-        if (has_early_[area]) {
-            for (Cell& cell : field.cells) cell.beyond.resize(rules_.num_limits() - 1);
-        }
-        std::vector<Tie> ties(field.cells.size());
-        for (size_t begin = 0, end; begin < rows.size(); begin = end) {
-            for (end = begin + 1; end < rows.size() && is_tied(rows[begin], rows[end]);) ++end;
-            if (end == begin + 1) {
-                add_row(rows[begin].row, area, field);
-                continue;
-            }
-            for (size_t t = 0; t < ties.size(); ++t) ties[t] = end_of(field, field.cells[t]);
-            for (size_t i = begin; i < end; ++i) add_row(rows[i].row, area, field);
-            for (size_t t = 0; t < ties.size(); ++t) {
-                const Tie after = end_of(field, field.cells[t]);
-                ties[t].end = after.begin;
-                ties[t].size = after.num_counted - ties[t].num_counted + after.num_extra - ties[t].num_extra;
-                if (ties[t].end > ties[t].begin && ties[t].size > 1) field.cells[t].ties.push_back(ties[t]);
-            }
-        }
-        // What comes after the last true positive is on no curve.
-        uint32_t num_counted = 0;
-        for (Cell& cell : field.cells) {
-            if (!cell.found.empty()) num_counted = std::max(num_counted, cell.found.back().num_counted);
-            cell.extra.resize(cell.found.empty() ? 0 : cell.found.back().num_extra);
-            shorten(field, cell);
-        }
-        field.counted.resize(num_counted);
-    }
-
-    // Most cells count the same rows as all others of their field.
-    static void shorten(const Field& field, Cell& cell) {
-        const bool is_plain = std::all_of(cell.found.begin(), cell.found.end(), [&](const Found& found) {
-            return found.num_extra == 0 && found.num_counted > 0 && field.counted[found.num_counted - 1] == found.image;
-        });
-        if (!is_plain) return;
-        for (const Found& found : cell.found) cell.places.push_back(found.num_counted);
-        cell.found = {};
-    }
-
-    bool is_tied(const Key& a, const Key& b) const { return a.key == b.key && tally_.image[a.row] == tally_.image[b.row]; }
-
-    static Tie end_of(const Field& field, const Cell& cell) {
-        return {size_of(cell.found), 0, size_of(field.counted), size_of(cell.extra), 0};
-    }
-    template <class T>
-    static uint32_t size_of(const std::vector<T>& list) {
-        return static_cast<uint32_t>(list.size());
-    }
-
-    void add_row(uint32_t row, size_t area, Field& field) const {
-        const uint32_t image = tally_.image[row];
-        if ((tally_.state[row] & 1) == 0) {
-            if (tally_.state[row] >> (area + 1) & 1) field.counted.push_back(image);
-            return;
-        }
-        const size_t num_thresholds = rules_.num_thresholds();
-        size_t num_counted = 0;
-        for (size_t t = 0; t < num_thresholds; ++t) num_counted += is_set(tally_.is_counted, row, area, t);
-        if (num_counted == num_thresholds) field.counted.push_back(image);
-        for (size_t t = 0; t < num_thresholds; ++t) {
-            Cell& cell = field.cells[t];
-            if (num_counted < num_thresholds && is_set(tally_.is_counted, row, area, t)) cell.extra.push_back(image);
-            if (!is_set(tally_.is_true, row, area, t)) continue;
-            cell.found.push_back({image, size_of(field.counted), size_of(cell.extra)});
-            const size_t num_beyond = std::min<size_t>(tally_.tier[row], cell.beyond.size());
-            for (size_t m = 0; m < num_beyond; ++m) cell.beyond[m].push_back(image);
-        }
-    }
-
-    bool is_set(const uint64_t* words, uint32_t row, size_t area, size_t threshold) const {
-        const size_t cell = area * rules_.num_thresholds() + threshold;
-        return words[size_t{hit_[row]} * rules_.num_words() + cell / kBitsPerWord] >> cell % kBitsPerWord & 1;
-    }
-
-    const TallyColumns<Score, State>& tally_;
-    const Rules& rules_;
-    std::vector<uint8_t> is_wanted_, has_early_;  // by area range: any number, any recall within an earlier limit
-    std::vector<uint32_t> hit_;                   // of each row: its place among the hits, if it is one
-    std::vector<Field> fields_;                   // [K, A]
-};
-
-// The true positives of one curve: how many are true up to each, and how many count.
+// Where a curve goes through in each lane: how many are true up to some true positive, and how many count. Lanes in which it
+// was not drawn, or less often, say what they have said, or less.
+template <size_t kLanes>
 struct Marks {
-    std::vector<int32_t> num_true, num_counted;
+    std::vector<int32_t> num_true, num_counted;  // [size, lanes]
     std::vector<double> precision;
     size_t size = 0;
-    int32_t total = 0;  // true positives noted so far
 
-    void clear() { size = 0, total = 0; }
-
-    // For so many more, and for one that is written and then not kept.
     void make_room(size_t num) {
-        if (num_true.size() > size + num) return;
-        num_true.resize(2 * (size + num) + 1);
+        if (num_true.size() >= (size + num) * kLanes) return;
+        num_true.resize(2 * (size + num) * kLanes);
         num_counted.resize(num_true.size());
         precision.resize(num_true.size());
     }
 };
 
-// A thread's own memory for one resample.
-struct Desk {
-    std::vector<uint16_t> weight;      // of each image
-    std::vector<int32_t> num_counted;  // weights summed along a field's rows
-    std::vector<int32_t> num_extra;    // and along a cell's own
-    Marks marks;
-    std::vector<uint32_t> reach;  // by the number of true positives: recall points reached
-    std::vector<double> best;     // [R + 1, T]: precision where so many recall points are reached
-    // Of the classes that have truths, in the area range at hand; rows of K.
-    std::vector<uint32_t> defined;
-    std::vector<double> num_truths;
-    std::vector<double> samples;            // precisions at recall points: [T, K, R]
-    std::vector<double> average_precision;  // [T, K]
-    std::vector<double> recall;             // [M, T, K]
-    std::vector<double> values;
+// The numbers of one resample in the area range at hand, of the classes that have truths there: D of them.
+struct Numbers {
+    std::vector<uint32_t> classes;          // their places, ascending
+    std::vector<double> num_truths;         // [D]
+    std::vector<double> samples;            // precisions at recall points: [T, D, R]
+    std::vector<double> average_precision;  // [T, D]
+    std::vector<double> recall;             // [M, T, D]
+
+    size_t num_defined() const { return classes.size(); }
 };
 
-template <class Score, class State>
+// A thread's own memory for several resamples at once. What is of all of them has them side by side, a lane each, so that one
+// instruction works on many.
+template <size_t kLanes>
+struct Desk {
+    std::vector<uint16_t> drawn;      // how often each image is, in one resample
+    std::vector<uint16_t> weight;     // [N + 1, lanes]: the same in all, and of an image that is none
+    std::vector<int32_t> num_truths;  // [K, lanes]
+    // Of the class at hand.
+    std::vector<int32_t> num_copies;   // [stops, lanes]
+    std::vector<int32_t> num_counted;  // [stops, lanes]: rows up to each that count at every threshold
+    std::vector<uint32_t> reach;       // [true positives, lanes]: recall points reached, times the lanes
+    // Of the threshold at hand.
+    std::vector<int32_t> num_extra;  // [rows, lanes]: up to each of a cell's own
+    Marks<kLanes> marks;
+    std::vector<double> best;  // [R + 1, lanes]: precision where so many recall points are reached
+    std::vector<double> values;
+    std::vector<double> nowhere;  // [R]: for lanes in which the class has no truths
+    Numbers numbers[kLanes];
+};
+
+template <size_t kLanes>
 class Resampler {
 public:
-    Resampler(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Layout<Score, State>& layout,
-              const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
-        : layout_(layout), rules_(rules), options_(options), out_(out), num_boxes_(tally.num_images),
-          num_classes_(tally.num_classes), num_thresholds_(rules.num_thresholds()),
+    Resampler(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
+        : layout_(layout), rules_(rules), options_(options), out_(out), num_thresholds_(rules.num_thresholds()),
           num_points_(rules.ap == ApRule::recall_points ? rules.recall_points.size() : 0),
           // Precision rises from one copy of a true positive to the next, so only the last needs to be drawn. With a larger
           // epsilon rounding might have it otherwise; and an area under a curve is a sum over all of them.
-          is_every_copy_drawn_(num_points_ == 0 || rules.epsilon > std::numeric_limits<double>::epsilon()) {
-        for (size_t i = 0; i < tally.size; ++i) ++num_boxes_[tally.image[i]];
-        for (size_t g = 0; g < truths.size; ++g) ++num_boxes_[truths.image[g]];
-    }
+          is_every_copy_drawn_(num_points_ == 0 || rules.epsilon > std::numeric_limits<double>::epsilon()) {}
 
-    Desk make_desk() const {
-        Desk desk;
-        desk.weight.resize(num_boxes_.size());
-        desk.best.resize((num_points_ + 1) * num_thresholds_);
-        desk.num_truths.resize(num_classes_);
-        desk.samples.resize(num_thresholds_ * num_classes_ * num_points_);
-        desk.average_precision.resize(num_thresholds_ * num_classes_);
-        desk.recall.resize(rules_.num_limits() * num_thresholds_ * num_classes_);
+    Desk<kLanes> make_desk() const {
+        Desk<kLanes> desk;
+        desk.drawn.resize(layout_.num_images());
+        desk.weight.resize((layout_.num_images() + 1) * kLanes);
+        desk.num_truths.resize(layout_.num_classes * kLanes);
+        desk.best.resize((num_points_ + 1) * kLanes);
+        desk.nowhere.resize(num_points_);
         return desk;
     }
 
-    void take(size_t resample, Desk& desk) const {
-        draw_into(desk.weight, options_.seed, resample);
-        uint64_t num_drawn = 0;
-        for (size_t i = 0; i < num_boxes_.size(); ++i) num_drawn += uint64_t{num_boxes_[i]} * desk.weight[i];
-        if (num_drawn > INT32_MAX) throw std::overflow_error("more than 2**31 - 1 boxes in one resample");
+    // The resamples from `first` on.
+    void take(size_t first, Desk<kLanes>& desk) const {
+        const size_t num_lanes = std::min(kLanes, options_.num_resamples - first);
+        for (size_t lane = 0; lane < num_lanes; ++lane) draw_lane(first + lane, lane, desk);
         for (size_t a = 0; a < rules_.num_areas(); ++a) {
-            if (!layout_.is_wanted(a)) continue;
-            desk.defined.clear();
-            for (size_t k = 0; k < num_classes_; ++k) draw_class(k, a, desk);
-            if (a == 0) write_classes(resample, desk);
-            for (size_t i = 0; i < options_.measures.size(); ++i) {
-                if (options_.measures[i].area == a) {
-                    out_.numbers[resample * options_.measures.size() + i] = mean_of(options_.measures[i], desk);
+            if (!layout_.is_wanted[a]) continue;
+            count_truths(a, desk);
+            Places place{};  // of the class among those that are defined
+            for (size_t k = 0; k < layout_.num_classes; ++k) {
+                draw_class(layout_.field(k, a), desk.num_truths.data() + k * kLanes, place, desk);
+                for (size_t lane = 0; lane < kLanes; ++lane) place[lane] += desk.num_truths[k * kLanes + lane] > 0;
+            }
+            for (size_t lane = 0; lane < num_lanes; ++lane) write(first + lane, a, desk.numbers[lane], desk.values);
+        }
+    }
+
+private:
+    using Counts = std::array<int32_t, kLanes>;
+    using Places = std::array<size_t, kLanes>;
+
+    void draw_lane(size_t resample, size_t lane, Desk<kLanes>& desk) const {
+        draw_into(desk.drawn, options_.seed, resample);
+        uint64_t num_boxes = 0;
+        for (size_t i = 0; i < desk.drawn.size(); ++i) {
+            desk.weight[i * kLanes + lane] = desk.drawn[i];
+            num_boxes += uint64_t{layout_.num_boxes[i]} * desk.drawn[i];
+        }
+        if (num_boxes > INT32_MAX) throw std::overflow_error("more than 2**31 - 1 boxes in one resample");
+    }
+
+    static Lanes<kLanes> weight_of(uint32_t image, const Desk<kLanes>& desk) {
+        return Lanes<kLanes>(desk.weight.data() + size_t{image} * kLanes);
+    }
+
+    static Counts sum_weights(const std::vector<uint32_t>& images, const Desk<kLanes>& desk) {
+        Lanes<kLanes> sum;
+        for (const uint32_t image : images) sum += weight_of(image, desk);
+        return counts(sum);
+    }
+
+    static Counts counts(const Lanes<kLanes>& lanes) {
+        Counts counts;
+        lanes.store(counts.data());
+        return counts;
+    }
+
+    void count_truths(size_t area, Desk<kLanes>& desk) const {
+        for (Numbers& numbers : desk.numbers) numbers.classes.clear(), numbers.num_truths.clear();
+        for (size_t k = 0; k < layout_.num_classes; ++k) {
+            const Counts num_truths = sum_weights(layout_.field(k, area).truths, desk);
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                desk.num_truths[k * kLanes + lane] = num_truths[lane];
+                if (num_truths[lane] == 0) continue;
+                desk.numbers[lane].classes.push_back(static_cast<uint32_t>(k));
+                desk.numbers[lane].num_truths.push_back(num_truths[lane]);
+            }
+        }
+        for (Numbers& numbers : desk.numbers) {
+            const size_t num_values = num_thresholds_ * numbers.num_defined();
+            numbers.samples.resize(num_values * num_points_);
+            numbers.average_precision.resize(num_values);
+            numbers.recall.resize(num_values * rules_.num_limits());
+        }
+    }
+
+    void draw_class(const Field& field, const int32_t* num_truths, const Places& place, Desk<kLanes>& desk) const {
+        if (std::all_of(num_truths, num_truths + kLanes, [](int32_t num) { return num == 0; })) return;
+        walk(field, desk);
+        if (num_points_ > 0) find_reach(num_truths, desk);
+        for (size_t t = 0; t < num_thresholds_; ++t) {
+            const Cell& cell = field.cells[t];
+            const Counts num_true = mark(cell, desk);
+            for (size_t m = 0; m < cell.beyond.size(); ++m) {
+                Counts within = sum_weights(cell.beyond[m], desk);
+                for (size_t lane = 0; lane < kLanes; ++lane) within[lane] = num_true[lane] - within[lane];
+                note_recall(m, t, within, num_truths, place, desk);
+            }
+            note_recall(rules_.num_limits() - 1, t, num_true, num_truths, place, desk);
+            if (rules_.ap != ApRule::trapezoid) find_precision(desk.marks);
+            if (num_points_ > 0) {
+                draw_points(num_true, desk);
+                sample_points(t, num_truths, place, desk);
+                continue;
+            }
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                if (num_truths[lane] == 0) continue;
+                Numbers& numbers = desk.numbers[lane];
+                numbers.average_precision[t * numbers.num_defined() + place[lane]] = area_under(lane, num_truths[lane], desk);
+            }
+        }
+    }
+
+    // How many rows count up to each stop, and how often each of them stands there.
+    static void walk(const Field& field, Desk<kLanes>& desk) {
+        // One more, as what is not a stop is written there and then not kept.
+        if (desk.num_counted.size() < (field.stops.size() + 1) * kLanes) {
+            desk.num_counted.resize(2 * (field.stops.size() + 1) * kLanes);
+            desk.num_copies.resize(desk.num_counted.size());
+        }
+        Lanes<kLanes> sum;
+        int32_t* to = desk.num_counted.data();
+        for (const Step step : field.steps) {
+            sum += weight_of(step.image, desk);
+            sum.store(to);
+            to += step.is_stop * kLanes;
+        }
+        to = desk.num_copies.data();
+        for (const uint32_t image : field.stops) weight_of(image, desk).store(to), to += kLanes;
+    }
+
+    static void sum_extra(const Cell& cell, Desk<kLanes>& desk) {
+        if (cell.extra.empty()) return;
+        const size_t size = (cell.extra.size() + 1) * kLanes;
+        if (desk.num_extra.size() < size) desk.num_extra.resize(2 * size);
+        Lanes<kLanes> sum;
+        int32_t* to = desk.num_extra.data();
+        sum.store(to);
+        for (const uint32_t image : cell.extra) {
+            sum += weight_of(image, desk);
+            sum.store(to += kLanes);
+        }
+    }
+
+    // Notes the true positives of a cell, and says how many there are.
+    Counts mark(const Cell& cell, Desk<kLanes>& desk) const {
+        sum_extra(cell, desk);
+        desk.marks.size = 0;
+        Counts num_true{};
+        size_t next = 0;
+        for (const Tie& tie : cell.ties) {
+            mark_rows(cell, next, tie.begin, num_true, desk);
+            mark_copies(cell, tie.begin, tie.end, cell.ranks.data() + tie.first_rank, tie.size, num_true, desk);
+            next = tie.end;
+        }
+        mark_rows(cell, next, cell.found.size(), num_true, desk);
+        return num_true;
+    }
+
+    void mark_rows(const Cell& cell, size_t begin, size_t end, Counts& num_true, Desk<kLanes>& desk) const {
+        if (is_every_copy_drawn_) {
+            const uint32_t rank = 1;
+            for (; begin < end; ++begin) mark_copies(cell, begin, begin + 1, &rank, 1, num_true, desk);
+            return;
+        }
+        Marks<kLanes>& marks = desk.marks;
+        marks.make_room(end - begin);
+        Lanes<kLanes> sum(num_true.data());
+        int32_t* true_at = marks.num_true.data() + marks.size * kLanes;
+        int32_t* counted_at = marks.num_counted.data() + marks.size * kLanes;
+        for (size_t i = begin; i < end; ++i, true_at += kLanes, counted_at += kLanes) {
+            const size_t stop = size_t{cell.found[i]} * kLanes;
+            sum += Lanes<kLanes>(desk.num_copies.data() + stop);
+            sum.store(true_at);
+            Lanes<kLanes> num_counted(desk.num_counted.data() + stop);
+            if (!cell.extra.empty()) num_counted += Lanes<kLanes>(desk.num_extra.data() + size_t{cell.num_extra[i]} * kLanes);
+            num_counted.store(counted_at);
+        }
+        marks.size += end - begin;
+        num_true = counts(sum);
+    }
+
+    // Every copy of the true positives from `begin` to `end`, which stand at `ranks` among `size` rows of one image and score.
+    // A copy of all these rows stands behind the last of them.
+    void mark_copies(const Cell& cell, size_t begin, size_t end, const uint32_t* ranks, uint32_t size,
+                     Counts& num_true, Desk<kLanes>& desk) const {
+        Counts num_copies, num_before, num_counted;
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const size_t stop = size_t{cell.found[begin]} * kLanes + lane;
+            num_copies[lane] = desk.num_copies[stop];
+            num_counted[lane] = desk.num_counted[stop];
+            if (!cell.extra.empty()) num_counted[lane] += desk.num_extra[size_t{cell.num_extra[begin]} * kLanes + lane];
+            num_before[lane] = num_counted[lane] -= num_copies[lane] * static_cast<int32_t>(ranks[0]);
+        }
+        Marks<kLanes>& marks = desk.marks;
+        const int32_t most = *std::max_element(num_copies.begin(), num_copies.end());
+        marks.make_room(size_t(most) * (end - begin));
+        for (int32_t copy = 0; copy < most; ++copy) {
+            for (size_t i = 0; i < end - begin; ++i, ++marks.size) {
+                for (size_t lane = 0; lane < kLanes; ++lane) {
+                    if (copy < num_copies[lane]) {
+                        ++num_true[lane];
+                        num_counted[lane] = num_before[lane] + static_cast<int32_t>(copy * size + ranks[i]);
+                    }
+                    marks.num_true[marks.size * kLanes + lane] = num_true[lane];
+                    marks.num_counted[marks.size * kLanes + lane] = num_counted[lane];
                 }
             }
         }
     }
 
-private:
-    size_t place(size_t threshold, size_t defined) const { return threshold * num_classes_ + defined; }
-    size_t recall_place(size_t limit, size_t threshold, size_t defined) const {
-        return (limit * num_thresholds_ + threshold) * num_classes_ + defined;
-    }
-
-    static int64_t sum_weights(const std::vector<uint32_t>& images, const Desk& desk) {
-        int64_t sum = 0;
-        for (const uint32_t image : images) sum += desk.weight[image];
-        return sum;
-    }
-
-    // What the weights of the first so many images sum to.
-    static void sum_along(const std::vector<uint32_t>& images, const Desk& desk, std::vector<int32_t>& sums) {
-        if (sums.size() <= images.size()) sums.resize(images.size() + 1);
-        int32_t sum = sums[0] = 0;
-        for (size_t i = 0; i < images.size(); ++i) sums[i + 1] = sum += desk.weight[images[i]];
-    }
-
-    void draw_class(size_t label, size_t area, Desk& desk) const {
-        const Field& field = layout_.field(label, area);
-        const int64_t num_truths = sum_weights(field.truths, desk);
-        if (num_truths == 0) return;
-        const size_t defined = desk.defined.size();
-        desk.defined.push_back(static_cast<uint32_t>(label));
-        desk.num_truths[defined] = static_cast<double>(num_truths);
-        sum_along(field.counted, desk, desk.num_counted);
-        if (num_points_ > 0) {
-            find_reach(num_truths, desk.reach);
-            std::fill(desk.best.begin(), desk.best.end(), 0.0);
+    void note_recall(size_t limit, size_t threshold, const Counts& num_true, const int32_t* num_truths,
+                     const Places& place, Desk<kLanes>& desk) const {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (num_truths[lane] == 0) continue;
+            Numbers& numbers = desk.numbers[lane];
+            const size_t row = limit * num_thresholds_ + threshold;
+            numbers.recall[row * numbers.num_defined() + place[lane]] = num_true[lane] / double(num_truths[lane]);
         }
-        for (size_t t = 0; t < num_thresholds_; ++t) {
-            const Cell& cell = field.cells[t];
-            mark(cell, desk);
-            for (size_t m = 0; m < cell.beyond.size(); ++m) {
-                const auto num_true = static_cast<double>(desk.marks.total - sum_weights(cell.beyond[m], desk));
-                desk.recall[recall_place(m, t, defined)] = num_true / desk.num_truths[defined];
-            }
-            desk.recall[recall_place(rules_.num_limits() - 1, t, defined)] = desk.marks.total / desk.num_truths[defined];
-            if (num_points_ > 0) {
-                draw_points(num_truths, t, desk);
-            } else {
-                desk.average_precision[place(t, defined)] = area_under(num_truths, desk);
+    }
+
+    void find_reach(const int32_t* num_truths, Desk<kLanes>& desk) const {
+        const size_t size = size_t(*std::max_element(num_truths, num_truths + kLanes)) + 1;
+        desk.reach.assign(size * kLanes, 0);
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (num_truths[lane] == 0) continue;
+            for (const double point : rules_.recall_points) {
+                desk.reach[num_needed(point, num_truths[lane]) * kLanes + lane] += kLanes;
             }
         }
-        if (num_points_ > 0) sample_points(defined, desk);
+        for (size_t i = kLanes; i < desk.reach.size(); ++i) desk.reach[i] += desk.reach[i - kLanes];
     }
 
-    void find_reach(int64_t num_truths, std::vector<uint32_t>& reach) const {
-        reach.resize(num_truths + 1);
-        size_t num_true = 0;
-        for (uint32_t r = 0; r < num_points_; ++r) {
-            const size_t needed = num_needed(rules_.recall_points[r], num_truths);
-            for (; num_true < needed; ++num_true) reach[num_true] = r;
-        }
-        for (; num_true < reach.size(); ++num_true) reach[num_true] = static_cast<uint32_t>(num_points_);
-    }
-
-    // Notes the true positives of a cell: all of them, or the last of each row's copies.
-    void mark(const Cell& cell, Desk& desk) const {
-        sum_along(cell.extra, desk, desk.num_extra);
-        desk.marks.clear();
-        uint32_t next = 0;
-        for (const Tie& tie : cell.ties) {
-            mark_rows(cell, next, tie.begin, desk);
-            mark_tie(cell, tie, desk);
-            next = tie.end;
-        }
-        mark_rows(cell, next, static_cast<uint32_t>(cell.num_found()), desk);
-    }
-
-    void mark_rows(const Cell& cell, uint32_t begin, uint32_t end, Desk& desk) const {
-        if (is_every_copy_drawn_) return mark_rows_and_copies(cell, begin, end, desk);
-        Marks& marks = desk.marks;
-        marks.make_room(end - begin);
-        const int32_t *num_counted = desk.num_counted.data(), *num_extra = desk.num_extra.data();
-        int32_t *true_at = marks.num_true.data(), *counted_at = marks.num_counted.data();
-        size_t size = marks.size;
-        int32_t num_true = marks.total;
-        if (!cell.places.empty()) {
-            for (uint32_t i = begin; i < end; ++i) {
-                const int32_t* up_to = num_counted + cell.places[i];
-                const int32_t num_copies = up_to[0] - up_to[-1];
-                true_at[size] = num_true += num_copies;
-                counted_at[size] = up_to[0];
-                size += num_copies != 0;
-            }
-        } else {
-            for (uint32_t i = begin; i < end; ++i) {
-                const Found& found = cell.found[i];
-                const int32_t num_copies = desk.weight[found.image];
-                true_at[size] = num_true += num_copies;
-                counted_at[size] = num_counted[found.num_counted] + num_extra[found.num_extra];
-                size += num_copies != 0;
-            }
-        }
-        marks.size = size;
-        marks.total = num_true;
-    }
-
-    // A copy of a row stands right behind it.
-    void mark_rows_and_copies(const Cell& cell, uint32_t begin, uint32_t end, Desk& desk) const {
-        for (uint32_t i = begin; i < end; ++i) {
-            const Found found = cell.at(i);
-            const int32_t num_copies = num_copies_of(cell, found, desk);
-            const int32_t last = desk.num_counted[found.num_counted] + desk.num_extra[found.num_extra];
-            desk.marks.make_room(num_copies);
-            for (int32_t copy = 1; copy <= num_copies; ++copy) add_mark(last - num_copies + copy, desk.marks);
-        }
-    }
-
-    // A copy of all rows stands behind the last of them.
-    void mark_tie(const Cell& cell, const Tie& tie, Desk& desk) const {
-        const int32_t num_copies = num_copies_of(cell, cell.at(tie.begin), desk);
-        desk.marks.make_room(size_t(num_copies) * (tie.end - tie.begin));
-        int32_t before = desk.num_counted[tie.num_counted] + desk.num_extra[tie.num_extra];
-        for (int32_t copy = 0; copy < num_copies; ++copy, before += static_cast<int32_t>(tie.size)) {
-            for (uint32_t i = tie.begin; i < tie.end; ++i) {
-                const Found found = cell.at(i);
-                const uint32_t own = found.num_counted - tie.num_counted + found.num_extra - tie.num_extra;
-                add_mark(before + static_cast<int32_t>(own), desk.marks);
-            }
-        }
-    }
-
-    static int32_t num_copies_of(const Cell& cell, const Found& found, const Desk& desk) {
-        if (cell.places.empty()) return desk.weight[found.image];
-        return desk.num_counted[found.num_counted] - desk.num_counted[found.num_counted - 1];
-    }
-
-    static void add_mark(int32_t num_counted, Marks& marks) {
-        marks.num_true[marks.size] = ++marks.total;
-        marks.num_counted[marks.size++] = num_counted;
-    }
-
-    void find_precision(Marks& marks) const {
+    void find_precision(Marks<kLanes>& marks) const {
         const int32_t *num_true = marks.num_true.data(), *num_counted = marks.num_counted.data();
         double* precision = marks.precision.data();
-        for (size_t i = 0; i < marks.size; ++i) precision[i] = num_true[i] / (num_counted[i] + rules_.epsilon);
+        const double epsilon = rules_.epsilon;
+        for (size_t i = 0; i < marks.size * kLanes; ++i) precision[i] = num_true[i] / (num_counted[i] + epsilon);
     }
 
-    void draw_points(int64_t num_truths, size_t threshold, Desk& desk) const {
-        find_precision(desk.marks);
-        const int32_t most = static_cast<int32_t>(num_truths);
-        const int32_t* num_true = desk.marks.num_true.data();
+    // Draws curves from their ends to their begins, so that what is best so far is the envelope.
+    void draw_points(const Counts& num_true, Desk<kLanes>& desk) const {
+        const size_t size = size_t(*std::max_element(num_true.begin(), num_true.end())) + 1;
+        if (desk.reach.size() < size * kLanes) {  // more were found than there are truths, where one may be found twice
+            desk.reach.resize(size * kLanes, static_cast<uint32_t>(num_points_ * kLanes));
+        }
+        std::fill(desk.best.begin(), desk.best.end(), 0.0);
         const uint32_t* reach = desk.reach.data();
-        const double* precision = desk.marks.precision.data();
-        double* best = desk.best.data() + threshold;
-        auto draw = [&](size_t i) {
-            double& here = best[reach[std::min(num_true[i], most)] * num_thresholds_];
-            here = std::max(here, precision[i]);
-        };
-        // In four runs at once, as one mark often waits for the one before it.
-        const size_t quarter = desk.marks.size / 4;
-        for (size_t i = 0; i < quarter; ++i) draw(i), draw(i + quarter), draw(i + 2 * quarter), draw(i + 3 * quarter);
-        for (size_t i = 4 * quarter; i < desk.marks.size; ++i) draw(i);
-    }
-
-    // The envelope, the best precision at each recall or beyond, at all thresholds; its mean is the average precision.
-    void sample_points(size_t defined, Desk& desk) const {
-        for (size_t r = num_points_; r-- > 1;) {
-            double *here = desk.best.data() + r * num_thresholds_, *beyond = here + num_thresholds_;
-            for (size_t t = 0; t < num_thresholds_; ++t) here[t] = std::max(here[t], beyond[t]);
-        }
-        for (size_t t = 0; t < num_thresholds_; ++t) {
-            double* samples = desk.samples.data() + place(t, defined) * num_points_;
-            double sum = 0;
-            for (size_t r = 0; r < num_points_; ++r) sum += samples[r] = desk.best[(r + 1) * num_thresholds_ + t];
-            desk.average_precision[place(t, defined)] = sum / static_cast<double>(num_points_);
-        }
-    }
-
-    double area_under(int64_t num_truths, Desk& desk) const {
-        Marks& marks = desk.marks;
-        if (rules_.ap == ApRule::trapezoid) {
-            double sum = 0;
-            for (size_t i = 0; i < marks.size; ++i) {
-                sum += trapezoid(marks.num_true[i], marks.num_counted[i], static_cast<double>(num_truths), rules_.epsilon);
+        double* to = desk.best.data();
+        std::array<double, kLanes> best{};
+        for (size_t i = desk.marks.size; i-- > 0;) {
+            const int32_t* num_true = desk.marks.num_true.data() + i * kLanes;
+            const double* precision = desk.marks.precision.data() + i * kLanes;
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                best[lane] = std::max(best[lane], precision[lane]);
+                to[reach[size_t(num_true[lane]) * kLanes + lane] + lane] = best[lane];
             }
-            return sum;
         }
-        find_precision(marks);
-        desk.values.assign(marks.precision.begin(), marks.precision.begin() + marks.size);
+    }
+
+    // The envelope, the best precision at each recall or beyond; its mean is the average precision.
+    void sample_points(size_t threshold, const int32_t* num_truths, const Places& place, Desk<kLanes>& desk) const {
+        std::array<double*, kLanes> to;
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            Numbers& numbers = desk.numbers[lane];
+            const size_t row = threshold * numbers.num_defined() + place[lane];
+            to[lane] = num_truths[lane] == 0 ? desk.nowhere.data() : numbers.samples.data() + row * num_points_;
+        }
+        std::array<double, kLanes> best{}, sum{};
+        for (size_t r = num_points_; r-- > 0;) {
+            const double* here = desk.best.data() + (r + 1) * kLanes;
+            for (size_t lane = 0; lane < kLanes; ++lane) to[lane][r] = best[lane] = std::max(best[lane], here[lane]);
+        }
+        for (size_t r = 0; r < num_points_; ++r) {
+            for (size_t lane = 0; lane < kLanes; ++lane) sum[lane] += to[lane][r];
+        }
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (num_truths[lane] == 0) continue;
+            Numbers& numbers = desk.numbers[lane];
+            numbers.average_precision[threshold * numbers.num_defined() + place[lane]] = sum[lane] / double(num_points_);
+        }
+    }
+
+    double area_under(size_t lane, int32_t num_truths, Desk<kLanes>& desk) const {
+        const Marks<kLanes>& marks = desk.marks;
+        double sum = 0;
+        int32_t num_true = 0;
+        desk.values.clear();
+        for (size_t i = lane; i < marks.size * kLanes; i += kLanes) {
+            if (marks.num_true[i] == num_true) continue;
+            num_true = marks.num_true[i];
+            if (rules_.ap == ApRule::trapezoid) {
+                sum += trapezoid(num_true, marks.num_counted[i], static_cast<double>(num_truths), rules_.epsilon);
+            } else {
+                desk.values.push_back(marks.precision[i]);
+            }
+        }
+        if (rules_.ap == ApRule::trapezoid) return sum;
         return area_under_envelope(desk.values, desk.values.size(), num_truths, 0);
     }
 
-    void write_classes(size_t resample, const Desk& desk) const {
-        double *ap = out_.ap + resample * num_classes_, *ar = out_.ar + resample * num_classes_;
-        std::fill(ap, ap + num_classes_, kNaN);
-        std::fill(ar, ar + num_classes_, kNaN);
-        std::vector<size_t> every(num_thresholds_);
-        for (size_t t = 0; t < num_thresholds_; ++t) every[t] = t;
-        for (size_t i = 0; i < desk.defined.size(); ++i) {
-            ap[desk.defined[i]] = mean_over(every, desk.average_precision.data() + i);
-            ar[desk.defined[i]] = mean_over(every, desk.recall.data() + recall_place(rules_.num_limits() - 1, 0, i));
+    void write(size_t resample, size_t area, const Numbers& numbers, std::vector<double>& values) const {
+        if (area == 0) write_classes(resample, numbers);
+        for (size_t i = 0; i < options_.measures.size(); ++i) {
+            if (options_.measures[i].area != area) continue;
+            out_.numbers[resample * options_.measures.size() + i] = mean_of(options_.measures[i], numbers, values);
         }
     }
 
+    void write_classes(size_t resample, const Numbers& numbers) const {
+        double *ap = out_.ap + resample * layout_.num_classes, *ar = out_.ar + resample * layout_.num_classes;
+        std::fill(ap, ap + layout_.num_classes, kNaN);
+        std::fill(ar, ar + layout_.num_classes, kNaN);
+        std::vector<size_t> every(num_thresholds_);
+        for (size_t t = 0; t < num_thresholds_; ++t) every[t] = t;
+        const size_t num_defined = numbers.num_defined();
+        for (size_t i = 0; i < num_defined; ++i) {
+            ap[numbers.classes[i]] = mean_over(every, numbers.average_precision.data() + i, num_defined);
+            ar[numbers.classes[i]] = mean_over(every, recall_of(numbers, rules_.num_limits() - 1) + i, num_defined);
+        }
+    }
+
+    const double* recall_of(const Numbers& numbers, size_t limit) const {
+        return numbers.recall.data() + limit * num_thresholds_ * numbers.num_defined();
+    }
+
     // The mean over thresholds, one after the other.
-    double mean_over(const std::vector<size_t>& thresholds, const double* first) const {
+    static double mean_over(const std::vector<size_t>& thresholds, const double* first, size_t num_defined) {
         double sum = 0;
-        for (const size_t t : thresholds) sum += first[t * num_classes_];
+        for (const size_t t : thresholds) sum += first[t * num_defined];
         return sum / static_cast<double>(thresholds.size());
     }
 
     // As `average` has it in Python.
-    double mean_of(const Measure& measure, Desk& desk) const {
-        const size_t num_defined = desk.defined.size();
+    double mean_of(const Measure& measure, const Numbers& numbers, std::vector<double>& values) const {
+        const size_t num_defined = numbers.num_defined();
         if (num_defined == 0) return kNaN;
-        const double* values = desk.average_precision.data();
-        if (measure.is_recall) values = desk.recall.data() + recall_place(measure.limit, 0, 0);
+        const double* from = measure.is_recall ? recall_of(numbers, measure.limit) : numbers.average_precision.data();
         if (options_.is_weighted) {
             double num_truths = 0;
-            desk.values.resize(num_defined);
+            values.clear();
             for (size_t i = 0; i < num_defined; ++i) {
-                desk.values[i] = mean_over(measure.thresholds, values + i) * desk.num_truths[i];
-                num_truths += desk.num_truths[i];
+                values.push_back(mean_over(measure.thresholds, from + i, num_defined) * numbers.num_truths[i]);
+                num_truths += numbers.num_truths[i];
             }
-            return pairwise_sum(desk.values.data(), num_defined) / num_truths;
+            return pairwise_sum(values.data(), num_defined) / num_truths;
         }
         // One mean over thresholds, recall points and classes together, classes innermost.
         const bool has_points = !measure.is_recall && num_points_ > 0;
         const size_t num_points = has_points ? num_points_ : 1;
-        if (has_points) values = desk.samples.data();
+        if (has_points) from = numbers.samples.data();
         size_t t = 0, r = 0, i = 0;
         auto fill = [&](double* to, size_t num) {
             while (num > 0) {
-                const double* from = values + place(measure.thresholds[t], 0) * num_points + r;
+                const double* row = from + measure.thresholds[t] * num_defined * num_points + r;
                 const size_t end = std::min(i + num, num_defined);
                 num -= end - i;
-                for (; i < end; ++i) *to++ = from[i * num_points];
+                for (; i < end; ++i) {
+                    prefetch(row + i * num_points + 8);  // what comes soon
+                    *to++ = row[i * num_points];
+                }
                 if (i < num_defined) return;
                 i = 0;
                 if (++r == num_points) r = 0, ++t;
@@ -539,14 +466,22 @@ private:
         return pairwise_sum_of(num_values, fill) / static_cast<double>(num_values);
     }
 
-    const Layout<Score, State>& layout_;
+    const Layout& layout_;
     const Rules& rules_;
     const BootstrapOptions& options_;
     const BootstrapArrays& out_;
-    std::vector<uint32_t> num_boxes_;  // of each image
-    const size_t num_classes_, num_thresholds_, num_points_;
+    const size_t num_thresholds_, num_points_;
     const bool is_every_copy_drawn_;
 };
+
+template <size_t kLanes>
+void take_all(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
+              const BootstrapArrays& out) {
+    const Resampler<kLanes> resampler(layout, rules, options, out);
+    for_each_task(
+        (options.num_resamples + kLanes - 1) / kLanes, run, [&] { return resampler.make_desk(); },
+        [&](size_t task, Desk<kLanes>& desk) { resampler.take(task * kLanes, desk); });
+}
 
 }  // namespace
 
@@ -556,23 +491,13 @@ std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t res
     return weight;
 }
 
-template <class Score, class State>
-void bootstrap(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
-               const BootstrapOptions& options, const Run& run, const BootstrapArrays& out) {
-    const Layout<Score, State> layout(tally, truths, rules, options, run);
-    const Resampler<Score, State> resampler(tally, truths, layout, rules, options, out);
-    for_each_task(
-        options.num_resamples, run, [&] { return resampler.make_desk(); },
-        [&](size_t resample, Desk& desk) { resampler.take(resample, desk); });
+void bootstrap(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
+               const BootstrapArrays& out) {
+    // Lanes pay where curves are drawn at recall points, and as long as the samples of all of them stay near.
+    constexpr size_t kLanes = 4, kMostSamples = size_t{1} << 20;
+    const size_t num_samples = layout.num_classes * rules.num_thresholds() * rules.recall_points.size();
+    const bool has_lanes = rules.ap == ApRule::recall_points && num_samples * kLanes <= kMostSamples;
+    has_lanes ? take_all<kLanes>(layout, rules, options, run, out) : take_all<1>(layout, rules, options, run, out);
 }
-
-template void bootstrap(const TallyColumns<float, uint8_t>&, const TruthStates<uint8_t>&, const Rules&,
-                        const BootstrapOptions&, const Run&, const BootstrapArrays&);
-template void bootstrap(const TallyColumns<float, uint64_t>&, const TruthStates<uint64_t>&, const Rules&,
-                        const BootstrapOptions&, const Run&, const BootstrapArrays&);
-template void bootstrap(const TallyColumns<double, uint8_t>&, const TruthStates<uint8_t>&, const Rules&,
-                        const BootstrapOptions&, const Run&, const BootstrapArrays&);
-template void bootstrap(const TallyColumns<double, uint64_t>&, const TruthStates<uint64_t>&, const Rules&,
-                        const BootstrapOptions&, const Run&, const BootstrapArrays&);
 
 }  // namespace boxscore

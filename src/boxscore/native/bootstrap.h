@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "curves.h"
+#include "bootstrap_layout.h"
 #include "rules.h"
 #include "tasks.h"
 
@@ -14,13 +14,6 @@ namespace boxscore {
 
 // How often each image of a resample is drawn. The bits depend on these three numbers alone.
 std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t resample);
-
-template <class State>
-struct TruthStates {
-    size_t size;
-    const int32_t *image, *label;  // places
-    const State* state;            // bit a where it counts in area range a
-};
 
 struct BootstrapOptions {
     std::vector<Measure> measures;  // those of precision within the last limit
@@ -36,9 +29,8 @@ struct BootstrapArrays {
 };
 
 // The numbers of every resample are, bit for bit, those of a tally in which each image stands as often as it was drawn, a copy
-// right behind its original. `tally.image` must be there; `tally.num_truths` need not.
-template <class Score, class State>
-void bootstrap(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
-               const BootstrapOptions& options, const Run& run, const BootstrapArrays& out);
+// right behind its original.
+void bootstrap(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
+               const BootstrapArrays& out);
 
 }  // namespace boxscore

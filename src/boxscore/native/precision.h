@@ -2,19 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
 namespace boxscore {
 
-// The fewest true positives n with n / num_truths >= point, as floats have it.
+// The fewest true positives n with n / num_truths >= point, as floats have it. A product is rounded to an integer only if it
+// is at most one step of a float away; so the one below it is too few, and the one above it enough.
 inline uint32_t num_needed(double point, int64_t num_truths) {
     const double truths = static_cast<double>(num_truths);
-    double guess = std::ceil(point * truths);  // right, or one off either way by rounding
-    if ((guess - 1) / truths >= point) --guess;
-    if (guess / truths < point) ++guess;
-    return static_cast<uint32_t>(guess);
+    const auto below = static_cast<int64_t>(point * truths);
+    return static_cast<uint32_t>(below + (static_cast<double>(below) / truths < point));
 }
 
 // What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1).
