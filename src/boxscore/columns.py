@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,21 @@ ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
+
+
+class Keys(NamedTuple):
+    """What the dicts of images have, and what it is here."""
+
+    needed: Mapping[str, str]
+    optional: Mapping[str, str]
+
+    def used(self, images: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """The keys of these images."""
+        return {**self.needed, **{key: name for key, name in self.optional.items() if any(key in i for i in images)}}
+
+
+DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
+TRUTH_KEYS = Keys({"boxes": "box", "labels": "label"}, {"iscrowd": "ignore", "difficult": "ignore", "area": "area"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -61,9 +76,8 @@ class Detections:
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
-        keys = {"boxes": "box", "scores": "score", "labels": "label"}
         return _from_images(
-            cls, images, keys=keys, optional={}, image_ids=image_ids, is_hosted=is_hosted, box_format=box_format
+            cls, images, DETECTION_KEYS, image_ids=image_ids, is_hosted=is_hosted, box_format=box_format
         )
 
     @classmethod
@@ -147,13 +161,10 @@ class Truths:
         (G,) and `area` (G,). Images are numbered 0, 1, 2, … unless `image_ids` says otherwise. `is_hosted`: what is in
         host memory becomes NumPy's.
         """
-        keys = {"boxes": "box", "labels": "label"}
-        optional = {"iscrowd": "ignore", "difficult": "ignore", "area": "area"}
         return _from_images(
             cls,
             images,
-            keys=keys,
-            optional=optional,
+            TRUTH_KEYS,
             image_ids=image_ids,
             is_hosted=is_hosted,
             box_format=box_format,
@@ -266,20 +277,19 @@ def _class_names(names: ClassNames) -> dict[int, str]:
 def _from_images(
     cls: type[Columns],
     images: Sequence[Mapping[str, Any]],
+    keys: Keys,
     *,
-    keys: Mapping[str, str],
-    optional: Mapping[str, str],
     image_ids: Sequence[int] | None,
     is_hosted: bool = False,
     **settings: Any,
 ) -> Columns:
     if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
-    used = dict(keys) | {key: name for key, name in optional.items() if any(key in image for image in images)}
-    if (quick := _join_alike(images, used)) is not None:
+    used = keys.used(images)
+    if (quick := join_alike(images, used)) is not None:
         columns, num_rows = quick
     else:
-        parts = [_image_columns(index, image, keys, used) for index, image in enumerate(images)]
+        parts = [_image_columns(index, image, keys.needed, used) for index, image in enumerate(images)]
         num_rows = [int(part["label"].shape[0]) for part in parts]
         columns = {name: _join([part[name] for part in parts], name) for name in used.values()}
     if is_hosted and is_in_host_memory(columns["box"]):
@@ -297,7 +307,7 @@ def _from_images(
         raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
 
 
-def _join_alike(
+def join_alike(
     images: Sequence[Mapping[str, Any]], used: Mapping[str, str]
 ) -> tuple[dict[str, Array], list[int]] | None:
     """The columns of all images and their lengths; None if images are not all alike, for the careful way to look at."""
@@ -310,25 +320,37 @@ def _join_alike(
     first = parts["label"][0]
     if not is_array(first):
         return None
-    kind, is_torch = {type(first)}, library(first) == "torch"
-    num_rows: list[int] = []
-    for name in ("label", *(name for name in parts if name != "label")):  # whose rows the others must have
-        column = parts[name]
-        if {*map(type, column)} != kind or len({part.dtype for part in column}) > 1:
+    if library(first) == "torch":
+        return _join_tensors(parts)
+    num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in parts["label"]]
+    for name, column in parts.items():
+        if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
             return None
-        if name == "box":
-            if [part.shape for part in column] != [(num, 4) for num in num_rows]:
-                return None
-            continue
-        if {part.ndim for part in column} != {1}:
+        if [part.shape for part in column] != [(num, 4) if name == "box" else (num,) for num in num_rows]:
             return None
-        sizes = [part.numel() for part in column] if is_torch else [int(part.shape[0]) for part in column]
-        num_rows = num_rows or sizes
-        if sizes != num_rows:
-            return None
-    xp = namespace(first)
-    columns = {name: xp.concat(column, axis=0) for name, column in parts.items()}
+    columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
     return (columns, num_rows) if is_kind(columns["label"], "integral") else None
+
+
+def _join_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], list[int]] | None:
+    """The same of PyTorch's tensors, which are asked as little as can be: a question takes as long as ten numbers."""
+    import torch
+
+    try:
+        columns = {name: torch.cat(column) for name, column in parts.items()}
+    except (TypeError, RuntimeError):  # they are not all tensors of as many dimensions on one device
+        return None
+    if {*map(type, columns.values())} != {torch.Tensor} or not is_kind(columns["label"], "integral"):
+        return None
+    num_rows = [*map(torch.Tensor.numel, parts["label"])]
+    for name, column in parts.items():
+        num_numbers = [4 * num for num in num_rows] if name == "box" else num_rows
+        if columns[name].shape != ((sum(num_rows), 4) if name == "box" else (sum(num_rows),)):
+            return None
+        if [*map(torch.Tensor.numel, column)] != num_numbers:
+            return None
+    # Labels that are flags would have become numbers.
+    return (columns, num_rows) if len({part.dtype for part in parts["label"]}) == 1 else None
 
 
 def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:

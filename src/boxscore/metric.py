@@ -13,10 +13,12 @@ from boxscore.arrays import Array, is_in_host_memory, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
 from boxscore.errors import InputError
+from boxscore.native.batch import match_images
 from boxscore.pipeline import finish, match
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.result import Result
 from boxscore.tally import Tally, joined
+from boxscore.threads import num_threads
 
 _WATCHED = 10
 """Updates that are looked at for likely mistakes; those show from the first batch on."""
@@ -84,21 +86,17 @@ class MeanAveragePrecision:
     def update(self, preds: Any, targets: Any, *, image_ids: Iterable[int] | None = None) -> None:
         """Match one batch. If anything in it is wrong, it is refused as a whole, and all is as it was before."""
         ids = None if image_ids is None else [_as_id(image) for image in image_ids]
+        if self._update_plain(preds, targets, ids):
+            return
         batch = self._read(preds, targets, ids)
-        is_numbering = batch.ids is None
-        if self._is_numbering is not None and is_numbering != self._is_numbering:
-            raise InputError("either every update must name its images, or none; name them by `image_ids`")
-        images = self._number(batch) if batch.ids is None else batch.ids
-        repeated = next((image for image in images if image in self._seen), None)
-        if repeated is not None:
-            raise InputError(f"image {repeated} was in an update before; `reset` starts anew")
+        images = self._images(batch.ids, batch.num_images)
+        if batch.ids is None:
+            _number(batch, images)
         tally = match(batch.detections, batch.truths, self.protocol, self.engine, threads=self.threads)
-        if self.warn and self._num_watched < _WATCHED and len(batch.detections) and len(batch.truths):
+        if self._is_watching and len(batch.detections) and len(batch.truths):
             self._num_watched += 1
             self._look_for_mistakes(batch.detections, batch.truths)
-        self._is_numbering = is_numbering
-        self._seen.update(images)
-        self._tallies.append(tally)
+        self._keep(tally, images, is_numbering=batch.ids is None)
 
     def compute(self) -> Result:
         """The result of all updates so far, on all processes of torch.distributed: all of them must call this then.
@@ -165,6 +163,48 @@ class MeanAveragePrecision:
         counts = f"{text.count(len(self._seen), 'image')}, {text.count(sum(map(len, self._tallies)), 'detection')}"
         return f"MeanAveragePrecision({self.protocol.title}, {counts})"
 
+    @property
+    def _is_watching(self) -> bool:
+        return self.warn and self._num_watched < _WATCHED
+
+    def _update_plain(self, preds: Any, targets: Any, ids: list[int] | None) -> bool:
+        """Match lists of dicts in one step, if there is nothing to convert or to say; else nothing happens."""
+        if self._is_watching or self.engine not in ("auto", "native") or self.protocol.class_agnostic:
+            return False
+        if not (type(preds) is type(targets) is list and len(preds) == len(targets)):
+            return False
+        ids = _ids_of(targets) if ids is None else ids
+        images = self._images(ids, len(preds))
+        tally = match_images(
+            preds,
+            targets,
+            images,
+            protocol=self.protocol,
+            box_format=self.box_format,
+            class_names=self.class_names,
+            threads=num_threads(self.threads),
+        )
+        if tally is None:
+            return False
+        self._keep(tally, images, is_numbering=ids is None)
+        return True
+
+    def _images(self, ids: list[int] | None, num_images: int) -> list[int]:
+        """The ids of a batch's images, or numbers that go on from the last batch's; all are new."""
+        if self._is_numbering is not None and (ids is None) != self._is_numbering:
+            raise InputError("either every update must name its images, or none; name them by `image_ids`")
+        if ids is None:
+            return list(range(len(self._seen), len(self._seen) + num_images))
+        if not self._seen.isdisjoint(ids):
+            repeated = next(image for image in ids if image in self._seen)
+            raise InputError(f"image {repeated} was in an update before; `reset` starts anew")
+        return ids
+
+    def _keep(self, tally: Tally, images: list[int], *, is_numbering: bool) -> None:
+        self._is_numbering = is_numbering
+        self._seen.update(images)
+        self._tallies.append(tally)
+
     def _read(self, preds: Any, targets: Any, ids: list[int] | None) -> _Batch:
         """The batch as columns."""
         if isinstance(preds, Detections) or isinstance(targets, Truths):
@@ -179,8 +219,7 @@ class MeanAveragePrecision:
                 )
         if len(preds) != len(targets):
             raise InputError(f"`preds` and `targets` must have an entry an image; got {len(preds)} and {len(targets)}")
-        if ids is None and targets and all(isinstance(each, Mapping) and "image_id" in each for each in targets):
-            ids = [_as_id(each["image_id"]) for each in targets]
+        ids = _ids_of(targets) if ids is None else ids
         settings: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
         detections = _named("preds", Detections.from_images, preds, **settings)
         truths = _named("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
@@ -225,13 +264,6 @@ class MeanAveragePrecision:
         truths = _named("targets", Truths.from_padded, **_hosted(there), class_names=self.class_names, **settings)
         return _Batch(detections, truths, sizes["preds"], ids)
 
-    def _number(self, batch: _Batch) -> list[int]:
-        """The images' numbers, from where those of the last batch ended; the columns have them now."""
-        first = len(self._seen)
-        for columns in (batch.detections, batch.truths):
-            object.__setattr__(columns, "image", columns.image + first)  # made a moment ago, and nobody else's
-        return list(range(first, first + batch.num_images))
-
     def _look_for_mistakes(self, detections: Detections, truths: Truths) -> None:
         """Warn about what is likely wrong, though it may be right."""
         if not (is_in_host_memory(detections.box) and is_in_host_memory(truths.box)):
@@ -270,6 +302,20 @@ def _as_id(image: Any) -> int:
     if value.size != 1 or value.dtype.kind not in "iu":
         raise InputError(f"an image id must be an integer; got {image!r}")
     return int(value.reshape(()))
+
+
+def _ids_of(targets: Sequence[Any]) -> list[int] | None:
+    """The ids of images, if all of them have one."""
+    if not targets or not all(isinstance(each, Mapping) and "image_id" in each for each in targets):
+        return None
+    return [_as_id(each["image_id"]) for each in targets]
+
+
+def _number(batch: _Batch, images: list[int]) -> None:
+    """Give the images of a batch that were numbered from 0 their own numbers."""
+    for columns in (batch.detections, batch.truths):
+        shifted = columns.image + images[0] if images else columns.image
+        object.__setattr__(columns, "image", shifted)  # made a moment ago, and nobody else's
 
 
 def _named(name: str, make: Any, *values: Any, **columns: Any) -> Any:

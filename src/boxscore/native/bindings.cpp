@@ -26,6 +26,7 @@ using namespace nb::literals;
 
 namespace boxscore {
 
+void bind_match(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_images(nb::module_& module);
 void bind_bootstrap(nb::module_& module);
@@ -84,25 +85,12 @@ bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
     return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
 }
 
-// An array as it is, without a copy; false if it can't be read so.
-bool read_as_is(const nb::handle& value, nb::dlpack::dtype_code kind, Input& array) {
-    return nb::try_cast(value, array, false) && array.dtype().code == static_cast<uint8_t>(kind) &&
-           reinterpret_cast<uintptr_t>(array.data()) % array.itemsize() == 0;
-}
-
-bool read_column(const nb::handle& value, nb::dlpack::dtype_code kind, size_t size, Input& array) {
-    return read_as_is(value, kind, array) && array.ndim() == 1 && array.size() == size;
-}
-
 // Whether there is nothing to say of columns as they are, a row each for some boxes, and nothing to convert.
 bool are_columns_fine(const nb::handle& box, BoxFormat format, double largest, const nb::tuple& ids, const nb::tuple& reals,
                       const nb::tuple& flags) {
     using Kind = nb::dlpack::dtype_code;
-    const auto is_real = [](const Input& array) { return array.itemsize() == 4 || array.itemsize() == 8; };
     Input boxes, column;
-    if (!read_as_is(box, Kind::Float, boxes) || !is_real(boxes)) return false;
-    if (boxes.ndim() != 2 || boxes.shape(1) != 4 || boxes.shape(0) == 0) return false;
-    if (!are_fine_boxes(boxes, format, largest)) return false;
+    if (!read_boxes(box, boxes) || !are_fine_boxes(boxes, format, largest)) return false;
     const size_t size = boxes.shape(0);
     for (const nb::handle& value : ids) {
         if (!read_column(value, Kind::Int, size, column)) return false;
@@ -111,135 +99,9 @@ bool are_columns_fine(const nb::handle& box, BoxFormat format, double largest, c
         if (!read_column(value, Kind::Bool, size, column)) return false;
     }
     for (const nb::handle& value : reals) {
-        if (!read_column(value, Kind::Float, size, column) || !is_real(column) || !are_finite_values(column)) return false;
+        if (!read_reals(value, size, column) || !are_finite_values(column)) return false;
     }
     return true;
-}
-
-struct Columns {
-    Input image, label, box;
-    BoxFormat box_format;
-};
-
-// Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes the narrow ones as it goes;
-// wide ones are looked up afterwards.
-struct IdColumn {
-    bool is_narrow;
-    std::vector<int32_t> written;
-    Buffer<int32_t> narrow;
-    Buffer<int64_t> wide;
-
-    IdColumn() = default;
-    IdColumn(const std::vector<int64_t>& table, size_t size)
-        : is_narrow(table.empty() || (table.front() >= INT32_MIN && table.back() <= INT32_MAX)), written(table.size()),
-          narrow(size) {
-        for (size_t k = 0; k < table.size(); ++k) written[k] = static_cast<int32_t>(is_narrow ? table[k] : int64_t(k));
-    }
-
-    void widen(const std::vector<int64_t>& table, size_t size) {
-        if (is_narrow) return;
-        wide = Buffer<int64_t>(size);
-        for (size_t i = 0; i < size; ++i) wide[i] = table[narrow[i]];
-    }
-
-    nb::object release(size_t size) {
-        return is_narrow ? to_numpy(std::move(narrow), {size}) : to_numpy(std::move(wide), {size});
-    }
-
-    // A short column that was written the same way.
-    nb::object release(const std::vector<int32_t>& column, const std::vector<int64_t>& table) const {
-        if (is_narrow) return to_numpy(column, {column.size()});
-        std::vector<int64_t> looked_up;
-        for (const int32_t place : column) looked_up.push_back(table[place]);
-        return to_numpy(looked_up, {looked_up.size()});
-    }
-};
-
-// The verdict of a detection beyond the last limit: it never came to one.
-constexpr uint8_t kBeyond = 3;
-
-// With `is_paired`, what became of each detection and truth in the first cell; else the columns of a tally.
-template <class Box, class Score, class State>
-nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, const Columns& there,
-                      const std::optional<Input>& area, const std::optional<Input>& ignore,
-                      const std::vector<int64_t>& named, const Rules& rules, size_t num_threads, bool is_paired) {
-    const size_t size = found.image.size(), num_truths = there.image.size();
-    std::vector<uint8_t> verdict(is_paired ? size : 0, kBeyond), counts(is_paired ? num_truths : 0);
-    std::vector<int32_t> taken(is_paired ? size : 0, -1);
-    Pairs pairs{verdict.data(), taken.data(), counts.data()};
-    Buffer<Score> out_score(size);
-    Buffer<uint8_t> tier(size);
-    Buffer<State> state(size);
-    TruthColumns truths{num_truths,
-                        nullptr,
-                        nullptr,
-                        typed<double>(there.box, num_truths * 4, "truth_box"),
-                        there.box_format,
-                        area ? typed<double>(*area, num_truths, "area") : nullptr,
-                        ignore ? typed<uint8_t>(*ignore, num_truths, "ignore") : nullptr};
-    std::vector<int64_t> images, classes;
-    IdColumn image, label;
-    TallyRows<Score, State> tally{};
-    run_without_lock(size, num_threads, [&](const Run& run) {
-        // The two columns of the detections are the long ones; so they come first, a thread each.
-        const std::array<const Input*, 4> ids{&found.image, &found.label, &there.image, &there.label};
-        std::array<std::vector<int64_t>, 4> seen;
-        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) { seen[i] = distinct_of(*ids[i]); });
-        images = united(seen[0], seen[2]);
-        classes = united(united(seen[1], seen[3]), named);
-        std::array<Buffer<int32_t>, 4> place;
-        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
-            place[i] = places_of(*ids[i], i % 2 == 0 ? images : classes, "ids", "the table");
-        });
-        image = IdColumn(images, size);
-        label = IdColumn(classes, size);
-        tally.image_id = image.written.data(), tally.label_id = label.written.data();
-        tally.image = image.narrow.data(), tally.label = label.narrow.data();
-        tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
-        if (is_paired) tally.pairs = &pairs;
-        truths.image = place[2].data(), truths.label = place[3].data();
-        const DetectionColumns<Box, Score> detections{size,  place[0].data(), place[1].data(),
-                                                      score, box,             found.box_format};
-        match(detections, truths, images.size(), classes.size(), rules, run, tally);
-        image.widen(images, tally.size);
-        label.widen(classes, tally.size);
-    });
-    if (is_paired) {
-        return nb::make_tuple(to_numpy(verdict, {size}), to_numpy(taken, {size}), to_numpy(counts, {num_truths}));
-    }
-    const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
-    const nb::object truth_image = image.release(tally.truth_image, images);
-    const nb::object truth_label = label.release(tally.truth_label, classes);
-    return nb::make_tuple(image.release(tally.size), label.release(tally.size),
-                          to_numpy(std::move(out_score), {tally.size}), to_numpy(std::move(tier), {tally.size}),
-                          to_numpy(std::move(state), {tally.size}), to_numpy(tally.is_true, {num_hits, num_words}),
-                          to_numpy(tally.is_counted, {num_hits, num_words}), to_numpy(classes, {classes.size()}),
-                          truth_image, truth_label, to_numpy(tally.truth_state, {num_truths}));
-}
-
-nb::tuple match_columns(const Input& image, const Input& label, const Input& score, const Input& box,
-                        BoxFormat box_format, const Input& truth_image, const Input& truth_label, const Input& truth_box,
-                        BoxFormat truth_box_format, const std::optional<Input>& area, const std::optional<Input>& ignore,
-                        const Input& named, const Rules& rules, size_t num_threads, bool is_paired) {
-    const int64_t* names = typed<int64_t>(named, named.size(), "named");
-    const std::vector<int64_t> named_ids = distinct(names, named.size());
-    check_size(label, image.size(), "label");
-    check_size(score, image.size(), "score");
-    check_size(truth_label, truth_image.size(), "truth_label");
-    if (box.size() != image.size() * 4) throw std::invalid_argument("box: unexpected size");
-    const Columns found{image, label, box, box_format}, there{truth_image, truth_label, truth_box, truth_box_format};
-    return with_reals(box, [&](const auto* boxes) {
-        return with_reals(score, [&](const auto* scores) {
-            using Box = std::decay_t<decltype(*boxes)>;
-            using Score = std::decay_t<decltype(*scores)>;
-            if (rules.num_areas() < 8) {
-                return match_typed<Box, Score, uint8_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
-                                                        num_threads, is_paired);
-            }
-            return match_typed<Box, Score, uint64_t>(found, boxes, scores, there, area, ignore, named_ids, rules,
-                                                     num_threads, is_paired);
-        });
-    });
 }
 
 // Boxes of one side as they come from Python.
@@ -433,9 +295,6 @@ NB_MODULE(_compiled, module) {
     module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
-    module.def("match", &match_columns, "image"_a, "label"_a, "score"_a, "box"_a, "box_format"_a, "truth_image"_a,
-               "truth_label"_a, "truth_box"_a, "truth_box_format"_a, "area"_a.none(), "ignore"_a.none(), "named"_a,
-               "rules"_a, "num_threads"_a, "is_paired"_a = false);
     nb::class_<Side>(module, "Side")
         .def(nb::init<Input, Input, Input, BoxFormat, Input>(), "image"_a, "label"_a, "box"_a, "box_format"_a,
              "is_used"_a);
@@ -444,6 +303,7 @@ NB_MODULE(_compiled, module) {
     module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
                "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a, "start"_a.none() = nb::none());
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
+    bind_match(module);
     bind_files(module);
     bind_images(module);
     bind_bootstrap(module);

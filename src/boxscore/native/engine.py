@@ -1,5 +1,6 @@
 """The native engine: columns to a tally, a tally to curves, in compiled code."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +17,26 @@ from boxscore.tally import Tally
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
     """The verdict of every detection."""
     columns = _compiled.match(**inputs(detections, truths, protocol), num_threads=threads)
-    names = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes")
-    truth_names = ("truth_image", "truth_label", "truth_state")
+    return tally_of(columns, protocol, truths.names_by_label)
+
+
+def tally_of(columns: tuple[Any, ...], protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
+    """The tally whose columns compiled matching gives."""
+    image, label, score, tier, state, is_true, is_counted, classes, truth_image, truth_label, truth_state = columns
     return Tally(
         protocol=protocol,
-        **dict(zip((*names, *truth_names), columns, strict=True)),
-        class_names=truths.names_by_label,
+        image=image,
+        label=label,
+        score=score,
+        tier=tier,
+        state=state,
+        is_true=is_true,
+        is_counted=is_counted,
+        classes=classes,
+        truth_image=truth_image,
+        truth_label=truth_label,
+        truth_state=truth_state,
+        class_names=class_names,
     )
 
 
