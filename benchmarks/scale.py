@@ -1,4 +1,4 @@
-"""A stream of detections as long as you like: matched batch by batch, merged, finished.
+"""A stream of detections as long as you like: matched batch by batch, and finished.
 
 python -m benchmarks.scale [1000000 10000000 100000000]
 
@@ -25,6 +25,7 @@ from benchmarks.workloads import coco_val_like
 SIZES = (1_000_000, 10_000_000, 100_000_000)
 BATCH = 1_000_000
 PER_IMAGE = 100
+STEPS = ("match", "finish")
 
 
 def batches(num_detections: int) -> Iterator[tuple[boxscore.Detections, boxscore.Truths]]:
@@ -63,35 +64,32 @@ class Clock:
 def stream(num_detections: int) -> dict[str, float]:
     """Nanoseconds a detection in each step, and bytes a detection: of the tally, and at the peak."""
     tallies: list[boxscore.Tally] = []
-    clocks = {name: Clock() for name in ("match", "merge", "finish")}
+    clocks = {name: Clock() for name in STEPS}
     for detections, truths in batches(num_detections):
         with clocks["match"]:
             tallies.append(boxscore.match(detections, truths))
     del detections, truths
     reset_peak()
     before = peak() - sum(tally.nbytes for tally in tallies)
-    with clocks["merge"]:
-        tally = tallies[0].merge(*tallies[1:])
-    tallies.clear()
     with clocks["finish"]:
-        boxscore.finish(tally)
+        boxscore.finish(tallies)
     row: dict[str, float] = {"detections": num_detections}
     for name, clock in clocks.items():
         row |= dict(zip((name, f"{name}_user", f"{name}_system"), clock.seconds / num_detections * 1e9, strict=True))
     for kind in ("", "_user", "_system"):
         row[f"all{kind}"] = sum(row[f"{name}{kind}"] for name in clocks)
-    sizes = {"tally_bytes": tally.nbytes, "peak_bytes": peak() - before}
+    sizes = {"tally_bytes": sum(tally.nbytes for tally in tallies), "peak_bytes": peak() - before}
     return row | {name: size / num_detections for name, size in sizes.items()}
 
 
 def table(rows: list[dict[str, float]]) -> str:
     """The sizes as Markdown, each beside the first."""
     lines = [
-        "| detections | match | merge | finish | in all | | our code | | the system | bytes in a Tally | peak bytes |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| detections | match | finish | in all | | our code | | the system | bytes in a Tally | peak bytes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        steps = " | ".join(f"{row[name]:.0f}" for name in ("match", "merge", "finish"))
+        steps = " | ".join(f"{row[name]:.0f}" for name in STEPS)
         ratios = [f"{row[name]:.0f} | {row[name] / rows[0][name]:.2f}x" for name in ("all", "all_user")]
         sizes = f"{row['all_system']:.0f} | {row['tally_bytes']:.1f} | {row['peak_bytes']:.0f}"
         lines.append(f"| {row['detections']:,.0f} | {steps} | {' | '.join(ratios)} | {sizes} |")

@@ -1,5 +1,6 @@
 """What holds for all data: order, padding, names and grouping change nothing; more mistakes never help."""
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import boxscore
-from boxscore import Detections, Protocol, Tally, Truths
+from boxscore import Detections, InputError, Protocol, Tally, Truths, pipeline
 from tests.scenes import Scene, random_scene
 
 PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
@@ -19,6 +20,11 @@ TALLY = (
     *("image", "label", "score", "tier", "state", "is_true", "is_counted"),
     *("classes", "truth_image", "truth_label", "truth_state"),
 )
+
+TINY = boxscore.match(
+    Detections(image=[], label=[], score=[], box=[]), Truths(image=[7], label=[1], box=[[0, 0, 9, 9]])
+)
+"""One truth, in image 7."""
 
 seeds = st.integers(0, 10**6)
 protocols = st.sampled_from(PROTOCOLS)
@@ -137,6 +143,48 @@ def test_merging_in_any_grouping_and_order_changes_nothing(seed: int, protocol: 
     )
 
 
+@pytest.mark.parametrize("protocol", ["coco", "voc2007", "voc2012", "paper"])
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
+@pytest.mark.parametrize("part", [1, 30, 1 << 16])
+def test_several_tallies_are_finished_as_one(
+    protocol: str, average: str, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, in any order, though large ones are not copied: here they are large from so many rows on."""
+    monkeypatch.setattr(pipeline, "_PART", part)
+    scene = random_scene(9, num_images=12)
+    rules = Protocol.named(protocol, average=average)
+    whole = boxscore.match(scene.detections, scene.truths, rules)
+    expected = boxscore.finish(whole)
+    by_range = [whole.within(np.arange(first, first + 3)) for first in range(0, 12, 3)]
+    mixed = [whole.within(np.arange(first, 12, 4)) for first in range(4)]
+    narrow = [*by_range[:2], replace(by_range[2], score=by_range[2].score.astype(np.float32)), by_range[3]]
+    for tallies in (by_range, by_range[::-1], [*by_range, Tally.empty(rules)], mixed, [whole]):
+        result = boxscore.finish(tallies)
+        assert_same(result, expected)
+        assert {name: len(getattr(result.tally, name)) for name in TALLY} == {
+            name: len(getattr(whole, name)) for name in TALLY
+        }
+        assert result.tally is result.tally
+    assert_same(boxscore.finish(narrow), boxscore.finish(narrow[0].merge(*narrow[1:])))
+
+
+@pytest.mark.parametrize(
+    ("tallies", "message"),
+    [
+        ([], "`tally` must be a boxscore.Tally, or a list of them; got a list of none"),
+        ("ab", "`tally` must be a boxscore.Tally, or a list of them; got str"),
+        ([TINY, 1], "`tally` must be a boxscore.Tally, or a list of them; got a list of Tally and int"),
+        ([TINY, TINY], "image 7 is in more than one tally"),
+        ([TINY, Tally.empty(Protocol.named("voc2012"))], "tallies of different protocols can't be merged"),
+    ],
+)
+def test_what_can_not_be_finished_is_refused(tallies: Any, message: str) -> None:
+    """As it is where tallies are merged."""
+    with pytest.raises(InputError) as error:
+        boxscore.finish(tallies)
+    assert str(error.value).startswith(message)
+
+
 @given(seeds, protocols, st.integers(1, 7))
 @few
 def test_padding_changes_nothing(seed: int, protocol: str, num_more: int) -> None:
@@ -246,8 +294,5 @@ def test_a_tally_without_some_images_is_that_of_the_others() -> None:
 
 def test_an_image_with_truths_alone_is_an_image() -> None:
     """Two tallies of it would count its truths twice."""
-    truths = boxscore.Truths(image=[7], label=[1], box=[[0, 0, 9, 9]])
-    nothing = boxscore.Detections(image=[], label=[], score=[], box=[])
-    tally = boxscore.match(nothing, truths)
-    with pytest.raises(boxscore.InputError, match=r"^image 7 is in more than one tally"):
-        tally.merge(tally)
+    with pytest.raises(InputError, match=r"^image 7 is in more than one tally"):
+        TINY.merge(TINY)

@@ -1,8 +1,8 @@
 """The pipeline on one page: columns -> match -> Tally -> curves -> averages -> Result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from boxscore import sequential
 from boxscore.arrays import is_in_host_memory, library
@@ -13,8 +13,11 @@ from boxscore.native import engine as native
 from boxscore.parallel import engine as parallel
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.result import Boxes, Result, summarize
-from boxscore.tally import Tally
+from boxscore.tally import Tally, check_can_be_one, joined
 from boxscore.threads import num_threads
+
+_PART = 1 << 16
+"""Rows that are worth a part of their own, when tallies are finished without being merged."""
 
 
 class Engine(NamedTuple):
@@ -89,14 +92,60 @@ def match(
     return chosen.match(detections, truths, protocol, num_threads(threads))
 
 
-def finish(tally: Tally, engine: str = "auto", *, threads: int | None = None) -> Result:
-    """The result of all that a tally has counted."""
-    if not isinstance(tally, Tally):
-        raise InputError(f"`tally` must be a boxscore.Tally; got {type(tally).__name__}")
+def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int | None = None) -> Result:
+    """The result of all that a tally has counted, or several tallies of different images.
+
+    Several give the bits of one that they were merged into, but large ones are not copied for it.
+
+    >>> from boxscore import Detections, Truths
+    >>> truths = [Truths(image=[i], label=[1], box=[[0, 0, 10, 10]]) for i in range(2)]
+    >>> found = [Detections(image=[i], label=[1], score=[0.9], box=[[0, 0, 10, 9 - i]]) for i in range(2)]
+    >>> round(finish([match(*pair) for pair in zip(found, truths)])["map"], 4)
+    0.801
+    """
+    tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
+    protocol = tallies[0].protocol
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
-    curves = chosen.curves(tally, num)
-    averaged = chosen.curves(tally.pooled(), num) if tally.protocol.average == "micro" else curves
-    return summarize(tally.totals, curves, averaged, tally)
+    if len(tallies) > 1:
+        tallies = (
+            _gathered(tallies) if chosen is ENGINES["native"] and protocol.average != "micro" else [joined(tallies)]
+        )
+    if len(tallies) > 1:
+        totals = tallies[0].totals.merge(*(part.totals for part in tallies[1:]))
+        curves = native.draw_parts(tallies, totals.classes, totals.num_truths, num)
+        return summarize(totals, curves, curves, tuple(tallies))
+    whole = tallies[0]
+    curves = chosen.curves(whole, num)
+    averaged = chosen.curves(whole.pooled(), num) if protocol.average == "micro" else curves
+    return summarize(whole.totals, curves, averaged, whole)
+
+
+def _as_tallies(tallies: Any) -> list[Tally]:
+    if not isinstance(tallies, list | tuple) or not tallies or not all(isinstance(each, Tally) for each in tallies):
+        raise InputError(f"`tally` must be a boxscore.Tally, or a list of them; got {_kinds(tallies)}")
+    check_can_be_one(tallies)
+    return list(tallies)
+
+
+def _kinds(values: Any) -> str:
+    if not isinstance(values, list | tuple):
+        return type(values).__name__
+    return f"a list of {' and '.join(sorted({type(each).__name__ for each in values})) or 'none'}"
+
+
+def _gathered(tallies: Sequence[Tally]) -> list[Tally]:
+    """The same in parts that curves can be drawn through: large ones as they are, small ones joined; else one."""
+    ordered = sorted(tallies, key=lambda part: int(part.image[0]) if len(part) else 0)
+    parts: list[Tally] = []
+    small: list[Tally] = []
+    for part in ordered:
+        small.append(part)
+        if sum(map(len, small)) >= _PART:
+            parts.append(joined(small) if len(small) > 1 else part)
+            small = []
+    if small:
+        parts.append(joined(small) if len(small) > 1 else small[0])
+    return parts if native.are_drawable(parts) else [joined(tallies)]
 
 
 def _engine(name: str) -> Engine:

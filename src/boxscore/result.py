@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.report import plots
 from boxscore.summary import ClassRow, Summary, class_table
-from boxscore.tally import Tally, Totals
+from boxscore.tally import Tally, Totals, joined
 from boxscore.threads import num_threads
 from boxscore.writing import write_file
 
@@ -109,8 +109,8 @@ class Result(Mapping[str, float]):
     protocol: Protocol
     iou_dtype: str
     """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
-    kept: Tally | None = None
-    """The tally, or none where there were too many verdicts to keep."""
+    kept: Tally | tuple[Tally, ...] | None = None
+    """The tally, in one or more parts, or none where there were too many verdicts to keep."""
     boxes: Boxes | None = None
     """What was matched, for the questions that verdicts can't answer; none where boxes were forgotten on the way."""
 
@@ -119,7 +119,9 @@ class Result(Mapping[str, float]):
         """The verdicts that all of it comes from."""
         if self.kept is None:
             raise InputError("the verdicts of this result were not kept: it was put together class by class")
-        return self.kept
+        if isinstance(self.kept, tuple):
+            object.__setattr__(self, "kept", joined(self.kept))  # once, for all who ask
+        return cast(Tally, self.kept)
 
     @property
     def images(self) -> Ints:
@@ -363,7 +365,9 @@ class Result(Mapping[str, float]):
         return str(self.summary)
 
 
-def summarize(totals: Totals, curves: Curves, averaged: Curves, tally: Tally | None = None) -> Result:
+def summarize(
+    totals: Totals, curves: Curves, averaged: Curves, tally: Tally | tuple[Tally, ...] | None = None
+) -> Result:
     """The result of all that `totals` count: numbers from the curves in `averaged`, the rest from `curves`.
 
     They are the same unless all classes are averaged as one. `tally`: the verdicts, where there is one that has all.

@@ -204,14 +204,8 @@ class Tally:
 
         An image may be in one of them only: ids tell images apart, and break ties.
         """
-        for other in others:
-            if not isinstance(other, Tally):
-                raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
-            if other.protocol != self.protocol:
-                pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
-                raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
         tallies = (self, *others)
-        _check_images_are_different(tallies)
+        check_can_be_one(tallies)
         return joined(tallies)
 
     def pooled(self) -> "Tally":
@@ -278,6 +272,21 @@ class Tally:
             text.count(self.classes.size, "class", "classes"),
         ]
         return f"Tally({', '.join(counts)}, {self.protocol.title})"
+
+
+def check_can_be_one(tallies: Sequence[Tally]) -> None:
+    """Raise `InputError` unless they have one protocol, and no two an image in common."""
+    for other in tallies:
+        if not isinstance(other, Tally):
+            raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
+        if other.protocol != tallies[0].protocol:
+            pair = f"{tallies[0].protocol.name!r} and {other.protocol.name!r}"
+            raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
+    images = np.concatenate([tally.images for tally in tallies])
+    seen, counts = np.unique(images, return_counts=True)
+    if seen.size < images.size:
+        image = seen[counts > 1][0]
+        raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
 
 
 def joined(tallies: Sequence[Tally]) -> Tally:
@@ -376,14 +385,6 @@ def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uin
     """Words as cells. Shapes (H, W) to (H, A, T)."""
     octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
-
-
-def _check_images_are_different(tallies: tuple[Tally, ...]) -> None:
-    images = np.concatenate([tally.images for tally in tallies])
-    seen, counts = np.unique(images, return_counts=True)
-    if seen.size < images.size:
-        image = seen[counts > 1][0]
-        raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
 
 
 def _concatenate(tallies: Sequence[Tally], column: str) -> Any:

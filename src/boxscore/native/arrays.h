@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -75,9 +76,14 @@ const T* typed(const Input& array, size_t size, const char* name) {
     return elements<T>(array);
 }
 
+inline void check_count(size_t num_rows) {
+    if (num_rows <= UINT32_MAX / 2) return;
+    throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
+}
+
 inline void check_size(const Input& array, size_t size, const char* name) {
     if (array.size() != size) throw std::invalid_argument(std::string(name) + ": unexpected size");
-    if (size > UINT32_MAX / 2) throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
+    check_count(size);
 }
 
 inline std::vector<int64_t> distinct_of(const Input& ids) {
@@ -123,38 +129,60 @@ inline bool read_boxes(const nb::handle& value, Input& array) {
            array.shape(0) > 0 && array.shape(1) == 4;
 }
 
-// The columns of a tally that have a row for each detection, or for each hit.
-struct TallyArrays {
-    Input image, label, score, tier, state, is_true, is_counted;
+// The columns of a tally, or of a part of one, that have a row for each detection.
+struct RowArrays {
+    Input image, label, score, tier, state;
+
+    size_t size() const { return label.size(); }
 };
 
-// Calls `use` with the scores and the states as what they are, once all is seen to fit together.
+// A tally in one or more parts, and the verdicts of all hits.
+struct TallyArrays {
+    std::vector<RowArrays> parts;
+    Input is_true, is_counted;
+};
+
+// How many hits there are among the rows, once their columns are seen to fit together.
+template <class Score, class State>
+size_t checked_hits(const RowArrays& rows, const Rules& rules) {
+    const size_t size = rows.size();
+    check_size(rows.image, size, "image");
+    typed<Score>(rows.score, size, "score");
+    const uint8_t* tier = typed<uint8_t>(rows.tier, size, "tier");
+    const State* state = typed<State>(rows.state, size, "state");
+    uint8_t last_tier = 0;
+    size_t num_hits = 0;
+    uint64_t all_bits = 0;
+    for (size_t i = 0; i < size; ++i) {
+        last_tier = std::max(last_tier, tier[i]);
+        num_hits += state[i] & 1;
+        all_bits |= state[i];
+    }
+    if (last_tier >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
+    if (all_bits >> rules.num_areas() > 1) throw std::invalid_argument("state: beyond the area ranges");
+    return num_hits;
+}
+
+// Calls `use` with a score and a state of the types that they are of, once all is seen to fit together.
 template <class Use>
 void with_tally(const TallyArrays& tally, const Rules& rules, Use use) {
-    const size_t size = tally.label.size();
-    check_size(tally.image, size, "image");
-    check_size(tally.score, size, "score");
-    if (tally.is_true.size() != tally.is_counted.size()) throw std::invalid_argument("is_counted: unexpected size");
-    typed<uint64_t>(tally.is_true, tally.is_true.size(), "is_true");
-    typed<uint64_t>(tally.is_counted, tally.is_true.size(), "is_counted");
-    const uint8_t* tier = typed<uint8_t>(tally.tier, size, "tier");
-    uint8_t last_tier = 0;
-    for (size_t i = 0; i < size; ++i) last_tier = std::max(last_tier, tier[i]);
-    if (last_tier >= rules.num_limits()) throw std::invalid_argument("tier: beyond the limits");
-    with_reals(tally.score, [&](const auto* score) {
-        auto check = [&](const auto* state) {
-            size_t num_hits = 0;
-            uint64_t all_bits = 0;
-            for (size_t i = 0; i < size; ++i) num_hits += state[i] & 1, all_bits |= state[i];
-            if (all_bits >> rules.num_areas() > 1) throw std::invalid_argument("state: beyond the area ranges");
-            if (num_hits * rules.num_words() != tally.is_true.size()) throw std::invalid_argument("is_true: not a row a hit");
-            use(score, state);
-        };
-        if (rules.num_areas() < 8) {
-            check(typed<uint8_t>(tally.state, size, "state"));
-        } else {
-            check(typed<uint64_t>(tally.state, size, "state"));
+    if (tally.parts.empty()) throw std::invalid_argument("no part of a tally");
+    const size_t num_words = rules.num_words() * (tally.is_true.size() / rules.num_words());
+    typed<uint64_t>(tally.is_true, num_words, "is_true");
+    typed<uint64_t>(tally.is_counted, num_words, "is_counted");
+    auto check = [&](auto score, auto state) {
+        size_t num_rows = 0, num_hits = 0;
+        for (const RowArrays& rows : tally.parts) {
+            num_rows += rows.size();
+            num_hits += checked_hits<decltype(score), decltype(state)>(rows, rules);
         }
+        check_count(num_rows);
+        if (num_hits * rules.num_words() != num_words) throw std::invalid_argument("is_true: not a row a hit");
+        use(score, state);
+    };
+    with_reals(tally.parts.front().score, [&](const auto* scores) {
+        using Score = std::decay_t<decltype(*scores)>;
+        rules.num_areas() < 8 ? check(Score{}, uint8_t{}) : check(Score{}, uint64_t{});
     });
 }
 

@@ -169,40 +169,50 @@ nb::object match_across_of(const Side& found, const Input& score, const Side& th
     return to_numpy(std::move(taken), {size});
 }
 
-template <class Score, class State>
-void draw_typed(const TallyArrays& arrays, const Score* score, const State* state, const std::vector<int64_t>& classes,
-                const int64_t* num_truths, const Rules& rules, const CurveStart* begin, size_t num_threads,
-                const CurveArrays& out) {
-    const size_t size = arrays.label.size();
-    run_without_lock(size, num_threads, [&](const Run& run) {
-        const Buffer<int32_t> label_place = places_of(arrays.label, classes, "label", "the classes");
-        std::vector<int64_t> images;
-        Buffer<int32_t> image_place;
-        const bool is_in_order =
-            with_integers(arrays.image, [&](const auto* values) { return std::is_sorted(values, values + size); });
-        if (!is_in_order) {
-            images = distinct_of(arrays.image);
-            image_place = places_of(arrays.image, images, "image", "the images");
-        }
-        const TallyColumns<Score, State> tally{
-            size,
-            label_place.data(),
-            is_in_order ? nullptr : image_place.data(),
-            score,
-            elements<uint8_t>(arrays.tier),
-            state,
-            elements<uint64_t>(arrays.is_true),
-            elements<uint64_t>(arrays.is_counted),
-            images.size(),
-            classes.size(),
-            num_truths};
-        draw_curves(tally, rules, begin, run, out);
-    });
+// Whether rows stand in order of images, part by part.
+bool are_in_order(const std::vector<Input>& parts) {
+    bool is_fine = true;
+    int64_t last = INT64_MIN;
+    for (const Input& image : parts) {
+        if (image.size() == 0) continue;
+        with_integers(image, [&](const auto* values) {
+            is_fine &= last <= static_cast<int64_t>(values[0]) && std::is_sorted(values, values + image.size());
+            last = static_cast<int64_t>(values[image.size() - 1]);
+        });
+    }
+    return is_fine;
 }
 
-nb::tuple draw_columns(const Input& image, const Input& label, const Input& score, const Input& tier, const Input& state,
-                       const Input& is_true, const Input& is_counted, const Input& classes, const Input& num_truths,
-                       const Rules& rules, size_t num_threads, const std::optional<std::array<Input, 4>>& start) {
+template <class Score, class State>
+void draw_typed(const TallyArrays& arrays, const std::vector<int64_t>& classes, const int64_t* num_truths,
+                const Rules& rules, const CurveStart* begin, const Run& run, const CurveArrays& out) {
+    std::vector<Input> image;
+    for (const RowArrays& rows : arrays.parts) image.push_back(rows.image);
+    std::vector<int64_t> images;
+    Buffer<int32_t> image_place;
+    if (!are_in_order(image)) {
+        if (image.size() > 1) throw std::invalid_argument("image: parts are not in order");
+        images = distinct_of(image[0]);
+        image_place = places_of(image[0], images, "image", "the images");
+    }
+    std::vector<Buffer<int32_t>> label(arrays.parts.size());
+    for_each_task(label.size(), run, [] { return 0; }, [&](size_t i, int) {
+        label[i] = places_of(arrays.parts[i].label, classes, "label", "the classes");
+    });
+    std::vector<TallyColumns<Score, State>> parts;
+    for (size_t i = 0; i < label.size(); ++i) {
+        const RowArrays& rows = arrays.parts[i];
+        parts.push_back({rows.size(), label[i].data(), image_place.empty() ? nullptr : image_place.data(),
+                         elements<Score>(rows.score), elements<uint8_t>(rows.tier), elements<State>(rows.state),
+                         elements<uint64_t>(arrays.is_true), elements<uint64_t>(arrays.is_counted), images.size(),
+                         classes.size(), num_truths});
+    }
+    draw_curves(parts, rules, begin, run, out);
+}
+
+nb::tuple draw_columns(const std::vector<std::array<Input, 5>>& rows, const Input& is_true, const Input& is_counted,
+                       const Input& classes, const Input& num_truths, const Rules& rules,
+                       size_t num_threads, const std::optional<std::array<Input, 4>>& start) {
     const size_t num_classes = classes.size();
     const int64_t* truths = typed<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
     for (size_t i = 0; i < num_truths.size(); ++i) {
@@ -228,9 +238,16 @@ nb::tuple draw_columns(const Input& image, const Input& label, const Input& scor
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
     const CurveArrays out{precision.data(), scores.data(),   recall.data(), average_precision.data(),
                           num_true.data(),  num_false.data()};
-    const TallyArrays arrays{image, label, score, tier, state, is_true, is_counted};
-    with_tally(arrays, rules, [&](const auto* scores, const auto* states) {
-        draw_typed(arrays, scores, states, table, truths, rules, start ? &begin : nullptr, num_threads, out);
+    TallyArrays arrays{{}, is_true, is_counted};
+    size_t size = 0;
+    for (const auto& [image, label, score, tier, state] : rows) {
+        arrays.parts.push_back({image, label, score, tier, state});
+        size += label.size();
+    }
+    with_tally(arrays, rules, [&](auto score, auto state) {
+        run_without_lock(size, num_threads, [&](const Run& run) {
+            draw_typed<decltype(score), decltype(state)>(arrays, table, truths, rules, start ? &begin : nullptr, run, out);
+        });
     });
     return nb::make_tuple(
         to_numpy(std::move(precision), {num_thresholds, num_points, num_classes, num_areas, num_limits}),
@@ -300,8 +317,9 @@ NB_MODULE(_compiled, module) {
              "is_used"_a);
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_inclusive"_a, "num_threads"_a);
     module.def("match_across", &match_across_of, "detections"_a, "score"_a, "truths"_a, "rules"_a, "num_threads"_a);
-    module.def("draw_curves", &draw_columns, "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a,
-               "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a, "num_threads"_a, "start"_a.none() = nb::none());
+    module.def("are_in_order", &are_in_order, "parts"_a);
+    module.def("draw_curves", &draw_columns, "rows"_a, "is_true"_a, "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a,
+               "num_threads"_a, "start"_a.none() = nb::none());
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
     bind_match(module);
     bind_files(module);

@@ -49,10 +49,10 @@ nb::tuple bootstrap_columns(const Input& image, const Input& label, const Input&
     check_size(truth_image, num_truths, "truth_image");
     Buffer<double> numbers(num_resamples * measures.size()), ap(num_resamples * num_classes), ar(num_resamples * num_classes);
     const BootstrapArrays out{numbers.data(), ap.data(), ar.data()};
-    const TallyArrays arrays{image, label, score, tier, state, is_true, is_counted};
-    with_tally(arrays, rules, [&](const auto* scores, const auto* states) {
-        using Score = std::decay_t<decltype(*scores)>;
-        using State = std::decay_t<decltype(*states)>;
+    const TallyArrays arrays{{{image, label, score, tier, state}}, is_true, is_counted};
+    with_tally(arrays, rules, [&](auto a_score, auto a_state) {
+        using Score = decltype(a_score);
+        using State = decltype(a_state);
         const State* truth_states = typed<State>(truth_state, num_truths, "truth_state");
         run_without_lock((size + num_truths) * num_resamples, num_threads, [&](const Run& run) {
             const Buffer<int32_t> image_place = places_of(image, image_table, "image", "the images");
@@ -63,9 +63,9 @@ nb::tuple bootstrap_columns(const Input& image, const Input& label, const Input&
                 size,
                 label_place.data(),
                 image_place.data(),
-                scores,
+                elements<Score>(score),
                 elements<uint8_t>(tier),
-                states,
+                elements<State>(state),
                 elements<uint64_t>(is_true),
                 elements<uint64_t>(is_counted),
                 images.size(),

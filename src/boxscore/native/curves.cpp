@@ -32,21 +32,33 @@ struct Rows {
 
 // A counting sort by class, stable, in blocks: where the rows of each block go follows from the counts of all of them.
 template <class Score, class State>
-Rows<State> by_class(const TallyColumns<Score, State>& tally, const Run& run) {
-    const size_t num_blocks = run.num_threads, num_classes = tally.num_classes;
-    const Groups by_image = tally.image == nullptr ? Groups{} : group(tally.image, tally.size, tally.num_images);
-    auto for_each_block = [&](auto work) {
-        for_each_task(num_blocks, run, [] { return 0; }, [&](size_t block, int) {
-            work(block, tally.size * block / num_blocks, tally.size * (block + 1) / num_blocks);
-        });
+Rows<State> by_class(const std::vector<TallyColumns<Score, State>>& parts, const Run& run) {
+    struct Block {
+        const TallyColumns<Score, State>* part;
+        size_t begin, end;
     };
+    std::vector<Block> blocks;
+    size_t size = 0;
+    const size_t num_in_part = parts.size() == 1 ? run.num_threads : 1;
+    for (const auto& part : parts) {
+        size += part.size;
+        for (size_t i = 0; i < num_in_part; ++i) {
+            blocks.push_back({&part, part.size * i / num_in_part, part.size * (i + 1) / num_in_part});
+        }
+    }
+    auto for_each_block = [&](auto work) {
+        for_each_task(blocks.size(), run, [] { return 0; }, [&](size_t block, int) { work(block, *blocks[block].part); });
+    };
+    const auto& first = parts.front();
+    const size_t num_classes = first.num_classes;
+    const Groups by_image = first.image == nullptr ? Groups{} : group(first.image, first.size, first.num_images);
 
-    std::vector<uint32_t> next(num_blocks * num_classes), first_hit(num_blocks + 1);
-    for_each_block([&](size_t block, size_t begin, size_t end) {
+    std::vector<uint32_t> next(blocks.size() * num_classes), first_hit(blocks.size() + 1);
+    for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
         uint32_t num_hits = 0;
-        for (size_t i = begin; i < end; ++i) {
-            ++next[block * num_classes + tally.label[by_image.at(static_cast<uint32_t>(i))]];
-            num_hits += tally.state[i] & 1;
+        for (size_t i = blocks[block].begin; i < blocks[block].end; ++i) {
+            ++next[block * num_classes + part.label[by_image.at(static_cast<uint32_t>(i))]];
+            num_hits += part.state[i] & 1;
         }
         first_hit[block + 1] = num_hits;
     });
@@ -54,27 +66,32 @@ Rows<State> by_class(const TallyColumns<Score, State>& tally, const Run& run) {
     uint32_t position = 0;
     for (size_t k = 0; k < num_classes; ++k) {
         rows.start.push_back(position);
-        for (size_t block = 0; block < num_blocks; ++block) position += std::exchange(next[block * num_classes + k], position);
+        for (size_t block = 0; block < blocks.size(); ++block) {
+            position += std::exchange(next[block * num_classes + k], position);
+        }
     }
     rows.start.push_back(position);
-    for (size_t block = 0; block < num_blocks; ++block) first_hit[block + 1] += first_hit[block];
+    for (size_t block = 0; block < blocks.size(); ++block) first_hit[block + 1] += first_hit[block];
 
     // Hits are numbered in the order of rows; where that is not the order of images, the numbers are needed first.
     std::vector<uint32_t> hit(by_image.row.size());
     if (!hit.empty()) {
-        for_each_block([&](size_t block, size_t begin, size_t end) {
+        for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
             uint32_t num_hits = first_hit[block];
-            for (size_t i = begin; i < end; ++i) hit[i] = num_hits, num_hits += tally.state[i] & 1;
+            for (size_t i = blocks[block].begin; i < blocks[block].end; ++i) {
+                hit[i] = num_hits;
+                num_hits += part.state[i] & 1;
+            }
         });
     }
-    rows.row = Buffer<Row<State>>(tally.size);
-    for_each_block([&](size_t block, size_t begin, size_t end) {
+    rows.row = Buffer<Row<State>>(size);
+    for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
         uint32_t num_hits = first_hit[block];
-        for (size_t position = begin; position < end; ++position) {
+        for (size_t position = blocks[block].begin; position < blocks[block].end; ++position) {
             const uint32_t i = by_image.at(static_cast<uint32_t>(position));
-            rows.row[next[block * num_classes + tally.label[i]]++] = {
-                falling_key(tally.score[i]), hit.empty() ? num_hits : hit[i], tally.tier[i], tally.state[i]};
-            num_hits += tally.state[i] & 1;
+            rows.row[next[block * num_classes + part.label[i]]++] = {
+                falling_key(part.score[i]), hit.empty() ? num_hits : hit[i], part.tier[i], part.state[i]};
+            num_hits += part.state[i] & 1;
         }
     });
     return rows;
@@ -410,14 +427,14 @@ private:
 }  // namespace
 
 template <class Score, class State>
-void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveStart* begin, const Run& run,
-                 const CurveArrays& out) {
-    Rows<State> rows = by_class(tally, run);
+void draw_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* begin,
+                 const Run& run, const CurveArrays& out) {
+    Rows<State> rows = by_class(parts, run);
     run.check();
-    const Drawer<Score, State> drawer(tally, rules, begin, out);
+    const Drawer<Score, State> drawer(parts.front(), rules, begin, out);
     // The largest classes first, so that no thread is left with one at the end.
     auto size_of = [&](size_t k) { return rows.start[k + 1] - rows.start[k]; };
-    std::vector<uint32_t> order(tally.num_classes);
+    std::vector<uint32_t> order(parts.front().num_classes);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return size_of(a) > size_of(b); });
     const size_t largest = order.empty() ? 0 : size_of(order[0]);
@@ -429,13 +446,13 @@ void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, co
         });
 }
 
-template void draw_curves(const TallyColumns<float, uint8_t>&, const Rules&, const CurveStart*, const Run&,
+template void draw_curves(const std::vector<TallyColumns<float, uint8_t>>&, const Rules&, const CurveStart*, const Run&,
                           const CurveArrays&);
-template void draw_curves(const TallyColumns<float, uint64_t>&, const Rules&, const CurveStart*, const Run&,
+template void draw_curves(const std::vector<TallyColumns<float, uint64_t>>&, const Rules&, const CurveStart*, const Run&,
                           const CurveArrays&);
-template void draw_curves(const TallyColumns<double, uint8_t>&, const Rules&, const CurveStart*, const Run&,
+template void draw_curves(const std::vector<TallyColumns<double, uint8_t>>&, const Rules&, const CurveStart*, const Run&,
                           const CurveArrays&);
-template void draw_curves(const TallyColumns<double, uint64_t>&, const Rules&, const CurveStart*, const Run&,
+template void draw_curves(const std::vector<TallyColumns<double, uint64_t>>&, const Rules&, const CurveStart*, const Run&,
                           const CurveArrays&);
 
 }  // namespace boxscore

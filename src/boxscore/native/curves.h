@@ -9,6 +9,7 @@
 
 namespace boxscore {
 
+// A tally, or a part of one: rows of its own, and all else of the whole.
 template <class Score, class State>
 struct TallyColumns {
     size_t size;
@@ -17,7 +18,7 @@ struct TallyColumns {
     const Score* score;
     const uint8_t* tier;
     const State* state;
-    const uint64_t* is_true;  // num_words a hit, hits in the order of their rows
+    const uint64_t* is_true;  // num_words a hit, hits in the order of their rows, part by part
     const uint64_t* is_counted;
     size_t num_images;
     size_t num_classes;
@@ -38,9 +39,10 @@ struct CurveArrays {
     int64_t *num_true, *num_false;
 };
 
-// `begin` may be null: the rows are all there are.
+// Of a tally in one or more parts; where they are several, rows are in order of images, part by part. `begin` may be null: the
+// rows are all there are.
 template <class Score, class State>
-void draw_curves(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveStart* begin, const Run& run,
-                 const CurveArrays& out);
+void draw_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* begin,
+                 const Run& run, const CurveArrays& out);
 
 }  // namespace boxscore

@@ -123,7 +123,7 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
                                               rows.score,        rows.tier,          rows.state,
                                               rows.is_true.data(), rows.is_counted.data(), 0,
                                               num_classes,       num_truths.data()};
-    draw_curves(columns, rules, nullptr, run,
+    draw_curves(std::vector{columns}, rules, nullptr, run,
                 {precision.data(), scores.data(), recall.data(), average_precision.data(), num_true.data(), num_false.data()});
 
     const bool has_points = rules.ap == ApRule::recall_points;

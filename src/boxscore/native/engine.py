@@ -1,6 +1,6 @@
 """The native engine: columns to a tally, a tally to curves, in compiled code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from boxscore.columns import Detections, Truths, host_scores
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.native.rules import rules_of
 from boxscore.protocol import Protocol
-from boxscore.tally import Tally
+from boxscore.tally import HITS, ROWS, Tally
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
@@ -82,16 +82,35 @@ def draw(tally: Tally, num_truths: Ints, threads: int, start: Start | None = Non
 
     With a `start` the rows are a range of scores, and the counts are those up to its end.
     """
-    columns = ("image", "label", "score", "tier", "state", "is_true", "is_counted", "classes")
+    return draw_parts([tally], tally.classes, num_truths, threads, start)
+
+
+def are_drawable(parts: Sequence[Tally]) -> bool:
+    """Whether curves can be drawn through the rows of all parts as they stand: by image, from part to part."""
+    is_alike = len({part.score.dtype for part in parts}) == 1
+    return is_alike and bool(_compiled.are_in_order([compact(part.image) for part in parts]))
+
+
+def draw_parts(
+    parts: Sequence[Tally], classes: Ints, num_truths: Ints, threads: int, start: Start | None = None
+) -> Curves:
+    """The curves through the rows of all parts, which are drawable or one."""
+    is_true, is_counted = (
+        compact(columns[0] if len(columns) == 1 else np.concatenate(columns))
+        for columns in ([getattr(part, name) for part in parts] for name in HITS)
+    )
     precision, scores, recall, average_precision, num_true, num_false = _compiled.draw_curves(
-        **{name: compact(getattr(tally, name)) for name in columns},
+        rows=[tuple(compact(getattr(part, name)) for name in ROWS) for part in parts],
+        is_true=is_true,
+        is_counted=is_counted,
+        classes=compact(classes),
         num_truths=compact(num_truths),
-        rules=rules_of(tally.protocol),
+        rules=rules_of(parts[0].protocol),
         num_threads=threads,
         start=None if start is None else [compact(each) for each in start],
     )
     return Curves(
-        classes=tally.classes,
+        classes=classes,
         precision=precision,
         scores=scores,
         recall=recall,
