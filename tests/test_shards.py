@@ -134,8 +134,13 @@ def test_a_file_that_can_not_be_is_told(tmp_path: Path) -> None:
     """To be read, or to be written, by its name."""
     with pytest.raises(InputError, match=r"nowhere: can't be read: No such file"):
         Tally.load(tmp_path / "nowhere")
+    empty = Tally.empty(Protocol.named("coco"))
     with pytest.raises(InputError, match=r"tally: can't be written: No such file"):
-        Tally.empty(Protocol.named("coco")).save(tmp_path / "nowhere" / "tally")
+        empty.save(tmp_path / "nowhere" / "tally")
+    for folder in (tmp_path, "", "/"):
+        with pytest.raises(InputError, match=r"^(\.|/\S*): can't be written: Is a directory$"):
+            empty.save(folder)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2007", "voc2012"])
