@@ -195,6 +195,33 @@ def test_a_shard_without_a_column_is_refused() -> None:
         match_shard([1], table, name="part-3")
 
 
+def test_the_images_of_a_shard_are_integers_in_anything() -> None:
+    """A list, a range, a set, an array; what is not whole is refused, not rounded."""
+    found, there = tables(random_scene(1))
+    every = found["image"].to_pylist() + there["image"].to_pylist()
+    for images in (every, set(every), range(max(every) + 1), np.array(every, np.uint8), iter(every)):
+        match_shard(found, there, name="part-3", images=images, box_format="xywh")
+    wrong: list[Any] = [[0.5], ["a"], np.array([1.0])]
+    for images in wrong:
+        with pytest.raises(InputError, match=r"^part-3: `images` must "):
+            match_shard(found, there, name="part-3", images=images, box_format="xywh")
+
+
+def test_boxes_may_be_tensors() -> None:
+    """As Ray and others have an array of shape (R, 4) in a column."""
+    found, there = tables(random_scene(1))
+    tensors = [
+        table.set_column(
+            table.column_names.index("box"),
+            "box",
+            pa.FixedShapeTensorArray.from_numpy_ndarray(np.array(table["box"].to_pylist())),
+        )
+        for table in (found, there)
+    ]
+    pair = (match_shard(*each, name="part-3", box_format="xywh") for each in ((found, there), tensors))
+    assert_same(*pair)
+
+
 def test_images_are_spread_over_shards() -> None:
     """Ids in a row, or far apart, below zero as well."""
     for ids in (np.arange(10_000), np.arange(10_000) * 1024, -np.arange(10_000)):

@@ -62,10 +62,12 @@ def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str,
 
 
 def to_numpy(column: Any, name: str) -> NDArray[Any]:
-    """A column of numbers, or of lists of 4 numbers: shape (R,) or (R, 4)."""
+    """A column of numbers, or of lists or tensors of 4 numbers: shape (R,) or (R, 4)."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise RowError(name, row, "must not be null")
+    if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
+        column = pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
     if is_list(column.type):
         return fours(column, name)
     plain: NDArray[Any] = column.to_numpy()

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore import arrow
+from boxscore.arrays import is_array
 from boxscore.boxes import BoxFormat
+from boxscore.checks import as_array, as_ids
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
 from boxscore.errors import InputError
 from boxscore.pipeline import match
@@ -55,7 +57,9 @@ def match_shard(
         )
     if images is not None:
         seen = np.union1d(host_ids(found.image), host_ids(there.image))
-        strange = seen[~np.isin(seen, np.fromiter(images, np.int64))]
+        with _named(name):
+            own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
+        strange = seen[~np.isin(seen, host_ids(own))]
         if strange.size:
             raise InputError(f"{name}: image {strange[0]} is not one of the shard's")
     with _named(name):
