@@ -1,5 +1,8 @@
 """COCO, the dataset of pycocotools: what it answers, which dicts it makes and when, what becomes of its files."""
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -184,6 +187,30 @@ def test_truths_without_a_list_of_classes_end_as_in_pycocotools(files: tuple[str
         return dataset_of(tool, dataset).loadRes(files[1]).dataset
 
     assert check_same(script) is KeyError
+
+
+def test_threads_that_look_at_once_see_the_same_dicts(files: tuple[str, str]) -> None:
+    """Of truths and of their results: one thread makes them, the others wait."""
+    names = ("anns", "dataset", "imgToAnns", "anns", "imgs", "cats")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(60):
+            evaluation = outcome(lambda tool: from_files(tool, files), OURS)[0]
+            pairs = [(coco, name) for coco in (evaluation.cocoGt, evaluation.cocoDt) for name in names]
+            at_once = threading.Barrier(len(pairs))
+
+            def look(pair: tuple[Any, str], at_once: threading.Barrier = at_once) -> Any:
+                at_once.wait()
+                return getattr(*pair)
+
+            with ThreadPoolExecutor(len(pairs)) as pool:
+                seen = list(pool.map(look, pairs))
+            assert all(value is getattr(*pair) for value, pair in zip(seen, pairs, strict=True))
+            for coco in (evaluation.cocoGt, evaluation.cocoDt):
+                assert coco.anns[1] is coco.dataset["annotations"][0]
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_results_that_were_changed_count(files: tuple[str, str]) -> None:
