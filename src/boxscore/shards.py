@@ -32,10 +32,10 @@ def match_shard(
 ) -> Tally:
     """The verdicts of a shard; whatever is wrong in it is told with its `name`.
 
-    `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list of 4;
-    `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image is matched
-    as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused. Tallies of
-    shards that share an image can't be merged, so a shard that comes twice is found by its image ids.
+    `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
+    tensor of 4; `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
+    is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
+    Tallies of shards that share an image can't be merged, so a shard that comes twice is found by its image ids.
 
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     >>> found = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
