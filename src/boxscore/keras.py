@@ -84,6 +84,6 @@ def _check_dataset(dataset: Any) -> None:
     if not is_numbered and not isinstance(dataset, Iterable):
         raise InputError(f"`dataset` must give batches of inputs and targets; got {type(dataset).__name__}")
     cardinality = getattr(dataset, "cardinality", None)
-    is_endless = dataset.num_batches is None if is_numbered else cardinality is not None and int(cardinality()) == -1
-    if is_endless:
+    is_endless = dataset.num_batches is None if is_numbered else callable(cardinality) and int(cardinality()) == -1
+    if is_endless:  # -1 is TensorFlow's infinity; what it does not know is -2
         raise InputError("`dataset` must end; got one that goes on for ever")

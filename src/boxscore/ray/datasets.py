@@ -47,19 +47,20 @@ def check_columns(detections: Any, truths: Any) -> None:
         if types and not types.keys() >= set(needed):
             raise InputError(f"`{side}` must have the columns {', '.join(needed)}; got {', '.join(types)}")
     for name in ("image", "label"):
-        kinds = [f"{types[name]} in `{side}`" for side, types in sides.items() if types]
-        if len({_is_text(types[name]) for types in sides.values() if types}) > 1:
-            raise InputError(f"`{name}` must be text on both sides, or integers on both; got {' and '.join(kinds)}")
+        kinds = {side: types[name] for side, types in sides.items() if types and types[name] != arrow.pyarrow().null()}
+        if len({_is_text(kind) for kind in kinds.values()}) > 1:
+            came = " and ".join(f"{kind} in `{side}`" for side, kind in kinds.items())
+            raise InputError(f"`{name}` must be text on both sides, or integers on both; got {came}")
 
 
 def _types_of(dataset: Any) -> dict[str, Any]:
-    """The columns of a dataset with their types, as its first block has them; none if it has no blocks."""
+    """The columns of a dataset with the types of its first block: null where that has no rows; none without blocks."""
     schema = dataset.schema()
     if schema is None:
         return {}
     if None in schema.types and dataset.count():  # a block of pandas: of some of its types Ray knows no name
         schema = dataset.take_batch(1, batch_format="pyarrow").schema
-    return dict(zip(schema.names, schema.types, strict=True))
+    return {name: kind or arrow.pyarrow().null() for name, kind in zip(schema.names, schema.types, strict=True)}
 
 
 def has_text(dataset: Any, name: str) -> bool:
@@ -71,8 +72,6 @@ def has_text(dataset: Any, name: str) -> bool:
 def _is_text(kind: Any) -> bool:
     """Whether a type is one of text, plain or as a dictionary."""
     types = arrow.pyarrow().types
-    if kind is None:  # of no rows
-        return False
     plain = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_string(plain) or types.is_large_string(plain))
 
