@@ -163,9 +163,9 @@ def _is_of_reading(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what a task ended with."""
+    """The first line of what a task ended with, or its kind."""
     cause = getattr(error, "cause", None) or error
-    return str(cause).strip().splitlines()[0]
+    return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def _with_paths(message: str, datasets: Sequence[Any]) -> str:
