@@ -173,7 +173,10 @@ def test_a_shard_that_comes_twice_is_found_by_its_images() -> None:
         ("score", [0.5, float("nan")], "detections: `score` row 1 must be finite; got nan"),
         ("score", [0.5, None], "detections: `score` row 1 must not be null"),
         ("box", [[0, 0, 1, 1], [0, 0, 1]], "detections: `box` row 1 must have 4 numbers; got 3"),
-        ("image", ["a", "b"], "detections: `image` must hold integers; got object"),
+        ("image", ["a", "b"], "detections: `image` must hold numbers; got string"),
+        ("image", [0.5, 1.0], "detections: `image` must hold integers; got float64"),
+        ("box", [{"x": 1}, {"x": 2}], "detections: `box` must hold numbers; got struct<x: int64>"),
+        ("box", [["0"] * 4] * 2, "detections: `box` must hold numbers; got list<.*string>"),
         ("image", [1, 3], "image 3 is not one of the shard's"),
         ("label", [1, 9], r"`label` must be one of those in `class_names` \(1\); got 9"),
     ],
@@ -191,6 +194,9 @@ def test_a_shard_without_a_column_is_refused() -> None:
     table = pa.table({"image": [1], "label": [1], "box": [[0, 0, 9, 9]]})
     with pytest.raises(InputError, match=r"part-3: detections: must have the columns image, .*; got image, label, box"):
         match_shard(table, table, name="part-3")
+    twice = table.append_column("image", pa.array([2]))
+    with pytest.raises(InputError, match="part-3: truths: must have each column once; got `image` more than once"):
+        match_shard(boxscore.Detections(image=[], label=[], score=[], box=[]), twice, name="part-3")
     with pytest.raises(InputError, match=r"must be columns of boxscore or a pyarrow\.Table; got list"):
         match_shard([1], table, name="part-3")
 
