@@ -25,7 +25,8 @@ SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-
 sanitize: .venv-sanitize/.installed
 	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q \
 	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_reduction.py tests/test_coco_parity.py \
-	  tests/test_json.py tests/test_coco_dropin.py tests/test_analysis.py tests/test_bootstrap.py \
+	  tests/test_json.py tests/test_coco_dropin.py tests/test_coco_dataset.py tests/test_analysis.py \
+	  tests/test_bootstrap.py \
 	  tests/test_eval.py::test_the_short_way_gives_every_bit_of_the_long_one \
 	  tests/test_eval.py::test_what_a_user_should_hear_of_goes_the_long_way \
 	  -k "not torch and not ctrl_c and not real_data and not parallel and not sequential \

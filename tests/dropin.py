@@ -1,10 +1,13 @@
 """The same script on pycocotools and on ours, and whether anything differs."""
 
 import contextlib
+import copy
 import io
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,9 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 import boxscore.coco
-from tests.scenes import Scene
+from tests.scenes import Scene, random_scene
+
+SCENE = random_scene(3, num_images=9, num_classes=5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,58 @@ def as_dataset(scene: Scene) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "categories": [{"id": label, "name": f"class {label}"} for label in range(scene.num_classes)],
     }
     return dataset, results
+
+
+def dataset_of(tool: Tool, dataset: dict[str, Any]) -> Any:
+    """A dataset from a copy of dicts."""
+    coco = tool.COCO()
+    coco.dataset = copy.deepcopy(dataset)
+    coco.createIndex()
+    return coco
+
+
+def evaluated(tool: Tool, dataset: Any, results: Any, *, summarize: bool = True, **params: Any) -> Any:
+    """The usual script over dicts."""
+    truths = dataset_of(tool, dataset)
+    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
+    for name, value in params.items():
+        setattr(evaluation.params, name, copy.deepcopy(value))
+    evaluation.evaluate()
+    evaluation.accumulate()
+    if summarize:
+        evaluation.summarize()
+    return evaluation
+
+
+def written(folder: Path) -> tuple[str, str]:
+    """The scene in two files."""
+    names = folder / "truths.json", folder / "results.json"
+    for name, content in zip(names, as_dataset(SCENE), strict=True):
+        name.write_text(json.dumps(content))
+    return str(names[0]), str(names[1])
+
+
+def from_files(tool: Tool, files: tuple[str, str]) -> Any:
+    """An evaluation of two files, not evaluated yet."""
+    truths = tool.COCO(files[0])
+    return tool.COCOeval(truths, truths.loadRes(files[1]), "bbox")
+
+
+def run(evaluation: Any) -> Any:
+    """The three steps."""
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    return evaluation
+
+
+def check_same_from(dataset: Any, results: Any, folder: Path) -> None:
+    """From dicts, and from files."""
+    check_same(lambda tool: evaluated(tool, dataset, results))
+    files = folder / "truths", folder / "results"
+    for file, content in zip(files, (dataset, results), strict=True):
+        file.write_text(json.dumps(content))
+    check_same(lambda tool: run(from_files(tool, (str(files[0]), str(files[1])))))
 
 
 def _rows(columns: dict[str, Any], *more: str) -> Any:

@@ -12,11 +12,21 @@ import torch
 
 import boxscore
 import boxscore.coco
-from tests.dropin import OURS, THEIRS, Tool, as_dataset, check_equal, check_same, outcome
+from tests.dropin import (
+    OURS,
+    THEIRS,
+    Tool,
+    as_dataset,
+    check_equal,
+    check_same,
+    dataset_of,
+    evaluated,
+    outcome,
+    run,
+)
 from tests.processes import run_world
 from tests.scenes import random_scene
 from tests.shared import shared_data
-from tests.test_coco_dropin import dataset_of, evaluated, run
 from tests.world_of_coco import SCENE
 from tests.world_of_metrics import as_dicts
 
@@ -119,7 +129,7 @@ def test_masks_and_keypoints_are_measured_by_pycocotools(kind: str, is_patched: 
         message = rf"the overlaps of iouType='{kind}' are measured by pycocotools 2\.0\.11"
         with pytest.warns(UserWarning, match=message) as told:
             found = outcome(lambda tool: of_kind(tool, kind, dataset, results), OURS)
-    assert told[0].filename == str(Path(__file__).with_name("test_coco_dropin.py")), "where `evaluate` was called"
+    assert told[0].filename == str(Path(__file__).with_name("dropin.py")), "where `evaluate` was called"
     assert found[1] == expected[1]
     check_equal(found[0], expected[0])
 

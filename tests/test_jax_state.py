@@ -177,13 +177,29 @@ def test_numbers_that_are_not_finite_are_reported_by_compute() -> None:
         spoilt = PRED | {key: PRED[key].copy()}
         spoilt[key][1, 2] = value
         state = update(metric.empty("voc2012", 10), spoilt, TARGET, np.array([0, 1]))
-        with pytest.raises(InputError, match="must have finite numbers and no negative size; got 1 row that had not"):
+        rule = r"must have finite numbers, no negative size, and sides up to 1e\+18"
+        with pytest.raises(InputError, match=f"{rule}; got 1 row that had not"):
             metric.compute(state)
         padding = spoilt | {"labels": np.array([[1, 1, 1], [1, 1, -1]])}
         assert metric.compute(update(metric.empty("voc2012", 10), padding, TARGET, np.array([0, 1])))["map"] == 1
     reversed_box = TARGET | {"boxes": -TARGET["boxes"]}
     with pytest.raises(InputError, match="got 2 rows"):
         metric.compute(update(metric.empty("voc2012", 10), PRED, reversed_box, np.array([0, 1])))
+
+
+@pytest.mark.parametrize("box", [np.array([9, 9, 0, 0], np.uint8), np.array([0, 0, 1e30, 1e30], np.float32)])
+def test_a_size_that_can_not_be_is_reported_in_any_dtype(box: Any) -> None:
+    """Unsigned integers know no negative difference, and the area of a box that large is infinite in float32."""
+    spoilt = TARGET | {"boxes": np.tile(box, (2, 1, 1))}
+    with pytest.raises(InputError, match=r"sides up to 1e\+18; got 2 rows that had not"):
+        metric.compute(update(metric.empty("voc2012", 10), PRED, spoilt, np.array([0, 1])))
+
+
+@pytest.mark.parametrize("wrap", [list, tuple, np.array, jnp.array], ids=["list", "tuple", "numpy", "jax"])
+def test_image_ids_may_be_a_list(wrap: Any) -> None:
+    """Jitted or not; in a jitted step each of its numbers is traced."""
+    for step in (update, metric.update):
+        assert metric.compute(step(metric.empty("voc2012", 10), PRED, TARGET, wrap([7, 8])))["map"] == 1
 
 
 def test_an_image_that_comes_twice_is_an_error() -> None:
@@ -202,6 +218,8 @@ def test_an_image_that_comes_twice_is_an_error() -> None:
         ({"scores": np.ones((2, 4))}, r"`preds`: `scores` must have shape \(2, 3\), to go with `labels`; got \(2, 4\)"),
         ({"labels": np.ones((2, 3))}, "`preds`: `labels` must be integers"),
         ({"score": np.ones((2, 3))}, "`preds` must have the keys boxes, labels, scores, discarded; got 'score'"),
+        ({"labels": None}, r"`preds` must have the key 'labels'; got \['boxes', 'scores'\]"),
+        ({"discarded": np.ones((2, 3))}, "`preds`: `discarded` must hold booleans, or integers 0 and 1; got float64"),
     ],
 )
 def test_errors_name_the_argument_and_the_rule(change: dict[str, Any], message: str) -> None:
@@ -223,6 +241,17 @@ def test_other_errors_name_the_argument_and_the_rule() -> None:
         update(state, TARGET, TARGET, np.array([0, 1]))
     with pytest.raises(InputError, match="`image_ids` must be integers; got float64"):
         update(state, PRED, TARGET, np.array([0.5, 1]))
+    for ids in (["a", "b"], None, [[1], [2, 3]]):
+        with pytest.raises(InputError, match="`image_ids` must be an array or a list of numbers; got"):
+            metric.update(state, PRED, TARGET, ids)
+    with pytest.raises(InputError, match="`preds`: `boxes` must be an array or a list of numbers; got str"):
+        metric.update(state, PRED | {"boxes": "boxes"}, TARGET, np.array([0, 1]))
+    with pytest.raises(InputError, match="`targets`: `iscrowd` must hold booleans, or integers 0 and 1; got float64"):
+        update(state, PRED, TARGET | {"iscrowd": np.full((2, 1), 0.5)}, np.array([0, 1]))
+    with pytest.raises(InputError, match=r"`state` must be a boxscore\.jax\.State; got dict"):
+        metric.update({}, PRED, TARGET, np.array([0, 1]))
+    with pytest.raises(InputError, match=r"`other` must be a boxscore\.jax\.State; got NoneType"):
+        metric.merge(state, None)
     both = {"iscrowd": np.zeros((2, 1), bool), "difficult": np.zeros((2, 1), bool)}
     with pytest.raises(InputError, match="one of ignore, iscrowd and difficult"):
         update(state, PRED, TARGET | both, np.array([0, 1]))

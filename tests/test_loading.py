@@ -84,12 +84,27 @@ def test_an_image_without_truths_is_all_dummies() -> None:
     assert targets["boxes"].shape == (2, 1, 4)
 
 
+def test_lists_take_the_library_of_the_others() -> None:
+    """And what is empty their dtype: an image without truths is often a pair of empty lists."""
+    empty: dict[str, Any] = {"boxes": [], "labels": []}
+    one = {"boxes": torch.tensor([[0, 0, 3, 4.0]]), "labels": [2], "iscrowd": np.array([1])}
+    for samples in ([(0, empty), (1, one)], [(1, one), (0, empty)]):
+        _, targets = boxscore.collate_truths(samples)
+        dtypes = {"boxes": torch.float32, "labels": torch.int64, "ignore": torch.bool}
+        assert {key: column.dtype for key, column in targets.items()} == dtypes
+        assert sorted(targets["labels"].tolist()) == [[-1], [2]]
+        assert targets["ignore"].all()
+        assert sorted(targets["boxes"].tolist()) == [[[0, 0, 0, 0]], [[0, 0, 3, 4]]]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"labels": torch.tensor([1, -1])}, "samples[1]: `labels` must not be negative, as dummies are; got -1"),
         ({"boxes": torch.ones(3, 4)}, "samples[1]: `boxes` must have shape (2, 4) for 2 labels; got (3, 4)"),
         ({"area": torch.ones(2)}, "samples[1]: 'area' must be in the targets of all samples, or of none"),
+        ({"image_id": "b.jpg"}, "samples[1]: an image id must be an integer of 64 bits; got 'b.jpg'"),
+        ({"image_id": 2.5}, "samples[1]: an image id must be an integer of 64 bits; got 2.5"),
         (
             {"ignore": torch.zeros(2).bool(), "iscrowd": torch.zeros(2).bool()},
             "samples[1]: one of ignore, iscrowd, difficult must do; got ignore and iscrowd",

@@ -135,6 +135,80 @@ def test_images_and_classes_may_have_names(cluster: Path, scene: Scene, tmp_path
     assert_same(evaluate(*map(read, folders)), boxscore.evaluate(detections, truths))
 
 
+def test_rows_may_be_what_a_model_gives_on_ray(cluster: Path, scene: Scene) -> None:
+    """Arrays of NumPy, which Ray keeps as tensors, and names as categories of pandas."""
+    found, there = tables(scene)
+    datasets = []
+    for table in (found, there):
+        columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
+        datasets.append(ray.data.from_numpy(columns["box"]).map_batches(lambda _, columns=columns: columns))
+        datasets[-1] = datasets[-1].materialize()
+    assert "tensor" in str(datasets[0].schema()).lower()
+    assert_same(evaluate(*datasets), on_one_machine(found, there, "coco"))
+
+    named = [
+        table.set_column(0, "image", pa.array([f"{image:03}" for image in table["image"].to_pylist()])).to_pandas()
+        for table in (found, there)
+    ]
+    as_categories = [ray.data.from_pandas(frame.astype({"image": "category"})) for frame in named]
+    assert_same(evaluate(*as_categories), on_one_machine(found, there, "coco"))
+
+
+def test_columns_that_do_not_go_together_are_told_at_once(cluster: Path, scene: Scene) -> None:
+    """Before any row is sent anywhere, by the side that lacks one, or by both."""
+    found, there = tables(scene)
+    named = there.set_column(0, "image", pa.array(map(str, there["image"].to_pylist())))
+    cases = [
+        (
+            found.drop_columns(["score"]),
+            there,
+            "`detections` must have the columns image, label, score, box; got image",
+        ),
+        (found, there.drop_columns(["box"]), "`truths` must have the columns image, label, box; got image, label"),
+        (found, named, "`image` must be text on both sides, .*; got int64 in `detections` and string in `truths`"),
+    ]
+    for detections, truths, message in cases:
+        with pytest.raises(InputError, match=message):
+            evaluate(ray.data.from_arrow(detections), ray.data.from_arrow(truths))
+    place = found.column_names.index("score")
+    bad = found.set_column(place, "score", pa.array([np.nan] * found.num_rows))
+    with pytest.raises(InputError, match=r"^detections: image \d+: `score` must be finite; got nan$"):
+        evaluate(ray.data.from_arrow(bad), ray.data.from_arrow(there))
+
+
+def test_files_that_can_not_be_read_are_told_by_their_names(
+    cluster: Path, scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, and nothing else is said: cut off, without bytes, of another kind, or with columns of another."""
+    found, there = tables(scene)
+    folders = [write_parts(tmp_path / side, table, 2) for side, table in (("gt", there), ("dt", found))]
+
+    def told(detections: str | Path) -> str:
+        with pytest.raises(InputError) as caught:
+            boxscore.ray.evaluate_files(folders[0], detections, box_format="xywh", quiet=True)
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    for name in ("part-0.parquet", "part-1.parquet"):
+        file = tmp_path / "dt" / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-50])
+        assert told(tmp_path / "dt").startswith(f"dt/{name}: can't be read: Parquet magic bytes not found")
+        file.write_bytes(b"")
+        assert told(folders[1]) == f"dt/{name}: must have something in it; got a file of no bytes"
+        file.write_bytes(whole)
+    (tmp_path / "dt" / "part-9.csv").write_text("image,label\n")
+    assert told(folders[1]) == "dt: must have files of one kind; got dt/part-0.parquet and dt/part-9.csv"
+    (tmp_path / "dt" / "part-9.csv").unlink()
+    other = found.set_column(0, "image", pa.array(map(str, found["image"].to_pylist())))
+    pa.parquet.write_table(other, tmp_path / "dt" / "part-9.parquet")
+    assert told(folders[1]).startswith("dt/part-0.parquet and the files beside it don't go together: Unable to merge")
+    assert told(folders[0]).startswith("gt/part-0.parquet: must have a column with the score (score, confidence, conf)")
+    for content in ('{"image": 1, "label"', ""):
+        (tmp_path / "found.jsonl").write_text(content)
+        assert told(tmp_path / "found.jsonl").startswith("found.jsonl: ")
+    assert capfd.readouterr().err == ""
+
+
 def test_a_poisoned_file_is_told_by_its_name(cluster: Path, scene: Scene, tmp_path: Path) -> None:
     """One line: the file, the image, the column and what is wrong."""
     found, there = tables(scene)
@@ -220,9 +294,10 @@ def test_nothing_at_all_is_fine(cluster: Path) -> None:
     found = found.append_column("score", pa.array([], pa.float64()))
     found = found.append_column("box", pa.array([], pa.list_(pa.float64())))
     some = pa.table({"image": [1], "label": [1], "box": [[0.0, 0.0, 9.0, 9.0]]})
-    result = evaluate(ray.data.from_arrow(found), ray.data.from_arrow(some))
-    assert_same(result, on_one_machine(found, some, "coco"))
-    assert result["map"] == 0
+    for there in (some, some.slice(0, 0)):
+        result = evaluate(ray.data.from_arrow(found), ray.data.from_arrow(there))
+        assert_same(result, on_one_machine(found, there, "coco"))
+        assert result.kept is None
 
 
 def test_the_command_runs_on_ray(
@@ -249,9 +324,12 @@ def test_the_command_runs_on_ray(
         main([*command, "--images", "some.txt"])
 
 
-def test_what_is_no_dataset_is_refused() -> None:
+def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
     """By the name of the argument."""
     with pytest.raises(InputError, match=r"`detections` must be a ray\.data\.Dataset; got dict"):
         evaluate({}, {})
+    nothing = [ray.data.from_arrow(pa.table({"image": [1]}))] * 2
+    with pytest.raises(InputError, match=r"`memory` must be 10 MB or more; got 1 kB"):
+        evaluate(*nothing, memory="1kB")
     with pytest.raises(InputError, match=r"`memory` must be an amount like 500MB or 2GiB; got 'much'"):
         boxscore.memory.num_bytes("much")

@@ -134,8 +134,13 @@ def test_a_file_that_can_not_be_is_told(tmp_path: Path) -> None:
     """To be read, or to be written, by its name."""
     with pytest.raises(InputError, match=r"nowhere: can't be read: No such file"):
         Tally.load(tmp_path / "nowhere")
+    empty = Tally.empty(Protocol.named("coco"))
     with pytest.raises(InputError, match=r"tally: can't be written: No such file"):
-        Tally.empty(Protocol.named("coco")).save(tmp_path / "nowhere" / "tally")
+        empty.save(tmp_path / "nowhere" / "tally")
+    for folder in (tmp_path, "", "/"):
+        with pytest.raises(InputError, match=r"^(\.|/\S*): can't be written: Is a directory$"):
+            empty.save(folder)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2007", "voc2012"])
@@ -168,7 +173,10 @@ def test_a_shard_that_comes_twice_is_found_by_its_images() -> None:
         ("score", [0.5, float("nan")], "detections: `score` row 1 must be finite; got nan"),
         ("score", [0.5, None], "detections: `score` row 1 must not be null"),
         ("box", [[0, 0, 1, 1], [0, 0, 1]], "detections: `box` row 1 must have 4 numbers; got 3"),
-        ("image", ["a", "b"], "detections: `image` must hold integers; got object"),
+        ("image", ["a", "b"], "detections: `image` must hold numbers; got string"),
+        ("image", [0.5, 1.0], "detections: `image` must hold integers; got float64"),
+        ("box", [{"x": 1}, {"x": 2}], "detections: `box` must hold numbers; got struct<x: int64>"),
+        ("box", [["0"] * 4] * 2, "detections: `box` must hold numbers; got list<.*string>"),
         ("image", [1, 3], "image 3 is not one of the shard's"),
         ("label", [1, 9], r"`label` must be one of those in `class_names` \(1\); got 9"),
     ],
@@ -186,8 +194,38 @@ def test_a_shard_without_a_column_is_refused() -> None:
     table = pa.table({"image": [1], "label": [1], "box": [[0, 0, 9, 9]]})
     with pytest.raises(InputError, match=r"part-3: detections: must have the columns image, .*; got image, label, box"):
         match_shard(table, table, name="part-3")
+    twice = table.append_column("image", pa.array([2]))
+    with pytest.raises(InputError, match="part-3: truths: must have each column once; got `image` more than once"):
+        match_shard(boxscore.Detections(image=[], label=[], score=[], box=[]), twice, name="part-3")
     with pytest.raises(InputError, match=r"must be columns of boxscore or a pyarrow\.Table; got list"):
         match_shard([1], table, name="part-3")
+
+
+def test_the_images_of_a_shard_are_integers_in_anything() -> None:
+    """A list, a range, a set, an array; what is not whole is refused, not rounded."""
+    found, there = tables(random_scene(1))
+    every = found["image"].to_pylist() + there["image"].to_pylist()
+    for images in (every, set(every), range(max(every) + 1), np.array(every, np.uint8), iter(every)):
+        match_shard(found, there, name="part-3", images=images, box_format="xywh")
+    wrong: list[Any] = [[0.5], ["a"], np.array([1.0])]
+    for images in wrong:
+        with pytest.raises(InputError, match=r"^part-3: `images` must "):
+            match_shard(found, there, name="part-3", images=images, box_format="xywh")
+
+
+def test_boxes_may_be_tensors() -> None:
+    """As Ray and others have an array of shape (R, 4) in a column."""
+    found, there = tables(random_scene(1))
+    tensors = [
+        table.set_column(
+            table.column_names.index("box"),
+            "box",
+            pa.FixedShapeTensorArray.from_numpy_ndarray(np.array(table["box"].to_pylist())),
+        )
+        for table in (found, there)
+    ]
+    pair = (match_shard(*each, name="part-3", box_format="xywh") for each in ((found, there), tensors))
+    assert_same(*pair)
 
 
 def test_images_are_spread_over_shards() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torchmetrics import MetricCollection
+from torchmetrics.wrappers import Running
 
 import boxscore
 from boxscore.torchmetrics import MeanAveragePrecision
@@ -21,6 +22,9 @@ EVERYTHING = list(range(SCENE.num_images))
 NUMBERS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
 NUMBERS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
 NAMES = [*NUMBERS, "map_per_class", "mar_100_per_class", "classes"]
+COCO = boxscore.Protocol.named("coco")
+IN_DOUBLE: dict[str, Any] = {"iou_thresholds": list(COCO.thresholds), "rec_thresholds": list(COCO.recall_points)}
+"""Torchmetrics' own are in single precision."""
 BATCH = tuple([as_dicts(SCENE, image)[side] for image in EVERYTHING[:4]] for side in (0, 1))
 
 
@@ -88,9 +92,7 @@ def test_all_is_as_torchmetrics_gives_it(theirs: Any, settings: dict[str, Any]) 
     emptied = [settings.pop(name, False) for name in ("has_no_detections", "has_no_truths")]
     for columns in (each for each, is_empty in zip((scene.detection, scene.truth), emptied, strict=True) if is_empty):
         columns |= {name: column[:0] for name, column in columns.items()}
-    coco = boxscore.Protocol.named("coco")
-    in_double = {"iou_thresholds": list(coco.thresholds), "rec_thresholds": list(coco.recall_points)}
-    ours, other = MeanAveragePrecision("xywh", **settings), theirs("xywh", **(in_double | settings))
+    ours, other = MeanAveragePrecision("xywh", **settings), theirs("xywh", **(IN_DOUBLE | settings))
     for image in range(scene.num_images):
         pred, target = as_dicts(scene, image)
         del target["area"]
@@ -103,7 +105,7 @@ def test_all_is_as_torchmetrics_gives_it(theirs: Any, settings: dict[str, Any]) 
 
 def test_an_area_of_zero_means_that_of_the_box(theirs: Any) -> None:
     """So does none; those given decide the size class."""
-    metrics = [MeanAveragePrecision("xywh"), theirs("xywh")]
+    metrics = [MeanAveragePrecision("xywh"), theirs("xywh", **IN_DOUBLE)]
     for image in EVERYTHING:
         pred, target = as_dicts(SCENE, image)
         target["area"] = torch.where(torch.arange(len(target["area"])) % 2 == 0, 0.0, target["area"])
@@ -114,7 +116,7 @@ def test_an_area_of_zero_means_that_of_the_box(theirs: Any) -> None:
     found, expected = (metric.compute() for metric in metrics)
     assert found["map_small"] > 0
     for name in NUMBERS:
-        assert torch.allclose(found[name], expected[name], atol=1e-6), name
+        assert torch.equal(found[name], expected[name]), name
 
 
 def test_ours_is_right_where_theirs_is_not(theirs: Any) -> None:
@@ -259,6 +261,28 @@ def test_images_with_one_id_count_once_if_asked() -> None:
     assert not torch.equal(over(twice).compute()["map"], over(EVERYTHING).compute()["map"])
 
 
+def test_images_with_one_id_count_once_within_a_batch() -> None:
+    """The first of them; an error in the other is still told, by its own place."""
+    pred, target = as_dicts(SCENE, 3)
+    target["image_id"] = torch.tensor([3])
+    other = {"boxes": pred["boxes"][:0], "scores": pred["scores"][:0], "labels": pred["labels"][:0]}
+    metric, once = (MeanAveragePrecision("xywh", unique_images=True) for _ in range(2))
+    metric.update([pred, other], [target, target])
+    once.update([pred], [target])
+    check_equal(metric.compute(), once.compute())
+    with pytest.raises(boxscore.InputError, match=r"preds\[1\]: `scores` row 0 must be finite; got nan"):
+        metric.update([other, pred | {"scores": pred["scores"] * torch.nan}], [target, target])
+
+
+def test_a_running_metric_is_over_the_last_updates() -> None:
+    """By torchmetrics' wrapper, which puts the state of each update aside."""
+    running = Running(MeanAveragePrecision("xywh", scalars_only=True), window=2)
+    for image in EVERYTHING[:5]:
+        running.update(*([each] for each in as_dicts(SCENE, image)))
+    found = running.compute()
+    check_equal({name: found[name] for name in NUMBERS}, over([3, 4], scalars_only=True).compute())
+
+
 def test_inputs_that_need_gradients_are_welcome() -> None:
     """And don't get any."""
     pred, target = as_dicts(SCENE, 3)
@@ -281,7 +305,9 @@ def test_inputs_that_need_gradients_are_welcome() -> None:
         ({"rec_thresholds": [2.0]}, "`rec_thresholds` must lie between 0 and 1; got 2"),
         ({"max_detection_thresholds": [1, 10, None]}, "`max_detection_thresholds` must be positive integers"),
         ({"max_detection_thresholds": [0, 10, 100]}, "`max_detection_thresholds` must be positive integers"),
+        ({"max_detection_thresholds": [True, 10]}, "`max_detection_thresholds` must be positive integers"),
         ({"class_metrics": 1}, "`class_metrics` must be True or False; got 1"),
+        ({"backend": "cocoapi"}, "`backend` must be one of pycocotools, faster_coco_eval; got 'cocoapi'"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -297,7 +323,21 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
     cases: list[tuple[Any, Any, str]] = [
         ([pred], [], "`preds` and `target` must have an entry an image; got 1 and 0"),
         (pred, [target], "`preds` must be a list of dicts, one an image; got dict"),
-        ([pred], [target], "target[0] must be a dict with the key 'image_id', for unique_images=True"),
+        ([pred], [target], "target[0] must have the key 'image_id', for unique_images=True"),
+        ([pred], [None], "target[0] must be a dict; got NoneType"),
+        ([None], [target | {"image_id": 3}], "preds[0] must be a dict; got NoneType"),
+        ([pred], [target | {"image_id": 3.7}], "target[0]: an image id must be an integer of 64 bits; got 3.7"),
+        ([pred], [target | {"image_id": "a.jpg"}], "target[0]: an image id must be an integer of 64 bits; got 'a.jpg'"),
+        (
+            [pred],
+            [target | {"image_id": torch.tensor([1, 2])}],
+            "target[0]: an image id must be an integer of 64 bits; got int64 of shape (2,)",
+        ),
+        (
+            [pred | {"boxes": pred["boxes"].to(torch.complex64)}],
+            [target | {"image_id": 3}],
+            "`preds`: `box` must hold real numbers; got complex64",
+        ),
         ([{"boxes": pred["boxes"]}], [target | {"image_id": 3}], "preds[0] must have the key 'scores'; got ['boxes']"),
         ([pred], [{"labels": target["labels"], "image_id": 3}], "target[0] must have the key 'boxes'; got ['labels']"),
     ]

@@ -1,5 +1,7 @@
 """What is written reads back: the same bits where the format can hold them, and what is lost is told."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import boxscore
 from boxscore import Detections, Truths, formats, sample
+from boxscore.writing import write_file
 
 FILES = ["c.json", "c.json.gz", "c.csv", "c.tsv", "c.npz", "c.parquet", "c.arrow"]
 FOLDERS = ["voc", "yolo"]
@@ -193,6 +196,15 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         boxscore.write_truths(tmp_path / "folder", truths, format="yolo")
     assert [file.name for file in tmp_path.iterdir()] == ["c.json"]
     assert (tmp_path / "c.json").read_text() == "old"
+
+
+def test_many_may_write_to_one_name(tmp_path: Path) -> None:
+    """At the same time: the file is always one of theirs, whole, and nothing else is left."""
+    path, contents = tmp_path / "c.txt", [letter * 200_000 for letter in "abcd"]
+    with ThreadPoolExecutor(len(contents)) as pool:
+        for _ in pool.map(partial(write_file, path), contents * 25):
+            assert path.read_text() in contents
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_names_can_not_lead_out_of_the_folder(tmp_path: Path) -> None:

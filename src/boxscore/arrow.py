@@ -58,18 +58,23 @@ def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str,
     if any(name not in table.column_names for name in names):
         got = ", ".join(table.column_names) or "none"
         raise InputError(f"must have the columns {', '.join(names)}; got {got}")
+    for name in (*names, *optional):
+        if table.column_names.count(name) > 1:
+            raise InputError(f"must have each column once; got `{name}` more than once")
     return {name: to_numpy(table.column(name), name) for name in (*names, *optional) if name in table.column_names}
 
 
 def to_numpy(column: Any, name: str) -> NDArray[Any]:
-    """A column of numbers, or of lists of 4 numbers: shape (R,) or (R, 4)."""
+    """A column of numbers, or of lists or tensors of 4 numbers: shape (R,) or (R, 4)."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise RowError(name, row, "must not be null")
-    if is_list(column.type):
-        return fours(column, name)
-    plain: NDArray[Any] = column.to_numpy()
-    return plain
+    if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
+        column = pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    values: NDArray[Any] = fours(column, name) if is_list(column.type) else column.to_numpy()
+    if values.dtype == object:
+        raise InputError(f"`{name}` must hold numbers; got {column.type}")
+    return values
 
 
 def is_list(kind: Any) -> bool:

@@ -129,6 +129,21 @@ def as_ids(name: str, column: Array) -> Array:
     return column
 
 
+def as_id(image: Any) -> int:
+    """An image id out of whatever holds it: a number, or an array of one.
+
+    >>> as_id(np.array([7]))
+    7
+    """
+    value = to_numpy(image) if is_array(image) else np.asarray(image)
+    if value.size != 1 or value.dtype.kind not in "iu":
+        came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
+        raise InputError(f"an image id must be an integer of 64 bits; got {came}")
+    if (number := int(value.reshape(()))) > np.iinfo(np.int64).max:
+        raise InputError(f"an image id must fit in 63 bits; got {number}")
+    return number
+
+
 def as_flags(name: str, column: Array) -> Array:
     """A column of 0 and 1 as booleans."""
     if is_kind(column, "bool"):

@@ -78,8 +78,7 @@ def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[t
     """What each process gave, by rank: whether it numbers its images, and its bytes."""
     torch, dist = sys.modules["torch"], _torch_distributed()
     num_processes = dist.get_world_size(group)
-    # NCCL knows nothing but its device's memory; all else takes what is in the host's.
-    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(group) == "nccl" else "cpu"
+    device = _device_of(dist.get_backend_config(group))
     try:
         numbering = _UNKNOWN if is_numbering is None else int(is_numbering)
         mine = torch.tensor([len(content), numbering], dtype=torch.int64, device=device)
@@ -101,6 +100,16 @@ def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[t
     return [
         (numbering, memoryview(array[:size])) for numbering, array, size in zip(numberings, arrays, sizes, strict=True)
     ]
+
+
+def _device_of(config: str) -> str:
+    """Where tensors must be for a backend: in host memory if it can be, for there they are; else on its device.
+
+    >>> _device_of("cpu:gloo,cuda:nccl"), _device_of("cuda:nccl")
+    ('cpu', 'cuda')
+    """
+    devices = [part.partition(":")[0] for part in config.split(",")]
+    return "cpu" if "cpu" in devices else devices[0]
 
 
 def _torch_distributed() -> Any:

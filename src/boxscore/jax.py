@@ -7,7 +7,7 @@ result has the same bits. A compiled step can't refuse its input, so what is wro
 Dimensions: N images, D detections, G truths, P = N * D or N * G, A areas, T thresholds; in a state B rows of capacity.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from boxscore import text
 from boxscore.boxes import BoxFormat, check_box_format, is_in_areas, measure, sizes
+from boxscore.checks import as_array
 from boxscore.columns import ClassNames, Truths, check_labels_are_named
 from boxscore.errors import InputError
 from boxscore.parallel import PaddedDetections, PaddedTruths, match_batch
 from boxscore.pipeline import finish
-from boxscore.protocol import POOLED, Protocol, as_protocol
+from boxscore.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
 from boxscore.result import Result
 from boxscore.tally import Tally
 
@@ -58,7 +59,7 @@ class State:
     num_images: jax.Array
     """Images seen. Shape ()."""
     num_wrong: jax.Array
-    """Rows with a NaN, an infinity or a negative size. Shape ()."""
+    """Rows with a NaN, an infinity, or a size that is negative or beyond all measure. Shape ()."""
     protocol: Protocol
     box_format: BoxFormat
     class_names: tuple[tuple[int, str], ...] | None
@@ -135,6 +136,7 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     >>> compute(jax.jit(update)(state, preds, targets, jnp.array([7])))["map"]
     1.0
     """
+    _check_state("state", state)
     found, there, image_N = _detections(preds), _truths(targets), _image_ids(image_ids)
     num_images = int(found.label.shape[0])
     if int(there.label.shape[0]) != num_images or image_N.shape != (num_images,):
@@ -183,6 +185,8 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
 
 def merge(state: State, other: State) -> State:
     """All that both have seen, with the room of both: of other devices, or other processes. Can be jitted."""
+    _check_state("state", state)
+    _check_state("other", other)
     for name in _STATIC:
         if getattr(state, name) != getattr(other, name):
             raise InputError(f"states can be merged if they were made alike; their `{name}` differ")
@@ -207,15 +211,14 @@ def merge(state: State, other: State) -> State:
 
 def compute(state: State) -> Result:
     """The result of all updates, on the host. Raises `InputError` if there was not room for all, or rows were wrong."""
-    if not isinstance(state, State):
-        raise InputError(f"`state` must be a boxscore.jax.State; got {type(state).__name__}")
+    _check_state("state", state)
     state = jax.device_get(state)
     for rows, name, one in ((state.detections, "capacity", "detection"), (state.truths, "truth_capacity", "truth")):
         if (lost := int(rows.num_lost)) > 0:
             came = text.count(rows.capacity + lost, one)
             raise InputError(f"`{name}` must be at least the number of rows; got {rows.capacity}, and {came} came")
     if (wrong := int(state.num_wrong)) > 0:
-        rule = "must have finite numbers and no negative size"
+        rule = f"must have finite numbers, no negative size, and sides up to {LARGEST_SIDE:g}"
         raise InputError(f"boxes, scores and areas {rule}; got {text.count(wrong, 'row')} that had not")
     found, there = (_taken(rows) for rows in (state.detections, state.truths))
     _check_images_are_different(found, there)
@@ -247,6 +250,11 @@ def compute(state: State) -> Result:
     return finish(tally)
 
 
+def _check_state(name: str, state: Any) -> None:
+    if not isinstance(state, State):
+        raise InputError(f"`{name}` must be a boxscore.jax.State; got {type(state).__name__}")
+
+
 def _dtype(name: str) -> Any:
     """The dtype, or its half without x64."""
     return jax.dtypes.canonicalize_dtype(name)
@@ -260,7 +268,7 @@ def _detections(preds: Any) -> PaddedDetections:
         preds = PaddedDetections(given["boxes"], given["labels"], given["scores"], discarded)
     box, label, score = (jnp.asarray(column) for column in preds[:3])
     is_padding_ND = label < 0
-    discarded_ND = is_padding_ND if preds[3] is None else is_padding_ND | (jnp.asarray(preds[3]) != 0)
+    discarded_ND = is_padding_ND if preds[3] is None else is_padding_ND | _flags("preds", "discarded", preds[3])
     _check_shapes("preds", {"boxes": box, "labels": label, "scores": score, "discarded": discarded_ND})
     return PaddedDetections(box, label, score, discarded_ND)
 
@@ -268,27 +276,39 @@ def _detections(preds: Any) -> PaddedDetections:
 def _truths(targets: Any) -> PaddedTruths:
     if not isinstance(targets, PaddedTruths):
         given = _columns("targets", targets, ("boxes", "labels"), (*_IGNORE, "area"))
-        flags = [given[key] for key in _IGNORE if key in given]
+        flags = [key for key in _IGNORE if key in given]
         if len(flags) > 1:
             raise InputError("`targets` must have one of ignore, iscrowd and difficult, not several")
-        ignore = flags[0] if flags else jnp.zeros(given["labels"].shape, bool)
+        ignore = _flags("targets", flags[0], given[flags[0]]) if flags else jnp.zeros(given["labels"].shape, bool)
         targets = PaddedTruths(given["boxes"], given["labels"], ignore, given.get("area"))
     box, label, ignore = (jnp.asarray(column) for column in targets[:3])
     area = None if targets.area is None else jnp.asarray(targets.area)
     _check_shapes("targets", {"boxes": box, "labels": label, "ignore": ignore, "area": area})
-    return PaddedTruths(box, label, (ignore != 0) | (label < 0), area)
+    return PaddedTruths(box, label, _flags("targets", "ignore", ignore) | (label < 0), area)
+
+
+def _flags(name: str, key: str, values: Any) -> jax.Array:
+    """A column of 0 and 1 as booleans."""
+    flags = jnp.asarray(values)
+    if not jnp.issubdtype(flags.dtype, jnp.bool_) and not jnp.issubdtype(flags.dtype, jnp.integer):
+        raise InputError(f"`{name}`: `{key}` must hold booleans, or integers 0 and 1; got {flags.dtype}")
+    return flags != 0
 
 
 def _columns(name: str, batch: Any, needed: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, jax.Array]:
     if not isinstance(batch, Mapping):
         raise InputError(f"`{name}` must be a dict of padded arrays; got {type(batch).__name__}")
+    given = {key: value for key, value in batch.items() if value is not None}
     for key in needed:
-        if key not in batch:
-            raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, batch))}")
+        if key not in given:
+            raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, given))}")
     for key in batch:
         if key not in needed + optional:
             raise InputError(f"`{name}` must have the keys {', '.join(needed + optional)}; got {key!r}")
-    return {key: jnp.asarray(value) for key, value in batch.items() if value is not None}
+    try:
+        return {key: jnp.asarray(as_array(key, value)) for key, value in given.items()}
+    except InputError as error:
+        raise InputError(f"`{name}`: {error}") from None
 
 
 def _check_shapes(name: str, columns: Mapping[str, jax.Array | None]) -> None:
@@ -304,14 +324,16 @@ def _check_shapes(name: str, columns: Mapping[str, jax.Array | None]) -> None:
 
 
 def _image_ids(image_ids: Any) -> jax.Array:
-    if not isinstance(image_ids, jax.Array):
-        image_ids = np.asarray(image_ids)
-        limits = np.iinfo(_dtype("int64"))
-        if image_ids.size and not (limits.min <= image_ids.min() and image_ids.max() <= limits.max):
-            raise InputError(f"`image_ids` must fit {limits.dtype}, all there is without x64; got {image_ids.max()}")
-    if not np.issubdtype(image_ids.dtype, np.integer):
-        raise InputError(f"`image_ids` must be integers; got {image_ids.dtype}")
-    return jnp.asarray(image_ids)
+    if isinstance(image_ids, Sequence) and any(isinstance(image, jax.Array) for image in image_ids):
+        image_ids = jnp.asarray(image_ids)  # numbers in a list, once they are traced
+    ids = as_array("image_ids", image_ids)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(f"`image_ids` must be integers; got {ids.dtype}")
+    limits = np.iinfo(_dtype("int64"))
+    if isinstance(ids, np.ndarray) and ids.size and not (limits.min <= ids.min() and ids.max() <= limits.max):
+        widest = max(ids.min(), ids.max(), key=abs)
+        raise InputError(f"`image_ids` must fit {limits.dtype}, all there is without x64; got {widest}")
+    return jnp.asarray(ids)
 
 
 def _by_label(batch: Any) -> Any:
@@ -325,9 +347,11 @@ def _by_label(batch: Any) -> Any:
 
 
 def _is_bad(box: jax.Array, box_format: BoxFormat) -> jax.Array:
-    """Whether a box is not one: a number that is not finite, or a negative size. Shape (N, D)."""
+    """Whether a box is not one: a number that is not finite, a size that is negative or too large. Shape (N, D)."""
+    box = box.astype(_dtype("float64"))  # a difference of unsigned integers is never negative
     width, height = sizes(box, box_format)
-    return ~jnp.isfinite(box).all(axis=-1) | (width < 0) | (height < 0)
+    is_fine = (width >= 0) & (height >= 0) & (jnp.maximum(width, height) <= LARGEST_SIDE)
+    return ~(jnp.isfinite(box).all(axis=-1) & is_fine)
 
 
 def _which_count(truths: PaddedTruths, state: State) -> jax.Array:

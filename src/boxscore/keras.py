@@ -26,7 +26,7 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
     `dataset`: batches of inputs and targets, as often as they are asked for: a `tf.data.Dataset`, a `PyDataset`, a
     list. The targets are as `MeanAveragePrecision.update` takes them, such as a dict of padded `boxes` and `labels`,
     and may have `image_id`. `decode` makes of the model's outputs, in NumPy, what `update` takes as `preds`; by default
-    they are that already. `prefix` stands before every name.
+    they are that already. `prefix` stands before every name. `warn`: as in `MeanAveragePrecision`.
     """
 
     def __init__(
@@ -40,15 +40,17 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
         class_names: ClassNames | None = None,
         engine: str = "auto",
         threads: int | None = None,
+        warn: bool = True,
     ) -> None:
         super().__init__()
         if decode is not None and not callable(decode):
             raise InputError(f"`decode` must be a function; got {type(decode).__name__}")
-        if isinstance(dataset, Iterator):
-            raise InputError("`dataset` must give its batches anew each epoch; got an iterator, which gives them once")
+        if not isinstance(prefix, str):
+            raise InputError(f"`prefix` must be text; got {prefix!r}")
+        _check_dataset(dataset)
         self.dataset, self.decode, self.prefix = dataset, decode, prefix
         self.metric = MeanAveragePrecision(
-            protocol, box_format=box_format, class_names=class_names, engine=engine, threads=threads
+            protocol, box_format=box_format, class_names=class_names, engine=engine, threads=threads, warn=warn
         )
         self.result: Result | None = None
         """That of the last epoch, with classes and curves."""
@@ -72,3 +74,16 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
                 yield self.dataset[index]
         else:
             yield from self.dataset
+
+
+def _check_dataset(dataset: Any) -> None:
+    """Raise `InputError` for what would only be found out, or never end, after the first epoch."""
+    if isinstance(dataset, Iterator):
+        raise InputError("`dataset` must give its batches anew each epoch; got an iterator, which gives them once")
+    is_numbered = isinstance(dataset, keras.utils.PyDataset)
+    if not is_numbered and not isinstance(dataset, Iterable):
+        raise InputError(f"`dataset` must give batches of inputs and targets; got {type(dataset).__name__}")
+    cardinality = getattr(dataset, "cardinality", None)
+    is_endless = dataset.num_batches is None if is_numbered else callable(cardinality) and int(cardinality()) == -1
+    if is_endless:  # -1 is TensorFlow's infinity; what it does not know is -2
+        raise InputError("`dataset` must end; got one that goes on for ever")

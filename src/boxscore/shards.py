@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore import arrow
+from boxscore.arrays import is_array
 from boxscore.boxes import BoxFormat
+from boxscore.checks import as_array, as_ids
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
 from boxscore.errors import InputError
 from boxscore.pipeline import match
@@ -30,10 +32,10 @@ def match_shard(
 ) -> Tally:
     """The verdicts of a shard; whatever is wrong in it is told with its `name`.
 
-    `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list of 4;
-    `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image is matched
-    as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused. Tallies of
-    shards that share an image can't be merged, so a shard that comes twice is found by its image ids.
+    `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
+    tensor of 4; `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
+    is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
+    Tallies of shards that share an image can't be merged, so a shard that comes twice is found by its image ids.
 
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     >>> found = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
@@ -55,7 +57,9 @@ def match_shard(
         )
     if images is not None:
         seen = np.union1d(host_ids(found.image), host_ids(there.image))
-        strange = seen[~np.isin(seen, np.fromiter(images, np.int64))]
+        with _named(name):
+            own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
+        strange = seen[~np.isin(seen, host_ids(own))]
         if strange.size:
             raise InputError(f"{name}: image {strange[0]} is not one of the shard's")
     with _named(name):

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torchmetrics import Metric
 
 from boxscore import storage
 from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
-from boxscore.columns import Detections, Truths, host_ids
+from boxscore.checks import as_id
+from boxscore.columns import Columns, Detections, Truths, host_ids, take
 from boxscore.distributed import renumbered, without_copies
 from boxscore.errors import InputError
 from boxscore.pipeline import finish, match
@@ -69,7 +71,7 @@ class MeanAveragePrecision(Metric):
         class_metrics: bool = False,
         extended_summary: bool = False,
         average: str = "macro",
-        backend: str = "pycocotools",  # noqa: ARG002 — there is one
+        backend: str = "pycocotools",
         *,
         unique_images: bool = False,
         scalars_only: bool = False,
@@ -81,6 +83,7 @@ class MeanAveragePrecision(Metric):
             instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
             raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
         check_choice("average", average, ("macro", "micro"))
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
         for name, flag in (flags | {"unique_images": unique_images, "scalars_only": scalars_only}).items():
             if not isinstance(flag, bool):
@@ -113,10 +116,12 @@ class MeanAveragePrecision(Metric):
                 raise InputError(f"`{name}` must be a list of dicts, one an image; got {type(images).__name__}")
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have an entry an image; got {len(preds)} and {len(target)}")
-        ids = _named("target", _ids, target) if self.unique_images else None
-        given: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
+        given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
         detections: Detections = _named("preds", Detections.from_images, preds, **given)
-        truths = _with_areas(_named("target", Truths.from_images, _complete(target), **given))
+        truths = _with_areas(_named("target", Truths.from_images, _named("target", _complete, target), **given))
+        if self.unique_images:
+            ids = np.array(_named("target", _ids, target), np.int64)
+            detections, truths = _first_of_each(detections, ids), _first_of_each(truths, ids)
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         content = storage.to_bytes(match(detections, truths, self.protocol))
@@ -151,6 +156,11 @@ class MeanAveragePrecision(Metric):
             f"mar_{last}_per_class": _tensor(values[1]),
             "classes": torch.from_numpy(classes.label.astype(np.int32)),
         }
+
+    def reset(self) -> None:
+        """Forget all that was seen."""
+        self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
+        super().reset()
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """A figure and axes of one result or several; without `val`, of what `compute` gives. Needs matplotlib."""
@@ -191,7 +201,7 @@ def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
         if len(values):
             changes[name] = list(values)
     if "limits" in changes:
-        if not all(isinstance(limit, Integral) for limit in changes["limits"]):
+        if not all(isinstance(limit, Integral) and not isinstance(limit, bool) for limit in changes["limits"]):
             raise InputError(f"`max_detection_thresholds` must be positive integers; got {changes['limits']}")
         changes["limits"] = sorted(set(changes["limits"]))
     try:
@@ -203,17 +213,30 @@ def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
 
 def _ids(target: Images) -> list[int]:
     """The images' ids."""
+    ids = []
     for index, image in enumerate(target):
-        if not isinstance(image, Mapping) or "image_id" not in image:
-            raise InputError(f"images[{index}] must be a dict with the key 'image_id', for unique_images=True")
-    return [int(image["image_id"]) for image in target]
+        if "image_id" not in image:
+            raise InputError(f"images[{index}] must have the key 'image_id', for unique_images=True")
+        try:
+            ids.append(as_id(image["image_id"]))
+        except InputError as error:
+            raise InputError(f"images[{index}]: {error}") from None
+    return ids
+
+
+def _first_of_each(columns: Columns, ids: NDArray[np.int64]) -> Columns:
+    """The rows of the first image with each id, under that id; until now images were numbered."""
+    _, first = np.unique(ids, return_index=True)
+    kept = take(columns, np.isin(host_ids(columns.image), first))
+    return replace(kept, image=ids[host_ids(kept.image)])
 
 
 def _complete(target: Images) -> Images:
     """The targets with no keys but torchmetrics'; if one has `area`, all have: 0 means the box's own."""
-    images = [
-        {key: image[key] for key in _KEYS if key in image} if isinstance(image, Mapping) else image for image in target
-    ]
+    for index, image in enumerate(target):
+        if not isinstance(image, Mapping):
+            raise InputError(f"images[{index}] must be a dict; got {type(image).__name__}")
+    images = [{key: image[key] for key in _KEYS if key in image} for image in target]
     if any("area" in image for image in images):
         for image in images:
             if "area" not in image and "labels" in image:
@@ -241,7 +264,10 @@ def _named(name: str, make: Callable[..., Any], images: Images, *values: Any, **
     try:
         return make(images, *values, **settings)
     except InputError as error:
-        raise InputError(str(error).replace("images", name, 1)) from None
+        message = str(error)
+        raise InputError(
+            f"{name}{message.removeprefix('images')}" if message.startswith("images[") else f"`{name}`: {message}"
+        ) from None
 
 
 def _warn_of_many(detections: Detections, limit: int) -> None:

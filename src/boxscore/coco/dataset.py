@@ -1,6 +1,7 @@
 """COCO: pycocotools' class of a dataset. Its dicts are made when they are first looked at."""
 
 import os
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -30,6 +31,10 @@ INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
 
 QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
 """The methods that an evaluation calls."""
+
+
+_making = threading.RLock()
+"""Held while dicts are made: of all threads that look for the first time, one makes them, and all have the same."""
 
 
 class COCO:
@@ -78,14 +83,17 @@ class COCO:
 
     def __getattr__(self, name: str) -> Any:
         """The dicts, all of them, at the first look at one."""
-        held = self.__dict__.get("_held")
-        if name not in INDEX or held is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        dataset = held.dataset()
-        for key, value in {"dataset": dataset, **_index(dataset)}.items():
-            self.__dict__.setdefault(key, value)
-        self._held = None
-        return self.__dict__[name]
+        if name in INDEX:
+            with _making:
+                held = self.__dict__.get("_held")
+                if held is not None:
+                    dataset = held.dataset()
+                    for key, value in {"dataset": dataset, **_index(dataset)}.items():
+                        self.__dict__.setdefault(key, value)
+                    self._held = None
+                if name in self.__dict__:
+                    return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def createIndex(self) -> None:
         """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`."""

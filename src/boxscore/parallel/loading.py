@@ -6,8 +6,8 @@ Dimensions: N images, G truths of the image that has most.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from boxscore.arrays import Array, constant, int_dtype, is_array, namespace
-from boxscore.checks import as_array, as_flags, is_kind, shape_of
+from boxscore.arrays import Array, constant, convert, int_dtype, is_array, library, namespace
+from boxscore.checks import as_array, as_flags, as_id, is_kind, shape_of
 from boxscore.errors import InputError
 
 _FLAGS = ("ignore", "iscrowd", "difficult")
@@ -100,6 +100,7 @@ def collate_truths(samples: Sequence[tuple[Any, Mapping[str, Any]]]) -> tuple[An
         for key in ("area", "image_id"):
             if (key in target) != (key in targets[0]):
                 raise InputError(f"samples[{index}]: {key!r} must be in the targets of all samples, or of none")
+    targets = _alike(targets)
     padded = pad_truths(*([target[key] for target in targets] for key in ("boxes", "labels", "ignore")))
     batch = {"boxes": padded.box, "labels": padded.label, "ignore": padded.ignore}
     xp = namespace(padded.label)
@@ -107,7 +108,7 @@ def collate_truths(samples: Sequence[tuple[Any, Mapping[str, Any]]]) -> tuple[An
         length = int(padded.label.shape[1])
         batch["area"] = xp.stack([_pad(target["area"], length, fill=0) for target in targets], axis=0)
     if "image_id" in targets[0]:
-        ids = [int(target["image_id"]) for target in targets]
+        ids = [target["image_id"] for target in targets]
         batch["image_id"] = constant(ids, like=padded.label, dtype=int_dtype(padded.label))
     images = [image for image, _ in samples]
     if all(is_array(image) and image.shape == images[0].shape and image.dtype == images[0].dtype for image in images):
@@ -149,7 +150,23 @@ def _checked_target(sample: Any) -> dict[str, Any]:
     if len(flags) > 1:
         raise InputError(f"one of {', '.join(_FLAGS)} must do; got {' and '.join(flags)}")
     ignore = as_flags(flags[0], given.pop(flags[0])) if flags else xp.zeros_like(label, dtype=xp.bool)
-    return {**given, "ignore": ignore} | ({"image_id": target["image_id"]} if "image_id" in target else {})
+    return {**given, "ignore": ignore} | ({"image_id": as_id(target["image_id"])} if "image_id" in target else {})
+
+
+def _alike(targets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The targets with each column in one library: lists go to that of the others; what is empty has their dtype."""
+    keys = [key for key in targets[0] if key != "image_id"]
+    given = [target[key] for target in targets for key in keys]
+    framework = library(*given)
+    home = next(column for column in given if library(column) == framework)
+    xp = namespace(home)
+    alike = [dict(target) for target in targets]
+    for key in keys:
+        columns = [convert(target[key], like=home) for target in targets]
+        dtype = next((column.dtype for column in columns if column.shape[0]), columns[0].dtype)
+        for target, column in zip(alike, columns, strict=True):
+            target[key] = column if column.shape[0] else xp.astype(column, dtype)
+    return alike
 
 
 def _pad(values: Array, length: int, *, fill: int) -> Array:

@@ -6,18 +6,22 @@ one task. The driver sees counts, a sample of the scores and the curves, never a
 """
 
 from contextlib import ExitStack
+from os import PathLike, fspath
 from typing import Any
 
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.columns import ClassNames, Truths
 from boxscore.errors import InputError
-from boxscore.memory import num_bytes
+from boxscore.memory import num_bytes, text_of
 from boxscore.protocol import Protocol, as_protocol
-from boxscore.ray.datasets import library, plain_errors, settings_of
+from boxscore.ray.datasets import check_columns, library, plain_errors, settings_of
 from boxscore.ray.files import Files
 from boxscore.ray.mapping import Job
-from boxscore.ray.reducing import reduce_verdicts
+from boxscore.ray.reducing import reduce_verdicts, result_of_nothing
 from boxscore.result import Result
+
+LEAST_MEMORY = 10_000_000
+"""Of a worker, in bytes: with less, shards would be so many that Ray does nothing but keep count of them."""
 
 
 def evaluate(
@@ -32,10 +36,10 @@ def evaluate(
 ) -> Result:
     """How well `detections` find `truths`, two `ray.data.Dataset`s: the result of `boxscore.evaluate`, to the last bit.
 
-    Columns are those of `Detections` and `Truths`: `image`, `label`, `score` and `box`, a list of 4; `image`, `label`,
-    `box` and, if you like, `ignore` and `area`. Images and classes have integers, or names, which are numbered in
-    alphabetical order. Rows may be in any order; that of the dataset breaks ties within an image, as always. If there
-    is a column `path`, as `read_parquet(…, include_paths=True)` gives it, errors name the file.
+    Columns are those of `Detections` and `Truths`: `image`, `label`, `score` and `box`, a list or array of 4; `image`,
+    `label`, `box` and, if you like, `ignore` and `area`. Images and classes have integers, or names, on both sides;
+    names are numbered in alphabetical order. Rows may be in any order; that of the dataset breaks ties within an image,
+    as always. If there is a column `path`, as `read_parquet(…, include_paths=True)` gives it, errors name the file.
 
     `class_names`: as in `Truths`. `memory`: what one worker may use; the numbers of shards and bins follow from it. An
     image is never split, so one that needs more gets more. `quiet`: without Ray's progress bars and notes. An image
@@ -48,20 +52,25 @@ def evaluate(
     for name, dataset in (("detections", detections), ("truths", truths)):
         if not isinstance(dataset, library().data.Dataset):
             raise InputError(f"`{name}` must be a ray.data.Dataset; got {type(dataset).__name__}")
+    limit = num_bytes(memory)
+    if limit < LEAST_MEMORY:
+        raise InputError(f"`memory` must be {text_of(LEAST_MEMORY)} or more; got {text_of(limit)}")
     with ExitStack() as stack:
         for dataset in (detections, truths):
             stack.enter_context(settings_of(dataset.context, quiet))
         stack.enter_context(plain_errors((detections, truths), quiet))
-        job = Job.of(detections, truths, protocol, box_format, names, num_bytes(memory))
-        return reduce_verdicts(job, job.match(detections, truths))
+        check_columns(detections, truths)
+        job = Job.of(detections, truths, protocol, box_format, names, limit)
+        return reduce_verdicts(job, job.match(detections, truths)) if job.num_rows else result_of_nothing(job)
 
 
 def evaluate_files(
-    truths: str,
-    detections: str,
+    truths: str | PathLike[str],
+    detections: str | PathLike[str],
     protocol: str | Protocol = "coco",
     *,
     box_format: BoxFormat | None = None,
+    quiet: bool = False,
     **options: Any,
 ) -> Result:
     """The result of Parquet, CSV or JSON-lines files, which every worker must be able to read; options as `evaluate`.
@@ -70,7 +79,11 @@ def evaluate_files(
     like "s3://bucket/found". Columns are named as `read_truths` and `read_detections` have it; the box's tell its
     format, but for one column of four numbers, which needs `box_format`.
     """
-    sides = [Files.at(path) for path in (truths, detections)]
+    with plain_errors((), quiet):
+        sides = [
+            Files.at(fspath(truths), quiet=quiet),
+            Files.at(fspath(detections), has_scores=True, quiet=quiet),
+        ]
     first, second = (side.box_format or box_format for side in sides)
     if first is None or second is None:
         side = sides[0 if first is None else 1]
@@ -78,7 +91,7 @@ def evaluate_files(
     if first != second:
         raise InputError(f"the boxes of truths and detections must be in one format; got {first} and {second}")
     there, found = (side.dataset() for side in sides)
-    return evaluate(found, there, protocol, box_format=first, **options)
+    return evaluate(found, there, protocol, box_format=first, quiet=quiet, **options)
 
 
 def connect(address: str | None = None) -> None:

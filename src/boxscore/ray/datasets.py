@@ -39,12 +39,41 @@ def messages_of(dataset: Any) -> list[Any]:
     return [pickle.loads(row["message"]) for row in dataset.iter_rows()]
 
 
+def check_columns(detections: Any, truths: Any) -> None:
+    """Raise `InputError` unless both sides have their columns, and images and classes are text, or not, on both."""
+    sides = {"detections": _types_of(detections), "truths": _types_of(truths)}
+    for side, types in sides.items():
+        needed = [name for name in ("image", "label", "score", "box") if name != "score" or side == "detections"]
+        if types and not types.keys() >= set(needed):
+            raise InputError(f"`{side}` must have the columns {', '.join(needed)}; got {', '.join(types)}")
+    for name in ("image", "label"):
+        kinds = {side: types[name] for side, types in sides.items() if types and types[name] != arrow.pyarrow().null()}
+        if len({_is_text(kind) for kind in kinds.values()}) > 1:
+            came = " and ".join(f"{kind} in `{side}`" for side, kind in kinds.items())
+            raise InputError(f"`{name}` must be text on both sides, or integers on both; got {came}")
+
+
+def _types_of(dataset: Any) -> dict[str, Any]:
+    """The columns of a dataset with the types of its first block: null where that has no rows; none without blocks."""
+    schema = dataset.schema()
+    if schema is None:
+        return {}
+    if None in schema.types and dataset.count():  # a block of pandas: of some of its types Ray knows no name
+        schema = dataset.take_batch(1, batch_format="pyarrow").schema
+    return {name: kind or arrow.pyarrow().null() for name, kind in zip(schema.names, schema.types, strict=True)}
+
+
 def has_text(dataset: Any, name: str) -> bool:
     """Whether a column of a dataset has names."""
-    schema = dataset.schema()
-    kinds = {} if schema is None else dict(zip(schema.names, schema.types, strict=True))
+    types = _types_of(dataset)
+    return name in types and _is_text(types[name])
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a type is one of text, plain or as a dictionary."""
     types = arrow.pyarrow().types
-    return name in kinds and bool(types.is_string(kinds[name]) or types.is_large_string(kinds[name]))
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(plain) or types.is_large_string(plain))
 
 
 def distinct_values(dataset: Any, name: str) -> list[Any]:
@@ -57,11 +86,11 @@ def distinct_values(dataset: Any, name: str) -> list[Any]:
     return list({row[name]: None for row in found.iter_rows() if row[name] is not None})
 
 
-def place_of(table: Any, row: int) -> str:
-    """Where a row is, as well as can be told."""
-    names = table.column_names
-    image = f"image {table.column('image')[row]}" if "image" in names and table.num_rows else "a block"
-    return f"{table.column('path')[row]}: {image}" if "path" in names and table.num_rows else image
+def place_of(table: Any, row: int, side: str) -> str:
+    """Where a row is, as well as can be told: its file, or its side, and its image."""
+    known = table.column_names if table.num_rows else ()
+    source = str(table.column("path")[row]) if "path" in known else side
+    return f"{source}: image {table.column('image')[row]}" if "image" in known else source
 
 
 def sources_of(table: Any) -> NDArray[np.int64]:
@@ -107,12 +136,36 @@ def plain_errors(datasets: Sequence[Any], quiet: bool) -> Iterator[None]:
     except ray.exceptions.RayError as error:
         # Of an error in a task only the text is left.
         found = re.findall(r"^boxscore\.errors\.InputError: (.*)$", str(error), flags=re.MULTILINE)
-        if not found:
+        if found:
+            raise InputError(_with_paths(found[0], datasets)) from None
+        if not _is_of_reading(error):
             raise
-        raise InputError(_with_paths(found[0], datasets)) from None
+        raise InputError(f"a file can't be read: {_reason(error)}") from error
     finally:
         for handler in muted:
             handler.removeFilter(is_shown)
+
+
+@contextmanager
+def readable(file: str) -> Iterator[None]:
+    """What is wrong with the one file that is read is told with its name."""
+    try:
+        yield
+    except library().exceptions.RayError as error:
+        raise InputError(f"{file}: can't be read: {_reason(error)}") from None
+    except arrow.pyarrow().ArrowException as error:
+        raise InputError(f"{file}: can't be read: {error}") from None
+
+
+def _is_of_reading(error: Exception) -> bool:
+    """Whether a task failed where Ray's own readers are at work; what we do with rows is not in that stack."""
+    return re.search(r"ray/data/\S*(datasource|reader)\S*\.py", str(error)) is not None
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what a task ended with, or its kind."""
+    cause = getattr(error, "cause", None) or error
+    return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def _with_paths(message: str, datasets: Sequence[Any]) -> str:

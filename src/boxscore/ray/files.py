@@ -13,7 +13,7 @@ from boxscore.boxes import BoxFormat
 from boxscore.errors import InputError
 from boxscore.formats import tables
 from boxscore.formats.tables import Table
-from boxscore.ray.datasets import library
+from boxscore.ray.datasets import library, readable, settings_of
 
 _KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 
@@ -32,19 +32,26 @@ class Files:
     """As the names of the box's columns tell it; none if it is one column."""
 
     @classmethod
-    def at(cls, path: str) -> "Files":
-        """The files that a path means."""
+    def at(cls, path: str, *, has_scores: bool = False, quiet: bool = False) -> "Files":
+        """The files that a path means; those of detections have scores."""
         files = files_at(path)
-        suffix = PurePosixPath(files[0]).suffix.lower()
-        kind = _KINDS.get(suffix)
-        if kind is None:
-            raise InputError(f"{files[0]}: must be one of {', '.join(_KINDS)}")
-        schema = getattr(library().data, f"read_{kind}")(files[:1]).schema()
+        kind = _kind_of(files[0])
+        other = next((file for file in files if _kind_of(file) != kind), None)
+        if other is not None:
+            raise InputError(f"{path}: must have files of one kind; got {files[0]} and {other}")
+        with readable(files[0]):
+            first = _read(kind, files[:1])
+            with settings_of(first.context, quiet):
+                schema = first.schema()
         named = {name.lower(): name for name in (() if schema is None else schema.names)}
         table = Table(source=files[0], columns=dict.fromkeys(named, ()), num_rows=0, place=lambda _: files[0])
         image = table.need("image", *tables.IMAGE_IDS, *tables.IMAGE_NAMES)
         label = table.need("class", *tables.LABEL_IDS, *tables.LABEL_NAMES)
-        more = {"score": table.find(*tables.SCORES), "ignore": table.find(*tables.IGNORES), "area": table.find("area")}
+        more = {
+            "score": table.need("score", *tables.SCORES) if has_scores else None,
+            "ignore": table.find(*tables.IGNORES),
+            "area": table.find("area"),
+        }
         columns = {"image": image, "label": label} | {ours: name for ours, name in more.items() if name is not None}
         box = next((names for names in tables.BOXES if all(name in named for name in names)), None)
         one = table.need("box", *tables.LIST_BOXES) if box is None else ""
@@ -58,7 +65,13 @@ class Files:
 
     def dataset(self) -> Any:
         """The rows under our names, each with the file that it comes from."""
-        rows = getattr(library().data, f"read_{self.kind}")(self.files, include_paths=True)
+        try:
+            rows = _read(self.kind, self.files, include_paths=True)
+        except arrow.pyarrow().ArrowException as error:
+            for file in self.files:
+                with readable(file):
+                    _read(self.kind, [file])
+            raise InputError(f"{self.files[0]} and the files beside it don't go together: {error}") from None
         return rows.map_batches(self.renamed, batch_format="pyarrow", batch_size=None)
 
     def renamed(self, table: Any) -> Any:
@@ -68,6 +81,15 @@ class Files:
             return arrow.pyarrow().table(kept | {"box": table.column(self.box[0])})
         numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
         return arrow.pyarrow().table(kept | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), 4)})
+
+
+def _kind_of(file: str) -> str:
+    return _KINDS[PurePosixPath(file).suffix.lower()]
+
+
+def _read(kind: str, files: Sequence[str], **options: Any) -> Any:
+    """The rows of files, by the reader of their kind."""
+    return getattr(library().data, f"read_{kind}")(list(files), **options)
 
 
 def files_at(path: str) -> list[str]:
@@ -82,16 +104,20 @@ def files_at(path: str) -> list[str]:
         while has_magic(str(base)):
             base = base.parent
         (info,) = system.get_file_info([str(base)])
+        found = [info]
         if info.type == fs.FileType.Directory:
             found = system.get_file_info(fs.FileSelector(str(base), recursive=True))
-            files = [each.path for each in found if each.type == fs.FileType.File]
-        else:
-            files = [str(base)] if info.type == fs.FileType.File else []
+        sizes = {each.path: each.size for each in found if each.type == fs.FileType.File}
     except (OSError, arrow.pyarrow().ArrowException) as error:
         raise InputError(f"{path}: can't be read: {error}") from None
-    kept = [file for file in files if PurePosixPath(file).suffix.lower() in _KINDS]
+    kept = [file for file in sorted(sizes) if PurePosixPath(file).suffix.lower() in _KINDS]
     if has_magic(place):
         kept = [file for file in kept if PurePosixPath(file).match(place)]
     if not kept:
         raise InputError(f"{path}: no files with a name that ends in {', '.join(_KINDS)}")
-    return sorted(f"{scheme}://{file}" if mark and scheme != "file" else file for file in kept)
+    whole = [file for file in kept if sizes[file] != 0]
+    for file in kept:
+        # Ray would leave it out; of no lines there are none, but others begin with a mark or a heading.
+        if sizes[file] == 0 and (_kind_of(file) != "json" or not whole):
+            raise InputError(f"{file}: must have something in it; got a file of no bytes")
+    return [f"{scheme}://{file}" if mark and scheme != "file" else file for file in whole]

@@ -61,6 +61,8 @@ class Job:
     box_format: BoxFormat
     class_names: Mapping[int, str] | None
     names: Names
+    num_rows: int
+    """Of both sides."""
     num_shards: int
     bin_size: int
 
@@ -82,6 +84,8 @@ class Job:
             if class_names is None:
                 class_names = dict(enumerate(sorted(distinct_values(truths, "label"))))
             label = {name: number for number, name in class_names.items()}
+            if len(label) < len(class_names):
+                raise InputError("`class_names` must have each name once, for classes are text; got one twice")
         num_rows = detections.count() + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
         # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
@@ -91,6 +95,7 @@ class Job:
             box_format=box_format,
             class_names=class_names,
             names=Names(image=image, label=label),
+            num_rows=num_rows,
             num_shards=max(1, num_needed, min(num_workers, num_rows // 50_000)),
             bin_size=max(1, memory // DRAW_BYTES),
         )
@@ -110,18 +115,18 @@ class Job:
 
     def check(self, table: Any, is_truth: bool) -> Any:
         """Rows as they are sent to shards: checked, numbered, each with its shard."""
+        side = "truths" if is_truth else "detections"
         try:
-            numbered = self.names.numbered(table)
+            numbered = self.names.numbered(table.drop_columns(["row"]))
             rows: Any = (
                 arrow.truths_of(numbered, box_format=self.box_format, class_names=self.class_names)
                 if is_truth
                 else arrow.detections_of(numbered, box_format=self.box_format)
             )
         except RowError as error:
-            place = place_of(table, error.row)
-            raise InputError(f"{place}: `{error.column}` {error.rule}") from None
+            raise InputError(f"{place_of(table, error.row, side)}: `{error.column}` {error.rule}") from None
         except InputError as error:
-            raise InputError(f"{place_of(table, 0)}: {error}") from None
+            raise InputError(f"{place_of(table, 0, side)}: {error}") from None
         return self._sent(table, rows, is_truth)
 
     def _sent(self, table: Any, rows: Any, is_truth: bool) -> Any:

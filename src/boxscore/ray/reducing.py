@@ -23,7 +23,7 @@ from boxscore.tally import Tally
 def reduce_verdicts(job: Job, verdicts: Any) -> Result:
     """The result of all verdicts."""
     surveys = messages_of(verdicts.map_batches(partial(_survey, job=job), batch_format="pyarrow", batch_size=None))
-    none = match_shard(*_nothing(job.class_names), job.protocol, name="no boxes")
+    none = _no_verdicts(job)
     totals = none.totals.merge(*(survey[0] for survey in surveys))
     sample = Sample.joined([Sample.of(none, job.bin_size), *(survey[1] for survey in surveys)])
     curves = Reduction(job=job, bins=Bins.plan(totals, sample, job.bin_size)).curves(verdicts)
@@ -39,9 +39,15 @@ def _survey(table: Any, job: Job) -> Any:
     return as_message((replace(tally.totals, class_names=job.class_names), Sample.of(tally, job.bin_size)))
 
 
-def _nothing(class_names: Mapping[int, str] | None) -> tuple[Detections, Truths]:
+def result_of_nothing(job: Job) -> Result:
+    """The result where there are neither detections nor truths: Ray can't group what has no rows."""
+    return replace(_no_verdicts(job).finish(threads=1), kept=None)
+
+
+def _no_verdicts(job: Job) -> Tally:
     none = Detections(image=[], label=[], score=[], box=[])
-    return none, Truths(image=[], label=[], box=[], class_names=class_names)
+    there = Truths(image=[], label=[], box=[], class_names=job.class_names)
+    return match_shard(none, there, job.protocol, name="no boxes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
