@@ -1,7 +1,6 @@
 """A tally as bytes, for files, queues and other processes: a mark, a header in JSON, columns and a checksum."""
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ import numpy as np
 from boxscore.errors import InputError
 from boxscore.protocol import Protocol
 from boxscore.tally import HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
+from boxscore.writing import whole_file
 
 _MARK = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")
@@ -32,15 +32,10 @@ def to_bytes(tally: Tally) -> bytes:
 def save(tally: Tally, path: str | PathLike[str]) -> None:
     """The tally is in the file, or, after an error, what was there before."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        try:
-            with temporary.open("xb") as file:
-                for piece in _pieces(tally):
-                    file.write(piece)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            for piece in _pieces(tally):
+                file.write(piece)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror}") from None
 

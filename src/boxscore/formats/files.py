@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from boxscore.errors import InputError
+from boxscore.writing import write_file
 
 BOMB_SIZE = 1 << 30
 """Up to this many bytes, a compressed file may grow by any factor."""
@@ -272,22 +273,12 @@ def write_output(path: Path, output: Output, *, overwrite: bool) -> None:
             content = output[""]
             if path.is_dir():
                 raise InputError(f"{path}: must be the name of a file; got a folder")
-            _write_file(path, gzip.compress(content, 6, mtime=0) if path.suffix.lower() == ".gz" else content)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, gzip.compress(content, 6, mtime=0) if path.suffix.lower() == ".gz" else content)
         else:
             _write_folder(path, output, overwrite)
     except OSError as error:
-        raise InputError(f"{error.filename or path}: can't be written: {error.strerror}") from None
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: can't be written: {error.strerror}") from None
 
 
 def _write_folder(path: Path, output: Output, overwrite: bool) -> None:
