@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,10 +31,22 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
+def check_place(path: Path) -> None:
+    """Raise `InputError` where no file can be: in a folder that is not there, or in the place of one.
+
+    Better known before the work than after it.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: can't be written: {os.strerror(errno.EISDIR)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: can't be written: {os.strerror(errno.ENOENT)}")
+
+
 def write_file(path: Path, content: str | bytes) -> None:
     """The file has the content, or, if anything fails, what it had before."""
     try:
         with whole_file(path) as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            # A file's name may have bytes that are no text; they are shown, not refused.
+            file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror}") from None
