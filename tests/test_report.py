@@ -387,6 +387,38 @@ def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
     expect(page.locator("#curves figure").first).to_have_attribute("aria-label", re.compile("class 1202$"))
 
 
+def test_a_comparison_of_three_is_small_with_the_classes_of_lvis(show: Open) -> None:
+    """With every difference; the curves get what room is left, and are still drawn."""
+    random = np.random.default_rng(0)
+    num, num_classes = 12_000, 1203
+    label, image = np.arange(num) % num_classes, random.integers(0, 1000, num)
+    corner = random.uniform(0, 400, (num, 2))
+    box = np.concatenate([corner, corner + random.uniform(20, 150, (num, 2))], axis=1)
+    names = [f"a rather long name of class {k}" for k in range(num_classes)]
+    truths = Truths(image=image, label=label, box=box, class_names=names)
+    results = {}
+    for shift in (2.0, 4.0, 6.0):
+        moved = box + random.normal(0, shift, (num, 1))
+        found = Detections(image=image, label=label, score=random.random(num), box=moved)
+        results[f"shifted by {shift:g}"] = boxscore.evaluate(found, truths)
+    comparison = boxscore.compare(results, resamples=20)
+    html = comparison.to_html()
+    assert len(html.encode()) < LARGEST
+    page = show(html)
+    page.get_by_role("combobox", name="shifted by 2 against").select_option("shifted by 6")
+    page.get_by_role("searchbox", name="Search classes").first.fill("class 1202")
+    row = page.get_by_role("table", name="Differences by class").locator("tbody tr").first
+    change = comparison.differences[1].ap[1202]
+    shown = row.locator("th, td").all_text_contents()[:3]
+    assert shown == [names[1202], fraction(change.first), fraction(change.second)]
+    page.get_by_role("combobox", name="Model").select_option("shifted by 6")
+    page.get_by_role("checkbox", name="Show a rather long name of class 7 in the charts").check()
+    figures = page.locator("#curves figure")
+    expect(figures.first).to_have_attribute("aria-label", re.compile("class 7$"))
+    points = figures.nth(1).locator("[aria-roledescription='point'], .mark-symbol path")
+    assert points.count() == 2 * len(Protocol.named("coco").thresholds), "of the class, and of all"
+
+
 def test_several_models_are_in_one_report(show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Side by side in the table of numbers; the rest is that of the chosen one."""
     report = tmp_path / "report.html"
