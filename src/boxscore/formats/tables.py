@@ -59,7 +59,7 @@ class Table:
         found = self.find(*names)
         if found is None:
             raise InputError(
-                f"{self.source}: must have a column with the {what} ({', '.join(names)}); got {self._got()}"
+                f"{self.source}: must have a column with the {what} ({', '.join(dict.fromkeys(names))}); got {self._got()}"
             )
         return found
 
