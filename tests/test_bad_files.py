@@ -62,7 +62,7 @@ def refused(call: Any, message: str) -> None:
         (
             "t.csv",
             "a,b\n1,2\n",
-            "t.csv: must have a column with the image (image_id, imageid, image, file_name, filename, image_name); got a, b",
+            "with the image (image_id, imageid, image, file_name, filename, image_name); got a, b",
         ),
         ("t.csv", "image,label\na,cat\n", "t.csv: must have the box as columns x1,y1,x2,y2 | "),
         ("t.csv", TABLE + "a,cat,1,2,3\n", "t.csv: line 2 must have 6 cells, as the header has; got 5"),
