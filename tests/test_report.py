@@ -129,7 +129,7 @@ def test_it_says_why(show: Open, html: str, result: boxscore.Result) -> None:
     expect(page.locator("#scores [role=status]")).to_contain_text(f"score {best.score[4]:.3f}")
     expect(page.locator("#calibration")).to_contain_text(f"Expected calibration error: {result.calibration().ece:.4f}")
     images = page.get_by_role("table", name="Worst images").locator("tbody th").all_text_contents()
-    assert sorted(images) == sorted(worst.name)
+    assert sorted(images) == sorted(name for name, num in zip(worst.name, worst.num_errors, strict=True) if num)
 
 
 def test_what_needs_boxes_is_left_out_with_the_reason(show: Open) -> None:
@@ -287,6 +287,27 @@ def test_it_fits_a_phone(show: Open, html: str) -> None:
         page.evaluate("() => Math.max(...[...document.querySelectorAll('figure svg')].map((svg) => svg.clientWidth))")
         <= 375
     )
+
+
+@pytest.mark.parametrize("width", [1000, 1280])
+def test_nothing_is_cut_off_where_tables_stand_beside_charts(show: Open, html: str, width: int) -> None:
+    """What kinds of errors mean is read whole."""
+    page = show(html, width=width)
+    box = page.get_by_role("table", name="Errors by type").locator("xpath=..")
+    assert box.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+
+
+def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
+    """And neither has one that misses in one image the others."""
+    box = [[0, 0, 50, 50]] * 3
+    truths = Truths(image=range(3), label=[0] * 3, box=box)
+    found = Detections(image=range(3), label=[0] * 3, score=[0.9] * 3, box=box)
+    page = show(boxscore.evaluate(found, truths).to_html(resamples=0))
+    expect(page.locator("#images .note")).to_have_text("No image has an error.")
+    fewer = Detections(image=range(2), label=[0] * 2, score=[0.9] * 2, box=box[:2])
+    page = show(boxscore.evaluate(fewer, truths).to_html(resamples=0))
+    rows = page.get_by_role("table", name="Worst images").locator("tbody tr")
+    assert rows.locator("th, td").all_text_contents() == ["2", "1", "0", "1", "0"]
 
 
 def test_it_prints_on_white_paper(show: Open, html: str) -> None:

@@ -258,11 +258,12 @@ def _confusion(confusion: Confusion) -> dict[str, Any]:
 
 
 def _worst(worst: WorstImages) -> dict[str, Any]:
+    """Those among them that have an error at all."""
     rows = zip(worst.name, worst.num_true, worst.num_false, worst.num_unfound, strict=True)
     return {
         "iou": worst.iou,
         "score": rounded(worst.score),
-        "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows],
+        "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows if false + unfound],
     }
 
 
