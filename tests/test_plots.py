@@ -61,8 +61,10 @@ def test_pr_curves_are_the_means_over_classes(result: boxscore.Result) -> None:
         "dog (AP 0.7415)",
         "mean, IoU 0.50 (AP 0.7934)",
     ]
-    with pytest.raises(InputError, match="`classes` must be class names"):
+    with pytest.raises(InputError, match=r"`classes` must be class names \(person, bicycle, car, dog\); got 'unicorn'"):
         result.plot_pr(classes=["unicorn"])
+    with pytest.raises(InputError, match="`classes` must be a sequence of class names; got 'dog'"):
+        result.plot_pr(classes="dog")
 
 
 def test_many_classes_are_grey_behind_their_mean() -> None:

@@ -284,6 +284,8 @@ class Result(Mapping[str, float]):
         """
         from boxscore.report import plots
 
+        if isinstance(classes, str):
+            raise InputError(f"`classes` must be a sequence of class names; got {classes!r}")
         precision_TRK = self.curves.precision[:, :, :, 0, -1]
         points, has_truths = self.protocol.recall_points, self.per_class.num_truths > 0
         means = [
@@ -303,7 +305,8 @@ class Result(Mapping[str, float]):
         from boxscore.report.plots import Line
 
         if name not in self.per_class.name:
-            raise InputError(f"`classes` must be class names ({', '.join(self.per_class.name[:10])}, …); got {name!r}")
+            known = ", ".join(self.per_class.name[:10]) + (", …" if len(self.per_class) > 10 else "")
+            raise InputError(f"`classes` must be class names ({known}); got {name!r}")
         k = self.per_class.name.index(name)
         if not self.per_class.num_truths[k]:
             raise InputError(f"`classes`: {name!r} has no truths, so it has no curve")

@@ -17,7 +17,7 @@ from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
-from boxscore.analysis.errors import MEANINGS, Errors
+from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.operating_points import OperatingPoints
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.errors import InputError
@@ -218,13 +218,12 @@ def _calibration(calibration: Calibration) -> dict[str, Any]:
 
 
 def _errors(errors: Errors) -> dict[str, Any]:
-    others = {"false_positives": "every one of the above but missed", "false_negatives": "every truth not found"}
     rows = [
         {
             "type": name.replace("_", " "),
             "count": count,
             "gain": rounded(gain),
-            "meaning": (MEANINGS | others)[name],
+            "meaning": (MEANINGS | SUMS)[name],
             "is_type": name in MEANINGS,
         }
         for name, count, gain in errors.rows()
