@@ -25,7 +25,7 @@ def say(text: str, stream: TextIO | None) -> None:
 
 
 def show(text: str, stream: TextIO | None) -> str | None:
-    """The same for text that must arrive; why it did not, if it did not, and nobody closed the stream on purpose."""
+    """The same for text that must arrive: why it did not, or None if it did, or if nobody reads the stream any more."""
     if stream is None:
         return None
     try:
