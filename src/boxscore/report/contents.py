@@ -238,8 +238,7 @@ def _confusion(confusion: Confusion) -> dict[str, Any]:
     """
     count, num_classes = confusion.count, len(confusion.name)
     between = count[:-1, :-1] * ~np.eye(num_classes, dtype=bool)
-    confused = np.argsort(-(between.sum(axis=0) + between.sum(axis=1)), kind="stable")
-    shown = [*sorted(confused[:MOST_CONFUSED].tolist()), num_classes]
+    shown = [*confusion.most_confused(MOST_CONFUSED), num_classes]
     total = np.maximum(count.sum(axis=1), 1)
 
     def cell(truth: int, found: int) -> list[Any]:
