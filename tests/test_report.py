@@ -437,7 +437,7 @@ def test_a_comparison_of_three_is_small_with_the_classes_of_lvis(show: Open) -> 
     figures = page.locator("#curves figure")
     expect(figures.first).to_have_attribute("aria-label", re.compile("class 7$"))
     points = figures.nth(1).locator("[aria-roledescription='point'], .mark-symbol path")
-    assert points.count() == 2 * len(Protocol.named("coco").thresholds), "of the class, and of all"
+    expect(points).to_have_count(2 * len(Protocol.named("coco").thresholds))  # of the class, and of all
 
 
 def test_several_models_are_in_one_report(show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

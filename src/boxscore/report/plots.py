@@ -189,15 +189,15 @@ def draw_confusion(confusion: Confusion) -> "Figure":
     """
     from matplotlib.colors import PowerNorm
 
-    shown = [*confusion.most_confused(_MOST_DRAWN), len(confusion.name)]
-    names = [[*confusion.name, "background"][place] for place in shown]
+    places = [*confusion.most_confused(_MOST_DRAWN), len(confusion.name)]
+    names = [[*confusion.name, "background"][place] for place in places]
     is_small = len(names) <= _MOST_NUMBERED
     side = max(_WIDTH, 1.2 + len(names) * (0.32 if is_small else 0.13))
     figure, axes = _figure(side, side * 0.92)
-    share = (confusion.count / np.maximum(confusion.count.sum(axis=1, keepdims=True), 1))[np.ix_(shown, shown)]
+    share = (confusion.count / np.maximum(confusion.count.sum(axis=1, keepdims=True), 1))[np.ix_(places, places)]
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
     if is_small:
-        for (i, j), value in np.ndenumerate(confusion.matrix[np.ix_(shown, shown)]):
+        for (i, j), value in np.ndenumerate(confusion.matrix[np.ix_(places, places)]):
             shown = f"{value:,}" if confusion.normalize is None else f"{value:.2f}"
             color = "white" if share[i, j] > 0.3 else "black"
             if value > 0:
