@@ -58,7 +58,12 @@ def refused(call: Any, message: str) -> None:
             json.dumps(COCO).replace('"image_id": 7', f'"image_id": {2**70}'),
             "annotation 0 (id 1): `image_id` must fit in 63 bits",
         ),
-        ("t.csv", "", "t.csv: a file in none of the formats"),
+        ("t.csv", "", "t.csv: must have a header; got an empty first line"),
+        (
+            "t.csv",
+            "a,b\n1,2\n",
+            "with the image (image_id, imageid, image, file_name, filename, image_name); got a, b",
+        ),
         ("t.csv", "image,label\na,cat\n", "t.csv: must have the box as columns x1,y1,x2,y2 | "),
         ("t.csv", TABLE + "a,cat,1,2,3\n", "t.csv: line 2 must have 6 cells, as the header has; got 5"),
         ("t.csv", TABLE + "a,cat,1,2,3,4\n\na,cat,1,2,x,4\n", "t.csv: line 4: `x2` must be a number; got 'x'"),
@@ -243,7 +248,11 @@ def test_images_that_are_none(tmp_path: Path) -> None:
     [
         ("r.json", '[{"image_id": 0}]', "r.json: result 0 must have `category_id`"),
         ("r.json", '{"a": 1}', "r.json: `annotations` must be a list; got nothing"),
-        ("r.csv", TABLE + "a,cat,1,2,3,4\n", "r.csv: a file in none of the formats for detections"),
+        (
+            "r.csv",
+            TABLE + "a,cat,1,2,3,4\n",
+            "r.csv: must have a column with the score (score, conf",
+        ),
         ("r.csv", RESULTS + "a,cat,x,1,2,3,4\n", "r.csv: line 2: `score` must be a number; got 'x'"),
         ("r.csv", RESULTS + "a,cat,inf,1,2,3,4\n", "r.csv: line 2: `score` must be finite; got inf"),
         ("r.csv", RESULTS + "b,cat,1,1,2,3,4\n", "r.csv: line 2: image 'b' is not among those of the truths"),

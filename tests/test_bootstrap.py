@@ -110,13 +110,35 @@ def test_every_image_is_as_likely_as_the_other() -> None:
     assert drawn.var() == pytest.approx(num_images * chance * (1 - chance), rel=0.05)
 
 
-def test_one_image_leaves_no_doubt() -> None:
-    """It is drawn once, always: by hand, the interval is the number."""
+def test_one_image_says_nothing_of_others() -> None:
+    """It is drawn once, always, and every resample has the number that was measured; that is no certainty."""
     sure = result_of(3, num_images=1).intervals(resamples=10)
-    for name, value in sure.numbers.items():
-        assert sure.error[name] == 0 or np.isnan(value)
-        assert sure.low[name] == pytest.approx(value, nan_ok=True)
-        assert sure.high[name] == pytest.approx(value, nan_ok=True)
+    assert np.array_equal(sure.samples.numbers["map"], [sure.numbers["map"]] * 10)
+    for column in (sure.low, sure.high, sure.error):
+        assert np.isnan(list(column.values())).all()
+    assert np.isnan(sure.per_class.ap_low).all()
+    assert "nan" not in str(sure)
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+def test_a_class_needs_truths_in_two_images(protocol: str) -> None:
+    """By hand: class 0 has two truths in one image, class 1 one in each of two; small ones are in one image only.
+
+    Ignored truths are none.
+    """
+    small, large = [0, 0, 9, 9], [0, 0, 99, 99]
+    truths = Truths(
+        image=[1, 1, 1, 2, 3],
+        label=[0, 0, 1, 1, 0],
+        box=[small, large, large, large, large],
+        ignore=[False, False, False, False, True],
+    )
+    found = Detections(image=[1, 1, 3], label=[0, 1, 1], score=[0.9, 0.8, 0.7], box=[small, large, small])
+    sure = boxscore.evaluate(found, truths, protocol).intervals(resamples=50)
+    assert np.isnan(sure.per_class.ap_low).tolist() == [True, False]
+    assert np.isnan(sure.per_class.ar_error).tolist() == [True, False]
+    undefined = {name for name, low in sure.low.items() if np.isnan(low)}
+    assert undefined == ({"map_small", "map_medium", "mar_small", "mar_medium"} if protocol == "coco" else set())
 
 
 def test_images_without_boxes_are_drawn_too() -> None:

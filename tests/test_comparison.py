@@ -50,6 +50,28 @@ def test_a_result_does_not_differ_from_itself() -> None:
     assert "no image changed" in compare([result, result], resamples=5).tables(num_images=3)
 
 
+def test_one_image_is_no_proof() -> None:
+    """A class whose truths are all in one image has a difference, yet neither interval nor p-value."""
+    box = [[0, 0, 9, 9]] * 5
+    truths = Truths(image=range(5), label=[0, 1, 1, 1, 1], box=box, class_names=["rare", "common"])
+    blind = evaluated_on(truths, [1, 2])
+    keen = evaluated_on(truths, [0, 1, 2, 3, 4])
+    comparison = compare({"blind": blind, "keen": keen}, resamples=100)
+    rare, common = comparison.differences[0].ap
+    assert list(rare[:3]) == pytest.approx([0, 1, 1])
+    assert np.isnan(rare[3:]).all()
+    assert 0 < common.low < common.difference < common.high == 1, "moved, it would end above 1"
+    assert common.p_value < 0.05
+    row = next(line for line in comparison.tables(is_per_class=True).splitlines() if line.startswith("rare"))
+    assert row.split()[1:] == ["0.0000", "1.0000", "+1.0000", "-", "-"]
+
+
+def evaluated_on(truths: Truths, rows: list[int]) -> Result:
+    """A detector that finds some of the truths, and nothing else."""
+    columns: dict[str, Any] = {name: np.asarray(getattr(truths, name))[rows] for name in ("image", "label", "box")}
+    return boxscore.evaluate(Detections(**columns, score=np.ones(len(rows))), truths)
+
+
 def test_the_other_way_round_is_the_same_with_the_other_sign() -> None:
     """Intervals and p-values, too."""
     first, second = pair()

@@ -216,6 +216,117 @@ def test_an_output_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: py
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--json", "--csv", "--html"])
+def test_what_cannot_be_written_is_known_before_the_work(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The data is not even looked at."""
+    assert main(["eval", "no such file", "no such file", option, str(tmp_path)]) == 1
+    assert capsys.readouterr() == ("", f"boxscore: {tmp_path}: can't be written: Is a directory\n")
+
+
+def test_csv_and_report_go_to_stdout_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Instead of the table; one of them, as there is one stdout."""
+    file = tmp_path / "scores.csv"
+    assert main(["eval", *FILES, "--csv", str(file), "--quiet"]) == 0
+    assert main(["eval", *FILES, "--csv", "-"]) == 0
+    assert capsys.readouterr() == (file.read_text(), "")
+    assert main(["eval", *FILES, "--html", "-", "--bootstrap", "2"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+    with pytest.raises(SystemExit) as stopped:
+        main(["eval", *FILES, "--json", "-", "--csv", "-"])
+    assert stopped.value.code == 2
+    assert "argument --csv: stdout has room for one; --json goes there" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no device that is full")
+def test_a_full_disk_is_one_line() -> None:
+    """Not the end of the program."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "boxscore", "eval", *FILES], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (1, "boxscore: stdout: can't be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
+    """As in a job that nobody looks at; files are written all the same, and no message takes another way."""
+    command = f"{sys.executable} -m boxscore eval {' '.join(FILES)} --json {tmp_path}/out.json {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "map" in json.loads((tmp_path / "out.json").read_text())
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m boxscore eval a b 2>&-"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_letters_that_stdout_does_not_have_are_escaped(tmp_path: Path) -> None:
+    """Class names may be of any script, names of files of any bytes."""
+    truths = json.loads(TRUTHS.read_text())
+    truths["categories"][0]["name"] = "人"
+    (tmp_path / "truths.json").write_text(json.dumps(truths))
+    odd = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.json")
+    Path(odd).write_text(DETECTIONS.read_text())
+    csv = tmp_path / "scores.csv"
+    files = [str(tmp_path / "truths.json"), odd, FILES[1]]
+    for encoding, name in (("ascii", "\\u4eba"), ("utf-8", "人")):
+        done = subprocess.run(
+            [sys.executable, "-m", "boxscore", "eval", *files, "--per-class", "--csv", str(csv)],
+            capture_output=True,
+            env=os.environ | {"PYTHONIOENCODING": encoding},
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        out = done.stdout.decode(encoding)
+        assert "caf\\udce9.json" in out
+        assert f"\n{name} " in out
+    assert csv.read_text(encoding="utf-8").splitlines()[1].startswith("caf\\udce9.json,,map,")
+
+
+def test_files_and_options_come_in_any_order(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Wherever a file stands, it is one of the detections."""
+    other = tmp_path / "other.json"
+    other.write_text(DETECTIONS.read_text())
+    assert main(["eval", *FILES, str(other), "--iou", "0.5"]) == 0
+    expected = capsys.readouterr().out
+    assert "other.json" in expected
+    assert main(["eval", *FILES, "--iou", "0.5", str(other)]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["check", FILES[0], "--protocol", "coco", FILES[1]]) == 0
+    assert "detections.json" in capsys.readouterr().out
+
+
+def test_a_mistyped_option_is_told_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    """In two lines: how the command is called, and what is wrong."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["eval", *FILES, "--perclass"])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == (
+        "usage: boxscore eval GT DT [DT ...] [options]\n"
+        "boxscore eval: error: unknown option --perclass; did you mean --per-class?\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["demo", "--xyzzy"])
+    assert capsys.readouterr().err.endswith("boxscore demo: error: unknown option --xyzzy\n")
+    with pytest.raises(SystemExit):
+        main(["table1", "a", "b", "c"])
+    assert capsys.readouterr().err.endswith("boxscore table1: error: unrecognized arguments: c\n")
+
+
+def test_a_file_given_twice_has_two_columns_and_two_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under names of their own; so has a group that is called as all of them are."""
+    page = tmp_path / "report.html"
+    assert main(["eval", *FILES, FILES[1], "--html", str(page), "--bootstrap", "2"]) == 0
+    head = capsys.readouterr().out.splitlines()[2]
+    assert [f"detections.json ({i})" in head for i in (1, 2, 3)] == [True, True, False]
+    assert page.read_text().count('"name":"' + f"{DETECTIONS} (") == 2
+    groups = tmp_path / "groups.csv"
+    groups.write_text("image,group\nstreet_001.jpg,all\n")
+    assert main(["eval", *FILES, "--slice", str(groups)]) == 0
+    assert capsys.readouterr().out.split("\n")[0].split()[1:4] == ["all", "images", "all"]
+
+
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     """As `boxscore eval … | head -1`."""
     command = f"{sys.executable} -m boxscore demo | head -1; exit ${{PIPESTATUS[0]}}"

@@ -373,6 +373,10 @@ def test_the_format_is_found_out_or_given(tmp_path: Path) -> None:
         boxscore.InputError, match=r"^`format` of truths must be one of labelme, coco, .*; got 'tfrecord'"
     ):
         boxscore.read_truths(path, format="tfrecord")
+    with pytest.raises(boxscore.InputError, match=r"^s3://bucket/truths: no such file or folder on this machine; "):
+        boxscore.read_truths("s3://bucket/truths")
+    with pytest.raises(boxscore.InputError, match=r"^part-\*.csv: no such file or folder; a pattern in quotes is for "):
+        boxscore.read_truths("part-*.csv")
     assert formats.detect(write(tmp_path / "x.json", json.dumps(COCO)), "truths") == "coco"
 
 

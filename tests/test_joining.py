@@ -184,3 +184,15 @@ def test_a_selection_tells_folders_apart() -> None:
     assert boxscore.select(nothing, twins, images=["a/1.jpg"])[1].image_names == {0: "a/1.jpg"}
     with pytest.raises(InputError, match="`images`: 'c/1' is not among them"):
         boxscore.select(nothing, twins, images=["c/1"])
+
+
+def test_truths_of_nothing_know_no_image_and_no_class() -> None:
+    """A file that lists none says so; one that lists nothing leaves it open."""
+    found = boxscore.sample.FOLDER / "detections.json"
+    nowhere = Truths(image=[], label=[], box=[], image_names={}, class_names={})
+    with pytest.raises(InputError, match=r"result 0: image 1 is not among those of the truths \(356 .*known: none\)"):
+        boxscore.read_detections(found, nowhere)
+    classless = Truths(image=[], label=[], box=[], image_names=dict.fromkeys(range(1, 41), "a.jpg"), class_names={})
+    with pytest.raises(InputError, match=r"result 0: class \d+ is not among those of the truths \(356 .*known: none\)"):
+        boxscore.read_detections(found, classless)
+    assert len(boxscore.read_detections(found, Truths(image=[], label=[], box=[]))) == 356

@@ -61,8 +61,10 @@ def test_pr_curves_are_the_means_over_classes(result: boxscore.Result) -> None:
         "dog (AP 0.7415)",
         "mean, IoU 0.50 (AP 0.7934)",
     ]
-    with pytest.raises(InputError, match="`classes` must be class names"):
+    with pytest.raises(InputError, match=r"`classes` must be class names \(person, bicycle, car, dog\); got 'unicorn'"):
         result.plot_pr(classes=["unicorn"])
+    with pytest.raises(InputError, match="`classes` must be a sequence of class names; got 'dog'"):
+        result.plot_pr(classes="dog")
 
 
 def test_many_classes_are_grey_behind_their_mean() -> None:
@@ -73,6 +75,30 @@ def test_many_classes_are_grey_behind_their_mean() -> None:
     figure = boxscore.evaluate(found, truths).plot_pr(iou=0.5)
     assert len({line.get_color() for line in figure.axes[0].lines}) == 2
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["mean, IoU 0.50 (AP 1.0000)"]  # type: ignore[union-attr]
+
+
+def test_of_very_many_classes_the_most_confused_are_in_the_matrix() -> None:
+    """All of 1,203 would be a picture of two gigapixels. By hand: 7 is taken for 1200, and 1200 for 30."""
+    num = 1203
+    box = np.array([[0, 0, 9, 9]]) + 20 * np.arange(num)[:, None]
+    truths = Truths(image=[0] * num, label=range(num), box=box, class_names=[f"class {k}" for k in range(num)])
+    label = np.arange(num)
+    label[7], label[1200] = 1200, 30
+    found = Detections(image=[0] * num, label=label, score=np.ones(num), box=box)
+    result = boxscore.evaluate(found, truths)
+    confusion = result.confusion()
+    assert confusion.most_confused(3) == [7, 30, 1200]
+    assert confusion.most_confused(1) == [1200]
+    axes = result.plot_confusion().axes[0]
+    names = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert len(names) == 101
+    assert {"class 7", "class 30", "class 1200"} < set(names)
+    assert names[-1] == "background"
+    share = np.asarray(axes.images[0].get_array())
+    assert share.shape == (101, 101)
+    assert share[names.index("class 7"), names.index("class 1200")] == 1
+    assert share[names.index("class 1200"), names.index("class 30")] == 1
+    assert share[names.index("class 0"), names.index("class 0")] == 1
 
 
 def test_bars_are_the_numbers(result: boxscore.Result) -> None:

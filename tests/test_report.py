@@ -129,7 +129,7 @@ def test_it_says_why(show: Open, html: str, result: boxscore.Result) -> None:
     expect(page.locator("#scores [role=status]")).to_contain_text(f"score {best.score[4]:.3f}")
     expect(page.locator("#calibration")).to_contain_text(f"Expected calibration error: {result.calibration().ece:.4f}")
     images = page.get_by_role("table", name="Worst images").locator("tbody th").all_text_contents()
-    assert sorted(images) == sorted(worst.name)
+    assert sorted(images) == sorted(name for name, num in zip(worst.name, worst.num_errors, strict=True) if num)
 
 
 def test_what_needs_boxes_is_left_out_with_the_reason(show: Open) -> None:
@@ -289,6 +289,27 @@ def test_it_fits_a_phone(show: Open, html: str) -> None:
     )
 
 
+@pytest.mark.parametrize("width", [1000, 1280])
+def test_nothing_is_cut_off_where_tables_stand_beside_charts(show: Open, html: str, width: int) -> None:
+    """What kinds of errors mean is read whole."""
+    page = show(html, width=width)
+    box = page.get_by_role("table", name="Errors by type").locator("xpath=..")
+    assert box.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+
+
+def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
+    """And neither has one that misses in one image the others."""
+    box = [[0, 0, 50, 50]] * 3
+    truths = Truths(image=range(3), label=[0] * 3, box=box)
+    found = Detections(image=range(3), label=[0] * 3, score=[0.9] * 3, box=box)
+    page = show(boxscore.evaluate(found, truths).to_html(resamples=0))
+    expect(page.locator("#images .note")).to_have_text("No image has an error.")
+    fewer = Detections(image=range(2), label=[0] * 2, score=[0.9] * 2, box=box[:2])
+    page = show(boxscore.evaluate(fewer, truths).to_html(resamples=0))
+    rows = page.get_by_role("table", name="Worst images").locator("tbody tr")
+    assert rows.locator("th, td").all_text_contents() == ["2", "1", "0", "1", "0"]
+
+
 def test_it_prints_on_white_paper(show: Open, html: str) -> None:
     """Whole, without the controls, even from a dark screen."""
     page = show(html, color_scheme="dark")
@@ -385,6 +406,38 @@ def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
     page.get_by_role("searchbox", name="Search classes").fill("class 1202")
     page.get_by_role("checkbox", name="Show a rather long name of class 1202 in the charts").check()
     expect(page.locator("#curves figure").first).to_have_attribute("aria-label", re.compile("class 1202$"))
+
+
+def test_a_comparison_of_three_is_small_with_the_classes_of_lvis(show: Open) -> None:
+    """With every difference; the curves get what room is left, and are still drawn."""
+    random = np.random.default_rng(0)
+    num, num_classes = 12_000, 1203
+    label, image = np.arange(num) % num_classes, random.integers(0, 1000, num)
+    corner = random.uniform(0, 400, (num, 2))
+    box = np.concatenate([corner, corner + random.uniform(20, 150, (num, 2))], axis=1)
+    names = [f"a rather long name of class {k}" for k in range(num_classes)]
+    truths = Truths(image=image, label=label, box=box, class_names=names)
+    results = {}
+    for shift in (2.0, 4.0, 6.0):
+        moved = box + random.normal(0, shift, (num, 1))
+        found = Detections(image=image, label=label, score=random.random(num), box=moved)
+        results[f"shifted by {shift:g}"] = boxscore.evaluate(found, truths)
+    comparison = boxscore.compare(results, resamples=20)
+    html = comparison.to_html()
+    assert len(html.encode()) < LARGEST
+    page = show(html)
+    page.get_by_role("combobox", name="shifted by 2 against").select_option("shifted by 6")
+    page.get_by_role("searchbox", name="Search classes").first.fill("class 1202")
+    row = page.get_by_role("table", name="Differences by class").locator("tbody tr").first
+    change = comparison.differences[1].ap[1202]
+    shown = row.locator("th, td").all_text_contents()[:3]
+    assert shown == [names[1202], fraction(change.first), fraction(change.second)]
+    page.get_by_role("combobox", name="Model").select_option("shifted by 6")
+    page.get_by_role("checkbox", name="Show a rather long name of class 7 in the charts").check()
+    figures = page.locator("#curves figure")
+    expect(figures.first).to_have_attribute("aria-label", re.compile("class 7$"))
+    points = figures.nth(1).locator("[aria-roledescription='point'], .mark-symbol path")
+    expect(points).to_have_count(2 * len(Protocol.named("coco").thresholds))  # of the class, and of all
 
 
 def test_several_models_are_in_one_report(show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,3 +112,14 @@ def test_the_numbers_of_a_protocol_are_those_of_numpy() -> None:
     assert coco.recall_points == tuple(np.linspace(0.0, 1.0, 101))
     assert coco.precision_epsilon == np.spacing(1)
     assert voc2007.recall_points == tuple(np.arange(0.0, 1.1, 0.1))
+
+
+def test_names_of_any_script_leave_the_columns_straight() -> None:
+    """Wide letters take two columns of a terminal, marks none; what would move its cursor is escaped."""
+    names = ["dog", "犬", "de\u0301", "می\u200cرود", "\x1b[31mred\n"]
+    truths = Truths(image=[0] * 5, label=range(5), box=[[0, 0, 9, 9]] * 5, class_names=names)
+    nothing = Detections(image=[], label=[], score=[], box=[])
+    _, _, *rows = str(boxscore.evaluate(nothing, truths).per_class).splitlines()
+    cells = [row[: row.index("0.0000")] for row in rows]
+    assert [cell.rstrip() for cell in cells] == ["dog", "犬", "de\u0301", "می\u200cرود", "\\x1b[31mred\\n"]
+    assert [cell.count(" ") for cell in cells] == [15 - 3, 15 - 2, 15 - 2, 15 - 5, 15 - 13]

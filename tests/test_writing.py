@@ -1,5 +1,7 @@
 """What is written reads back: the same bits where the format can hold them, and what is lost is told."""
 
+import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -205,6 +207,40 @@ def test_many_may_write_to_one_name(tmp_path: Path) -> None:
         for _ in pool.map(partial(write_file, path), contents * 25):
             assert path.read_text() in contents
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """What it points to is replaced."""
+    result = boxscore.evaluate(*sample.load())
+    (tmp_path / "elsewhere").mkdir()
+    link, file = tmp_path / "latest.csv", tmp_path / "elsewhere" / "scores.csv"
+    link.symlink_to(file)
+    for _ in range(2):  # a file that is not there yet, and one that is
+        content = result.to_csv(link)
+        assert link.is_symlink()
+        assert file.read_text() == content
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have no names here")
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    """So does a device: a file in the place of /dev/stdout would be the end of it."""
+    detections, truths = sample.load()
+    result = boxscore.evaluate(detections, truths)
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    writers: tuple[Callable[[Path], Any], ...] = (
+        result.to_csv,
+        result.tally.save,
+        lambda path: boxscore.write_truths(path, truths, format="csv"),
+    )
+    for write in writers:
+        write(file)
+        with ThreadPoolExecutor() as pool:
+            reader = pool.submit(pipe.read_bytes)
+            write(pipe)
+            assert reader.result(timeout=60) == file.read_bytes()
+        assert pipe.is_fifo()
 
 
 def test_names_can_not_lead_out_of_the_folder(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Result: the numbers under the names that people know, per class, and the curves they come from."""
+"""Result: the numbers under the names that people know, per class, and the curves they come from.
+
+Analyses, charts and exports are methods here, and live elsewhere; each is imported by the method that needs it.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,29 +11,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from boxscore import exports, text
-from boxscore.analysis import bootstrap
-from boxscore.analysis.calibration import Calibration, calibrate
-from boxscore.analysis.confusion import Confusion, Normalize, confuse
-from boxscore.analysis.errors import Errors, find_errors
-from boxscore.analysis.operating_points import Aim, OperatingPoints, find_operating_points
-from boxscore.analysis.pairing import Pairing, pair_boxes
-from boxscore.analysis.scores import Scores, spread_scores
-from boxscore.analysis.worst_images import WorstImages, find_worst_images
+from boxscore import text
 from boxscore.average import average, mean_over_thresholds
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.errors import InputError
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
-from boxscore.report import plots
 from boxscore.summary import ClassRow, Summary, class_table
 from boxscore.tally import Tally, Totals, joined
 from boxscore.threads import num_threads
-from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from boxscore.analysis.bootstrap import Intervals
+    from boxscore.analysis.calibration import Calibration
+    from boxscore.analysis.confusion import Confusion, Normalize
+    from boxscore.analysis.errors import Errors
+    from boxscore.analysis.operating_points import OperatingPoints
+    from boxscore.analysis.pairing import Pairing
+    from boxscore.analysis.scores import Scores
+    from boxscore.analysis.worst_images import WorstImages
+    from boxscore.report.plots import Line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -131,7 +134,7 @@ class Result(Mapping[str, float]):
 
     def intervals(
         self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
-    ) -> bootstrap.Intervals:
+    ) -> "Intervals":
         """How sure every number is, by the bootstrap: images are drawn with replacement, and nothing is matched again.
 
         The bits depend on `seed`, not on `threads`.
@@ -143,6 +146,8 @@ class Result(Mapping[str, float]):
         >>> round(sure.numbers["map"], 2), round(sure.low["map"], 2), round(sure.high["map"], 2)
         (0.67, 0.34, 0.89)
         """
+        from boxscore.analysis import bootstrap
+
         plan = bootstrap.Plan.checked(resamples, seed, level)
         estimates = bootstrap.Estimates(self.numbers, self.per_class.ap, self.per_class.ar)
         return bootstrap.intervals(self.tally, self.images, estimates, plan, threads=threads)
@@ -178,10 +183,15 @@ class Result(Mapping[str, float]):
 
         `prefix` is put before each name, as it is: "val/" makes "val/map".
         """
+        from boxscore import exports
+
         return exports.log_dict(self.summary, prefix)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """One number a line: class (none: all), number, value (none: undefined). With `path`, a file gets it, too."""
+        from boxscore import exports
+        from boxscore.writing import write_file
+
         content = exports.to_csv([self.summary])
         if path is not None:
             write_file(Path(path), content)
@@ -189,18 +199,24 @@ class Result(Mapping[str, float]):
 
     def to_markdown(self) -> str:
         """The numbers in one table, the classes in another."""
+        from boxscore import exports
+
         return exports.to_markdown(self.summary)
 
     def to_latex(self) -> str:
         """The same tables for LaTeX's booktabs, in percent."""
+        from boxscore import exports
+
         return exports.to_latex(self.summary)
 
-    def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> Errors:
+    def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
         """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
 
         `iou`: what a match needs; 0.5, or the protocol's first threshold where it has no 0.5. `background`: an IoU up
         to which a detection is on nothing. Needs the boxes.
         """
+        from boxscore.analysis.errors import find_errors
+
         pairing = self._pairing("errors", iou, threads)
         return find_errors(pairing, self.tally.classes, self.per_class.name, background)
 
@@ -209,47 +225,57 @@ class Result(Mapping[str, float]):
         *,
         score: float | None = None,
         iou: float | None = None,
-        normalize: Normalize | None = None,
+        normalize: "Normalize | None" = None,
         threads: int | None = None,
-    ) -> Confusion:
+    ) -> "Confusion":
         """Which classes are taken for which, with background as row and column.
 
         `score`: detections below it are left out; without one it is the threshold with the best F1 over all classes.
         `iou`: as in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs the
         boxes.
         """
+        from boxscore.analysis.confusion import confuse
+
         pairing = self._pairing("confusion", iou, threads)
         return confuse(pairing, self.tally.classes, self.per_class.name, score, normalize)
 
-    def calibration(self, *, bins: int = 10, iou: float | None = None) -> Calibration:
+    def calibration(self, *, bins: int = 10, iou: float | None = None) -> "Calibration":
         """Mean score and precision in bins of score, and the expected calibration error.
 
         `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
         """
+        from boxscore.analysis.calibration import calibrate
+
         return calibrate(self.tally, self.per_class.name, self.protocol.threshold_place(iou), bins)
 
     def operating_points(
         self, *, iou: float | None = None, precision: float | None = None, recall: float | None = None
-    ) -> OperatingPoints:
+    ) -> "OperatingPoints":
         """The score threshold with the best F1, for all classes together and for each.
 
         With `precision`, the lowest that has at least this precision; with `recall`, the highest that has at least
         this recall. `iou`: as in `calibration`.
         """
+        from boxscore.analysis.operating_points import Aim, find_operating_points
+
         aim, place = Aim.of(precision, recall), self.protocol.threshold_place(iou)
         return find_operating_points(self.tally, self.per_class.name, place, aim)
 
-    def scores(self, *, bins: int = 40, iou: float | None = None) -> Scores:
+    def scores(self, *, bins: int = 40, iou: float | None = None) -> "Scores":
         """How many true and false positives have which scores. `iou`: as in `calibration`."""
+        from boxscore.analysis.scores import spread_scores
+
         return spread_scores(self.tally, self.protocol.threshold_place(iou), bins)
 
     def worst_images(
         self, *, num: int | None = 20, score: float | None = None, iou: float | None = None
-    ) -> WorstImages:
+    ) -> "WorstImages":
         """The images with the most false positives and truths not found; `num` of them, or with None all.
 
         `score`: as in `confusion`. `iou`: as in `calibration`.
         """
+        from boxscore.analysis.worst_images import find_worst_images
+
         names = None if self.boxes is None else self.boxes.truths.image_names
         return find_worst_images(self.tally, names, self.protocol.threshold_place(iou), score, num)
 
@@ -258,6 +284,10 @@ class Result(Mapping[str, float]):
 
         With `classes`, a line for each of these at `iou`; with `iou` alone, one for every class and one for their mean.
         """
+        from boxscore.report import plots
+
+        if isinstance(classes, str):
+            raise InputError(f"`classes` must be a sequence of class names; got {classes!r}")
         precision_TRK = self.curves.precision[:, :, :, 0, -1]
         points, has_truths = self.protocol.recall_points, self.per_class.num_truths > 0
         means = [
@@ -273,22 +303,27 @@ class Result(Mapping[str, float]):
         mean = [line._replace(label=f"mean, {line.label}") for line in means[t : t + 1] if classes is None]
         return plots.draw_pr(points, [*lines, *mean], is_ordered=False)
 
-    def _class_line(self, name: str, t: int) -> plots.Line:
+    def _class_line(self, name: str, t: int) -> "Line":
+        from boxscore.report.plots import Line
+
         if name not in self.per_class.name:
-            raise InputError(f"`classes` must be class names ({', '.join(self.per_class.name[:10])}, …); got {name!r}")
+            known = ", ".join(self.per_class.name[:10]) + (", …" if len(self.per_class) > 10 else "")
+            raise InputError(f"`classes` must be class names ({known}); got {name!r}")
         k = self.per_class.name.index(name)
         if not self.per_class.num_truths[k]:
             raise InputError(f"`classes`: {name!r} has no truths, so it has no curve")
-        return plots.Line(
-            f"{name} (AP {text.fraction(self.per_class.ap_at[k, t])})", self.curves.precision[t, :, k, 0, -1]
-        )
+        return Line(f"{name} (AP {text.fraction(self.per_class.ap_at[k, t])})", self.curves.precision[t, :, k, 0, -1])
 
     def plot_ap_by_iou(self) -> "Figure":
         """AP at each IoU threshold."""
+        from boxscore.report import plots
+
         return plots.draw_ap_by_iou(self.per_threshold)
 
     def plot_sizes(self) -> "Figure":
         """AP and AR of each area range."""
+        from boxscore.report import plots
+
         names = [area.name for area in self.protocol.areas]
         limit = self.protocol.limits[-1]
         ends = ["", *(f"_{name}" for name in names[1:])]
@@ -298,18 +333,26 @@ class Result(Mapping[str, float]):
 
     def plot_scores(self, *, bins: int = 40, iou: float | None = None) -> "Figure":
         """The scores of true and false positives, and the threshold with the best F1."""
+        from boxscore.report import plots
+
         return plots.draw_scores(self.scores(bins=bins, iou=iou))
 
     def plot_confusion(self, **options: Any) -> "Figure":
         """The confusion matrix; options are those of `confusion`."""
+        from boxscore.report import plots
+
         return plots.draw_confusion(self.confusion(**options))
 
     def plot_errors(self, **options: Any) -> "Figure":
         """What fixing each type of error would add to AP; options are those of `errors`."""
+        from boxscore.report import plots
+
         return plots.draw_errors(self.errors(**options))
 
     def plot_calibration(self, *, bins: int = 10, iou: float | None = None) -> "Figure":
         """The reliability diagram."""
+        from boxscore.report import plots
+
         return plots.draw_calibration(self.calibration(bins=bins, iou=iou))
 
     def save_plots(self, folder: str | Path) -> list[Path]:
@@ -317,6 +360,8 @@ class Result(Mapping[str, float]):
 
         Without boxes there are neither errors nor confusion; with scores beyond 0 and 1 there is no calibration.
         """
+        from boxscore.report import plots
+
         drawn = {
             "pr": self.plot_pr(),
             "ap_by_iou": self.plot_ap_by_iou(),
@@ -329,13 +374,15 @@ class Result(Mapping[str, float]):
             drawn |= {"errors": self.plot_errors(), "confusion": self.plot_confusion()}
         return plots.save(drawn, folder)
 
-    def _pairing(self, name: str, iou: float | None, threads: int | None) -> Pairing:
+    def _pairing(self, name: str, iou: float | None, threads: int | None) -> "Pairing":
         protocol = self.protocol.at(iou)
         if self.boxes is None:
             raise InputError(
                 f"`{name}` needs boxes, and this result has only verdicts: a metric forgets boxes once they are "
                 "matched; `boxscore.evaluate(detections, truths)` keeps them"
             )
+        from boxscore.analysis.pairing import pair_boxes
+
         return pair_boxes(*self.boxes, protocol, num_threads(threads))
 
     def to_html(

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
+
 
 def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | None = None) -> str:
     """Rows as aligned text, a line each, under a ruled header if there is one. `align`: "<" or ">" for each column.
@@ -10,15 +12,40 @@ def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | 
     map     0.5046
     map_50     0.7
     """
-    everything = [*([header] if header else []), *rows]
-    widths = [max(map(len, column)) for column in zip(*everything, strict=True)]
-    lines = [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
-        for row in everything
-    ]
+    everything = [[line(cell) for cell in row] for row in (*([header] if header else []), *rows)]
+    widths = [max(map(width, column)) for column in zip(*everything, strict=True)]
+    lines = ["  ".join(_padded(*cell) for cell in zip(row, align, widths, strict=True)).rstrip() for row in everything]
     if header:
-        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines.insert(1, "  ".join("-" * columns for columns in widths))
     return "\n".join(lines)
+
+
+def line(words: str) -> str:
+    r"""Text that stays on its line and does nothing to a terminal: control characters are escaped.
+
+    >>> line("a\nb")
+    'a\\nb'
+    """
+    return words if words.isprintable() else words.translate(_CONTROLS)
+
+
+def width(words: str) -> int:
+    """How many columns of a terminal the text takes: a Chinese, Japanese or Korean letter two, a mark or joiner none.
+
+    >>> width("dog"), width("犬"), width("e\u0301")
+    (3, 2, 1)
+    """
+    if words.isascii():
+        return len(words)
+    from unicodedata import category, east_asian_width
+
+    seen = [letter for letter in words if category(letter) not in ("Mn", "Me", "Cf")]
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in seen)
+
+
+def _padded(words: str, side: str, columns: int) -> str:
+    space = " " * (columns - width(words))
+    return words + space if side == "<" else space + words
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -57,7 +57,9 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ClassIntervals:
-    """How sure the numbers of each class are, in columns. NaN marks a class without truths. Each of shape (K,)."""
+    """How sure the numbers of each class are, in columns. NaN marks a class without truths, or with truths in one image
+    only. Each of shape (K,).
+    """
 
     label: Ints
     ap_low: Floats
@@ -75,8 +77,8 @@ class Intervals:
 
     Resamples lie above the number itself, as an image that is drawn twice repeats its hits at the same score, which a
     curve's envelope rewards. So that is taken out: the interval is that of the samples' percentiles, moved by the
-    distance of the samples' mean from the number, and cut at 0 and 1. Samples that are undefined are left out.
-    `print` shows a table.
+    distance of the samples' mean from the number, and cut at 0 and 1. Samples that are undefined are left out. Where
+    all truths are in one image there is no interval (NaN): one image says nothing of others. `print` shows a table.
     """
 
     numbers: Mapping[str, float]
@@ -137,14 +139,64 @@ class Spread(NamedTuple):
     high: Floats
     error: Floats
 
+    def where(self, is_known: NDArray[np.bool_]) -> "Spread":
+        """The same where it is known, and NaN elsewhere. Shape (K,)."""
+        return Spread(*(np.where(is_known, column, np.nan) for column in self))
+
+    def within(self, least: float, most: float) -> "Spread":
+        """The same, cut where numbers end."""
+        return self._replace(low=np.maximum(self.low, least), high=np.minimum(self.high, most))
+
+
+class Grounds(NamedTuple):
+    """Which numbers can have an interval: those with truths in more than one image.
+
+    One image is in a resample or is not. What others of its kind would have been like, nobody knows; that every
+    resample with it agrees is no sign of certainty.
+    """
+
+    numbers: NDArray[np.bool_]
+    """In the order of the protocol's measures."""
+    classes: NDArray[np.bool_]
+    """In the first area range. Shape (K,)."""
+
+
+def grounds(tally: Tally, labels: Ints) -> Grounds:
+    """The grounds that the truths of a tally give; `labels`: ascending, with all that truths have."""
+    bit = tally.truth_state.dtype.type
+
+    def is_there(area: int) -> NDArray[np.bool_]:
+        return np.asarray(tally.truth_state >> bit(area) & bit(1), bool)
+
+    def are_in_several(area: int) -> bool:
+        image = tally.truth_image[is_there(area)]
+        return image.size > 0 and bool(image.min() < image.max())
+
+    several = [are_in_several(area) for area in range(len(tally.protocol.areas))]
+    image = tally.truth_image[is_there(0)]
+    place = np.searchsorted(labels, tally.truth_label[is_there(0)])
+    limits = np.iinfo(np.int64)
+    lowest, highest = np.full(labels.size, limits.max), np.full(labels.size, limits.min)
+    np.minimum.at(lowest, place, image)
+    np.maximum.at(highest, place, image)
+    return Grounds(
+        numbers=np.array([several[measure.area] for measure in measures(tally.protocol)], bool),
+        classes=lowest < highest,
+    )
+
 
 def intervals(tally: Tally, images: Ints, estimates: Estimates, plan: Plan, *, threads: int | None = None) -> Intervals:
     """The intervals of all that was measured on `tally`, of which `images` are all images, ascending."""
     samples = resample(tally, images, plan, threads=threads)
+    has = grounds(tally, tally.classes)
     measured = np.array([*estimates.numbers.values()])
-    numbers = _in_range(spread(np.stack([*samples.numbers.values()], axis=1), measured, plan.level))
+    stacked = np.stack([*samples.numbers.values()], axis=1)
+    numbers = spread(stacked, measured, plan.level).where(has.numbers).within(0, 1)
     low, high, error = (dict(zip(samples.numbers, column.tolist(), strict=True)) for column in numbers)
-    ap, ar = (_in_range(spread(*pair, plan.level)) for pair in ((samples.ap, estimates.ap), (samples.ar, estimates.ar)))
+    ap, ar = (
+        spread(*pair, plan.level).where(has.classes).within(0, 1)
+        for pair in ((samples.ap, estimates.ap), (samples.ar, estimates.ar))
+    )
     return Intervals(
         numbers=estimates.numbers,
         low=low,
@@ -201,10 +253,6 @@ def spread(samples: Floats, estimates: Floats, level: float) -> Spread:
     shift = estimates - mean
     low, high = (_quantile(rising, num, part) + shift for part in ((1 - level) / 2, (1 + level) / 2))
     return Spread(low=low, high=high, error=np.where(num > 1, error, np.nan))
-
-
-def _in_range(spread: Spread) -> Spread:
-    return spread._replace(low=np.maximum(spread.low, 0), high=np.minimum(spread.high, 1))
 
 
 def _quantile(rising: Floats, num: NDArray[np.int64], part: float) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore import text
-from boxscore.analysis.bootstrap import Plan, Samples, resample, spread
+from boxscore.analysis.bootstrap import Plan, Samples, grounds, resample, spread
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.curves import Floats, Ints
 from boxscore.errors import InputError
@@ -20,7 +20,7 @@ from boxscore.tally import IGNORED, TRUE, Tally
 
 
 class Change(NamedTuple):
-    """One number, here and there."""
+    """One number, here and there. NaN: it is undefined; of interval and p-value also: all truths are in one image."""
 
     first: float
     second: float
@@ -38,14 +38,10 @@ class Change(NamedTuple):
         """As a table shows it."""
         if self.difference != self.difference:
             return [text.fraction(self.first), text.fraction(self.second), "-", "-", "-"]
-        ends = f"[{self.low:+.4f}, {self.high:+.4f}]"
-        return [
-            text.fraction(self.first),
-            text.fraction(self.second),
-            f"{self.difference:+.4f}",
-            ends,
-            f"{self.p_value:.3f}",
-        ]
+        values = [text.fraction(self.first), text.fraction(self.second), f"{self.difference:+.4f}"]
+        if self.low != self.low:
+            return [*values, "-", "-"]
+        return [*values, f"[{self.low:+.4f}, {self.high:+.4f}]", f"{self.p_value:.3f}"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -93,8 +89,9 @@ class Difference:
     """What a second result differs from the first in, with intervals by a paired bootstrap.
 
     Both have the same images in every resample, so what is hard about an image is hard for both. The interval is the
-    samples' percentiles, moved so that their mean is the difference that was measured. The p-value is twice the part of
-    them on the far side of 0, at least 2 / (resamples + 1): how surprising it would be if there were no difference.
+    samples' percentiles, moved so that their mean is the difference that was measured, and cut at -1 and 1. The p-value
+    is twice the part of them on the far side of 0, at least 2 / (resamples + 1): how surprising it would be if there
+    were no difference.
     """
 
     first: str
@@ -298,17 +295,18 @@ def _difference(
     names = [measure.name for measure in measures(first[1].protocol)]
     before, after = (np.array([result[name] for name in names]) for _, result in (first, second))
     stacked = np.stack([samples.numbers[name] for name in names], axis=1)
+    has = grounds(first[1].tally, labels)
     by_class = {}
     for name in ("ap", "ar"):
         here, there = (_of_classes(result, name, labels) for _, result in (first, second))
-        by_class[name] = _changes(here, there, getattr(samples, name), level)
+        by_class[name] = _changes(here, there, getattr(samples, name), level, has.classes)
     class_names: dict[int, str] = {}
     for _, result in (second, first):
         class_names |= dict(zip(result.per_class.label.tolist(), result.per_class.name, strict=True))
     return Difference(
         first=first[0],
         second=second[0],
-        numbers=dict(zip(names, _changes(before, after, stacked, level), strict=True)),
+        numbers=dict(zip(names, _changes(before, after, stacked, level, has.numbers), strict=True)),
         label=labels,
         class_name=tuple(class_names.get(label, str(label)) for label in labels.tolist()),
         **by_class,
@@ -323,11 +321,11 @@ def _of_classes(result: Result, name: str, labels: Ints) -> Floats:
     return column
 
 
-def _changes(first: Floats, second: Floats, samples: Floats, level: float) -> list[Change]:
-    """A change for each column of `samples`. Shapes (K,), (K,) and (S, K)."""
+def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_known: NDArray[np.bool_]) -> list[Change]:
+    """A change for each column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
     difference = second - first
-    low, high, error = spread(samples, difference, level)
-    p_value = _p_values(samples, difference)
+    low, high, error = spread(samples, difference, level).where(is_known).within(-1, 1)
+    p_value = np.where(is_known, _p_values(samples, difference), np.nan)
     columns = (first, second, difference, low, high, error, p_value)
     return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 

@@ -67,6 +67,13 @@ class Confusion:
         pairs = zip(*np.unravel_index(order, between.shape), strict=True) if order.size else ()
         return [(self.name[i], self.name[j], int(between[i, j])) for i, j in pairs if between[i, j]]
 
+    def most_confused(self, num: int) -> list[int]:
+        """The places of the classes that are taken for others, or others for them, most often; ascending."""
+        between = self.count[:-1, :-1].copy()
+        np.fill_diagonal(between, 0)
+        order = np.argsort(-(between.sum(axis=0) + between.sum(axis=1)), kind="stable")
+        return sorted(order[:num].tolist())
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: rows of truths, columns of detections, background last. Undefined is None."""
         matrix = self.matrix.tolist()

@@ -41,6 +41,12 @@ MEANINGS = {
     "missed": "a truth that none of these could be fixed to find",
 }
 
+SUMS = {
+    "false_positives": "every one of the above but missed",
+    "false_negatives": "every truth not found, missed or not",
+}
+"""What is fixed at once in the last rows."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Errors:
@@ -120,13 +126,9 @@ class Errors:
 
     def __str__(self) -> str:
         title = f"AP {text.fraction(self.ap)} at IoU {self.iou:.2f}; fixing all errors of a type would add"
-        meanings = {
-            **MEANINGS,
-            "false_positives": "every one of the above but missed",
-            "false_negatives": "every truth not found, missed or not",
-        }
         cells = [
-            [name.replace("_", " "), f"{count:,}", _signed(gain), meanings[name]] for name, count, gain in self.rows()
+            [name.replace("_", " "), f"{count:,}", _signed(gain), (MEANINGS | SUMS)[name]]
+            for name, count, gain in self.rows()
         ]
         return f"{title}\n\n{text.table(cells, align='<>><', header=['error', 'count', 'dAP', ''])}"
 

@@ -1,17 +1,17 @@
-"""The `boxscore` command: arguments and exit codes; one module a command. The only place that prints.
+"""The `boxscore` command: arguments and exit codes; one module a command.
 
 Exit codes: 0 fine, 1 the data is bad, 2 the call is wrong, 130 interrupted.
 """
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Sequence
 
 import boxscore
 from boxscore.cli import check, compare, completion, convert, demo, evaluate, table1
-from boxscore.cli.terminal import Outcome, styled
+from boxscore.cli.parsing import parse
+from boxscore.cli.terminal import Outcome, say, show, styled
 from boxscore.errors import InputError
 
 _EXAMPLES = """\
@@ -39,14 +39,15 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in (evaluate, compare, check, convert, demo, table1, completion):
         command.add_to(commands)
+    for each in commands.choices.values():
+        each.set_defaults(command=each)
+    parser.set_defaults(parser=parser, files=None)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
-    options.parser = parser
+    options = parse(make_parser(), arguments)
     outcome, complaint = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:
@@ -57,14 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcome, complaint = Outcome("", 130), "interrupted"
     if not getattr(options, "quiet", False):
         for warning in caught:
-            print(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {warning.message}", file=sys.stderr)
+            say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {warning.message}", sys.stderr)
+    if complaint is None:
+        complaint = show(outcome.text, sys.stdout)
+        outcome = outcome if complaint is None else Outcome("", 1)
     if complaint is not None:
-        print(f"{styled('boxscore:', 'red', sys.stderr)} {complaint}", file=sys.stderr)
-    try:
-        if outcome.text:
-            print(outcome.text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever reads has seen enough, as `head` has. Python would complain once more when it closes the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"{styled('boxscore:', 'red', sys.stderr)} {complaint}", sys.stderr)
     return outcome.code

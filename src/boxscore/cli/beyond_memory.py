@@ -20,7 +20,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
     way = "--engine ray" if options.engine == "ray" else "--memory"
     for name in (*_REFUSED, *_NEEDS_VERDICTS):
         if getattr(options, name) not in (None, False):
-            options.parser.error(f"argument --{name.replace('_', '-')}: not with {way}")
+            options.command.error(f"argument --{name.replace('_', '-')}: not with {way}")
     if options.engine == "ray":
         from boxscore import ray
 
@@ -30,7 +30,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
             options.truths, detections, protocol, box_format=options.box_format, quiet=options.quiet, **limit
         )
     if options.engine not in ("auto", "native"):
-        options.parser.error(f"argument --engine: {options.engine} has no limit of memory")
+        options.command.error(f"argument --engine: {options.engine} has no limit of memory")
     from boxscore.outofcore import evaluate_files
 
     with Progress(5, is_quiet=options.quiet) as progress:

@@ -5,13 +5,12 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
+from boxscore.cli.output import check_outputs, deliver
 from boxscore.cli.terminal import Outcome, styled
 from boxscore.text import count
-from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from boxscore.inspection import Finding
@@ -32,6 +31,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "check",
+        usage="%(prog)s GT [DT ...] [options]",
         help="say what is wrong or suspicious in the data",
         description="Say what is wrong or suspicious in the data, all of it in one pass.",
         epilog=_EXAMPLES,
@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", metavar="FILE", help="write findings as JSON; `-`: to stdout, instead of the listing")
     group.add_argument("--quiet", action="store_true", help="print no listing; the exit code says whether all is well")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, files="detections")
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> Outcome:
     from boxscore.formats.records import Options
     from boxscore.inspection import Reading, inspect_files
 
+    check_outputs(options)
     reading = Reading(
         truths_format=options.gt_format,
         detections_format=options.dt_format,
@@ -58,12 +59,8 @@ def run(options: argparse.Namespace) -> Outcome:
     )
     findings = inspect_files(options.truths, options.detections, arguments.protocol_of(options), reading)
     code = int(any(finding.severity == "error" for finding in findings))
-    document = json.dumps([finding.to_dict() for finding in findings], indent=1)
-    if options.json == "-":
-        return Outcome(document, code)
-    if options.json is not None:
-        write_file(Path(options.json), f"{document}\n")
-    return Outcome("" if options.quiet else listing(findings), code)
+    documents = {"json": lambda: f"{json.dumps([finding.to_dict() for finding in findings], indent=1)}\n"}
+    return deliver(options, documents, lambda: listing(findings), code)
 
 
 def listing(findings: "Sequence[Finding]") -> str:

@@ -2,15 +2,13 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
-from boxscore.cli.output import short_names, title_of
+from boxscore.cli.output import check_outputs, deliver, short_names, title_of
 from boxscore.cli.terminal import Outcome
 from boxscore.exports import as_csv
-from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from boxscore.analysis.comparison import Comparison
@@ -27,6 +25,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "compare",
+        usage="%(prog)s GT A B [B ...] [options]",
         help="print what models differ in, with intervals and p-values",
         description="Print what each model differs from the first in, with intervals and p-values.",
         epilog=_EXAMPLES,
@@ -49,19 +48,20 @@ def add_to(commands: Any) -> None:
         help="print the N images that changed most (default: 5)",
     )
     group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
-    group.add_argument("--csv", metavar="FILE", help="write differences of numbers and classes as CSV, one a line")
+    group.add_argument("--csv", metavar="FILE", help="the same of numbers and classes as CSV, one difference a line")
     group.add_argument(
         "--html", metavar="FILE", help="write a report on the models and what they differ in (needs boxscore[report])"
     )
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
     arguments.add_engine(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, files="others")
 
 
 def run(options: argparse.Namespace) -> Outcome:
     """The tables, and the files that were asked for."""
     from boxscore.analysis.comparison import compare
 
+    check_outputs(options)
     if options.html is not None:
         from boxscore.report.charts import check_vl_convert
 
@@ -69,35 +69,26 @@ def run(options: argparse.Namespace) -> Outcome:
     paths = [options.first, *options.others]
     results = [result for _, result in evaluate_files(options, paths, arguments.protocol_of(options))]
     comparison = compare(
-        dict(zip(_names(paths), results, strict=True)),
+        dict(zip(short_names(paths), results, strict=True)),
         resamples=options.bootstrap,
         seed=options.seed,
         level=options.level,
         threads=options.threads,
     )
-    if options.html is not None:
-        comparison.to_html(
-            options.html,
+    documents = {
+        "html": lambda: comparison.to_html(
             title=title_of(comparison.names, options.truths),
             made_from={"ground truth": options.truths, "detections": ", ".join(paths)},
             threads=options.threads,
-        )
-    if options.csv is not None:
-        write_file(Path(options.csv), _csv(comparison))
-    document = None if options.json is None else json.dumps(comparison.to_dict(), indent=1)
-    if options.json == "-":
-        return Outcome(str(document))
-    if document is not None:
-        write_file(Path(options.json), f"{document}\n")
-    if options.quiet:
-        return Outcome("")
-    return Outcome(comparison.tables(is_per_class=options.per_class, num_images=options.images_changed))
-
-
-def _names(paths: list[str]) -> list[str]:
-    """Names for the models, all different, even where one file is given twice."""
-    short = short_names(paths)
-    return [name if short.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(short, start=1)]
+        ),
+        "csv": lambda: _csv(comparison),
+        "json": lambda: f"{json.dumps(comparison.to_dict(), indent=1)}\n",
+    }
+    return deliver(
+        options,
+        documents,
+        lambda: comparison.tables(is_per_class=options.per_class, num_images=options.images_changed),
+    )
 
 
 def _csv(comparison: "Comparison") -> str:

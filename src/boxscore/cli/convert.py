@@ -30,6 +30,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "convert",
+        usage="%(prog)s IN OUT [options]",
         help="write ground truth or detections in another format",
         description="Write ground truth or detections in another format, and say what it can't hold.",
         epilog=_EXAMPLES,
@@ -44,7 +45,7 @@ def add_to(commands: Any) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--overwrite", action="store_true", help="replace OUT; other files in a folder stay")
     group.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    parser.set_defaults(run=run, complain=parser.error)
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -86,13 +87,13 @@ def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
     source = FORMATS.get(options.from_format or "")
     if options.from_format is not None and (source is None or getattr(source, role) is None):
         known = ", ".join(name for name, each in FORMATS.items() if getattr(each, role))
-        options.complain(f"argument --from: must be one of {known} for {role}; got {options.from_format!r}")
+        options.command.error(f"argument --from: must be one of {known} for {role}; got {options.from_format!r}")
     name = format_by_suffix(options.output) if options.to_format is None else options.to_format
     known = ", ".join(name for name, each in FORMATS.items() if each.is_written and getattr(each, role))
     if name is None:
-        options.complain(f"argument --to: needed, as {options.output!r} has no suffix that tells; one of {known}")
+        options.command.error(f"argument --to: needed, as {options.output!r} has no suffix that tells; one of {known}")
     if name not in known.split(", "):
-        options.complain(f"argument --to: must be one of {known} for {role}; got {name!r}")
+        options.command.error(f"argument --to: must be one of {known} for {role}; got {name!r}")
     return str(name)
 
 

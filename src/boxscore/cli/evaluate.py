@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boxscore import text
 from boxscore.cli import arguments
 from boxscore.cli.beyond_memory import evaluate_beyond_memory
-from boxscore.cli.output import folder_of, short_names, title_of
+from boxscore.cli.output import check_outputs, deliver, folder_of, short_names, title_of
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
 from boxscore.errors import InputError
@@ -20,7 +20,6 @@ from boxscore.measures import measures
 from boxscore.protocol import Protocol
 from boxscore.summary import Summary
 from boxscore.threads import num_threads
-from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
@@ -45,6 +44,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "eval",
+        usage="%(prog)s GT DT [DT ...] [options]",
         help="print how well detections find the ground truth",
         description="Print how well detections find the ground truth.",
         epilog=_EXAMPLES,
@@ -67,13 +67,13 @@ def add_to(commands: Any) -> None:
     )
     group.add_argument("--plots", metavar="DIR", help="draw every chart there as PNG and PDF (needs boxscore[plots])")
     group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
-    group.add_argument("--csv", metavar="FILE", help="write numbers and classes as CSV, one number a line")
-    group.add_argument("--html", metavar="FILE", help="write a report that explains it (needs boxscore[report])")
+    group.add_argument("--csv", metavar="FILE", help="the same of numbers and classes as CSV, one number a line")
+    group.add_argument("--html", metavar="FILE", help="the same as a report for people (needs boxscore[report])")
     group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
     arguments.add_engine(parser, has_ray=True)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, files="detections")
 
 
 class Part(NamedTuple):
@@ -95,6 +95,7 @@ class Part(NamedTuple):
 
 def run(options: argparse.Namespace) -> Outcome:
     """The table, and the files that were asked for."""
+    check_outputs(options)
     protocol = arguments.protocol_of(options)
     if options.plots is not None:
         from boxscore.report.plots import check_matplotlib
@@ -107,29 +108,19 @@ def run(options: argparse.Namespace) -> Outcome:
     parts = _parts(options, protocol)
     if options.plots is not None:
         _save_plots(options, parts)
-    if options.html is not None:
-        _write_report(options, parts)
-    if options.csv is not None:
-        write_file(Path(options.csv), _csv(parts))
-    document = None if options.json is None else json.dumps(_plain(parts), indent=1)
-    if options.json == "-":
-        return Outcome(str(document))
-    if document is not None:
-        write_file(Path(options.json), f"{document}\n")
-    if options.quiet:
-        return Outcome("")
-    tables = [_tables(parts, is_per_class=options.per_class)]
-    for name, part in zip(_names(parts), parts, strict=True):
-        heading = f"{styled(name, 'bold', sys.stdout)}: " if len(parts) > 1 else ""
-        tables += [f"{heading}{analysis}" for analysis in part.analyses.values()]
-    return Outcome("\n\n".join(tables))
+    documents = {
+        "html": lambda: _report(options, parts),
+        "csv": lambda: _csv(parts),
+        "json": lambda: f"{json.dumps(_plain(parts), indent=1)}\n",
+    }
+    return deliver(options, documents, lambda: _everything(parts, is_per_class=options.per_class))
 
 
 def _parts(options: argparse.Namespace, protocol: Protocol) -> list[Part]:
     """All that has a column: by the short way for COCO files, else through columns."""
     names = short_names(options.detections)
     if options.address is not None and options.engine != "ray":
-        options.parser.error("argument --address: is for --engine ray")
+        options.command.error("argument --address: is for --engine ray")
     if options.engine == "ray" or options.memory is not None:
         return [
             Part(path, name, None, evaluate_beyond_memory(options, path, protocol).summary)
@@ -203,14 +194,13 @@ def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
             part.result.save_plots(folder_of(options.plots, name) if len(parts) > 1 else options.plots)
 
 
-def _write_report(options: argparse.Namespace, parts: Sequence[Part]) -> None:
+def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
     """The HTML report on all that has a column."""
     from boxscore.report.html import make_report
 
     named = dict(zip(_names(parts), parts, strict=True))
-    make_report(
+    return make_report(
         {name: part.result for name, part in named.items() if part.result is not None},
-        options.html,
         title=title_of([part.name for part in parts if part.group is None], options.truths),
         made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
         intervals={name: part.intervals for name, part in named.items() if part.intervals is not None},
@@ -232,6 +222,15 @@ def _groups(options: argparse.Namespace, detections: str, result: "Result") -> d
             return read_groups(detections, truths, column=column)
         except InputError:
             raise complaint from None
+
+
+def _everything(parts: Sequence[Part], *, is_per_class: bool) -> str:
+    """The tables, and below them what else was asked for."""
+    tables = [_tables(parts, is_per_class=is_per_class)]
+    for name, part in zip(_names(parts), parts, strict=True):
+        heading = f"{styled(name, 'bold', sys.stdout)}: " if len(parts) > 1 else ""
+        tables += [f"{heading}{analysis}" for analysis in part.analyses.values()]
+    return "\n\n".join(tables)
 
 
 def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
@@ -284,7 +283,8 @@ def _heads(parts: Sequence[Part]) -> list[str]:
     """The name of each column: the file, the group, or both."""
     if sum(part.group is None for part in parts) > 1:
         return [part.name if part.group is None else f"{part.name}: {part.group}" for part in parts]
-    return [part.group or "all" for part in parts]
+    everything = "all images" if any(part.group == "all" for part in parts) else "all"
+    return [everything if part.group is None else part.group for part in parts]
 
 
 def _plain(parts: Sequence[Part]) -> Any:

@@ -1,21 +1,58 @@
-"""Names that tell files apart, for columns, folders and titles."""
+"""Where results go: files and stdout; and names that tell files apart, for columns, folders and titles."""
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from boxscore.cli.terminal import Outcome
+from boxscore.writing import check_place, write_file
+
+STDOUT = "-"
+"""The file that is no file."""
+
+
+def check_outputs(options: argparse.Namespace) -> None:
+    """Refuse what can't be written, before any work is done."""
+    given = {name: getattr(options, name, None) for name in ("json", "csv", "html")}
+    printed = [f"--{name}" for name, path in given.items() if path == STDOUT]
+    if len(printed) > 1:
+        options.command.error(f"argument {printed[1]}: stdout has room for one; {printed[0]} goes there")
+    for path in given.values():
+        if path is not None and path != STDOUT:
+            check_place(Path(path))
+
+
+def deliver(
+    options: argparse.Namespace, documents: Mapping[str, Callable[[], str]], table: Callable[[], str], code: int = 0
+) -> Outcome:
+    """Each document is in the file that its option names; on stdout is the one that is wanted there, or the table."""
+    printed = None
+    for name, make in documents.items():
+        path = getattr(options, name)
+        if path == STDOUT:
+            printed = make().removesuffix("\n")
+        elif path is not None:
+            write_file(Path(path), make())
+    if printed is None:
+        printed = "" if options.quiet else table()
+    return Outcome(printed, code)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Names for columns: the last part of each path, or as much more as tells them apart.
+    """Names for columns: the last part of each path, or as much more as tells them apart; a file given twice is
+    numbered.
 
     >>> short_names(["runs/a/boxes.json", "runs/b/boxes.json"])
     ['a/boxes.json', 'b/boxes.json']
+    >>> short_names(["a.json", "b.json", "a.json"])
+    ['a.json (1)', 'b.json', 'a.json (3)']
     """
     parts = [Path(path).parts for path in paths]
     for num in range(1, max(map(len, parts)) + 1):
         names = [str(Path(*part[-num:])) for part in parts]
         if len(set(names)) == len(names):
             return names
-    return list(paths)
+    return [path if paths.count(path) == 1 else f"{path} ({i})" for i, path in enumerate(paths, start=1)]
 
 
 def folder_of(root: str, name: str) -> Path:

@@ -75,7 +75,8 @@ class Format:
         return import_module(f"boxscore.formats.{self.module or self.name}")
 
 
-_TABLE = "a table with columns for the image, the class and the box"
+_TABLE = "a table with columns for the image, the class"
+_OPEN_IMAGES = "a .csv file with ImageID, LabelName, XMin, XMax, YMin, YMax"
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
@@ -97,31 +98,31 @@ FORMATS: Mapping[str, Format] = {
         Format(
             name="openimages",
             title="Open Images CSV",
-            truths="a .csv file with ImageID, LabelName, XMin, XMax, YMin, YMax",
-            detections="the same with Score",
+            truths=_OPEN_IMAGES,
+            detections=f"{_OPEN_IMAGES}, Score",
             module="delimited",
             infix="open_images_",
         ),
         Format(
             name="csv",
             title="CSV or TSV with a header",
-            truths=f"{_TABLE}, .csv or .tsv",
-            detections="the same with a score",
+            truths=f"{_TABLE} and the box, .csv or .tsv",
+            detections=f"{_TABLE}, the box and the score, .csv or .tsv",
             module="delimited",
             suffixes=(".csv", ".tsv"),
         ),
         Format(
             name="parquet",
             title="Parquet or Arrow IPC",
-            truths=f"{_TABLE}, .parquet or .arrow",
-            detections="the same with a score",
+            truths=f"{_TABLE} and the box, .parquet or .arrow",
+            detections=f"{_TABLE}, the box and the score, .parquet or .arrow",
             suffixes=(".parquet", ".pq", ".arrow", ".feather"),
         ),
         Format(
             name="npz",
             title="NumPy .npz",
             truths="an .npz file with arrays for the image, the class and the box",
-            detections="the same with a score",
+            detections="an .npz file with arrays for the image, the class, the box and the score",
             suffixes=(".npz",),
         ),
         Format(
@@ -138,17 +139,22 @@ FORMATS: Mapping[str, Format] = {
 def detect(path: AnyPath | Source, role: Role) -> str:
     """The name of the format of a file or folder, found out from its content and name."""
     source = path if isinstance(path, Source) else open_source(path)
-    for name, each in FORMATS.items():
-        if each.recognises(source, role):
-            return name
+    if name := _recognised(source, role):
+        return name
     wanted = "; ".join(f"{name}: {getattr(each, role)}" for name, each in FORMATS.items() if getattr(each, role))
     got = "a folder" if source.is_folder else "a file"
     raise InputError(f"{source}: {got} in none of the formats for {role}. They are: {wanted}")
 
 
+def _recognised(source: Source, role: Role) -> str | None:
+    return next((name for name, each in FORMATS.items() if each.recognises(source, role)), None)
+
+
 def _format(name: str | None, source: Source, role: Role) -> Format:
     if name is None:
-        return FORMATS[detect(source, role)]
+        # A file that only its suffix tells is read all the same: its reader says what is missing in it.
+        by_suffix = None if source.is_folder else format_by_suffix(source.name)
+        return FORMATS[_recognised(source, role) or by_suffix or detect(source, role)]
     each = FORMATS.get(name)
     if each is None or getattr(each, role) is None:
         known = ", ".join(name for name, each in FORMATS.items() if getattr(each, role))

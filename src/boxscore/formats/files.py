@@ -144,16 +144,25 @@ def read_file(path: str) -> bytes:
         raise InputError(f"{path}: {error.strerror}") from None
 
 
+def _hint(path: str) -> str:
+    """What to do about a path that is none of this machine's."""
+    if "://" in path:
+        return " on this machine; `boxscore eval --engine ray` reads from elsewhere"
+    if any(sign in path for sign in "*?["):
+        return "; a pattern in quotes is for `boxscore eval --memory` and `--engine ray`"
+    return ""
+
+
 def open_source(path: str | os.PathLike[str]) -> Source:
     """The file or folder at a path. A .gz is the file inside; so is a .zip of one file; another .zip is a folder."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"`path` must be the path of a file or a folder; got {type(path).__name__}")
-    path = Path(path)
+    given, path = os.fspath(path), Path(path)
     try:
         if path.is_dir():
             return Source(path=path, name=path.name, content=None)
         if not path.exists():
-            raise InputError(f"{path}: no such file or folder")
+            raise InputError(f"{given}: no such file or folder{_hint(given)}")
     except PermissionError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     if path.suffix.lower() == ".zip":

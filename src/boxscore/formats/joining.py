@@ -193,8 +193,8 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
 
 def join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
     """The truths' image of each row, and which rows have none."""
-    known = truths.image_names or {}
-    if not known:
+    known = truths.image_names
+    if known is None:
         if isinstance(records.image, Named):
             raise InputError(
                 f"{records.source}: images have names, but the truths have no `image_names` to find them in"
@@ -229,7 +229,7 @@ def _refuse_two_meanings(records: Records, by_number: Rule, by_stem: Rule, known
 def join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
     """The truths' class of each row, and which rows have none."""
     known = truths.names_by_label
-    if not known:
+    if known is None:
         if isinstance(records.label, Named):
             raise InputError(
                 f"{records.source}: classes have names, but the truths have no `class_names` to find them in"

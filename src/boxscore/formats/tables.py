@@ -58,9 +58,8 @@ class Table:
         """The same, but it must be there."""
         found = self.find(*names)
         if found is None:
-            raise InputError(
-                f"{self.source}: must have a column with the {what} ({', '.join(names)}); got {self._got()}"
-            )
+            wanted = ", ".join(dict.fromkeys(names))
+            raise InputError(f"{self.source}: must have a column with the {what} ({wanted}); got {self._got()}")
         return found
 
     def _got(self) -> str:

@@ -1,6 +1,7 @@
 """Contents: what a report shows, in plain values, and few enough of them for one file."""
 
 import base64
+import json
 import math
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
-from boxscore.analysis.errors import MEANINGS, Errors
+from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.operating_points import OperatingPoints
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.errors import InputError
@@ -31,8 +32,11 @@ NUM_BINS = 40
 NUM_LISTED = 50
 """How many of the worst images and of the most frequent confusions are listed."""
 
+MOST_BYTES = 1_000_000
+"""What all of it may take in the file, as much again as the charts' script; curves get what the rest leaves."""
+
 CURVE_BYTES = 500_000
-"""What the curves of all models may take in the file. Many classes get fewer thresholds, then fewer points."""
+"""What the curves of all models may take at most. Many classes get fewer thresholds, then fewer points."""
 
 MOST_HISTOGRAMS = 400
 """With more classes than this there is a score histogram of all classes only."""
@@ -41,7 +45,13 @@ MOST_CONFUSED = 25
 """Of more classes than this the confusion matrix shows those that are confused most."""
 
 UNDEFINED = 65535
-"""The sample of a curve that is not defined; the others are precision in steps of 1 / 65534."""
+"""A packed number that is not defined."""
+
+CURVE_STEPS = 65534
+"""Precision on a curve is packed in steps of this part of 1."""
+
+SHOWN_STEPS = 10_000
+"""Numbers that are shown are packed with the four digits that they are shown with."""
 
 AP_RULES: Mapping[ApRule, str] = {
     "recall_points": "the mean over {} recall points",
@@ -51,24 +61,30 @@ AP_RULES: Mapping[ApRule, str] = {
 
 
 def describe(
-    results: Mapping[str, Result], intervals: Mapping[str, Intervals], made_from: Mapping[str, str]
+    results: Mapping[str, Result],
+    intervals: Mapping[str, Intervals],
+    made_from: Mapping[str, str],
+    comparison: Comparison | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows of some models, by name. They were measured under one protocol; there is at least one."""
-    num_bytes = CURVE_BYTES // len(results)
+    """All that the page shows of some models, by name, and of what they differ in.
+
+    They were measured under one protocol; there is at least one.
+    """
     first = next(iter(results.values()))
     protocol = first.protocol
-    return {
+    contents = {
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{protocol.title}, made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
         "main": protocol.threshold_place(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
-        "models": [
-            {"name": name, **_model(result, intervals.get(name), num_bytes)} for name, result in results.items()
-        ],
+        "models": [{"name": name, **_model(result, intervals.get(name), first)} for name, result in results.items()],
         "made": [*made_from.items(), *_settings(protocol), ("IoU computed in", first.iou_dtype), *_versions()],
+        "comparison": None if comparison is None else _comparison(comparison, first),
     }
+    room = min(CURVE_BYTES, MOST_BYTES - len(json.dumps(contents, separators=(",", ":"))))
+    return contents | {"curves": [_curves(result, room // len(results)) for result in results.values()]}
 
 
 def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
@@ -76,7 +92,8 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
     return {"name": measure.name, "meaning": measure.meaning(protocol), "is_size": is_size}
 
 
-def _model(result: Result, sure: Intervals | None, num_bytes: int) -> dict[str, Any]:
+def _model(result: Result, sure: Intervals | None, first: Result) -> dict[str, Any]:
+    """A model but for its curves. Names of classes that the first has, too, are not repeated."""
     per_class, main = result.per_class, result.protocol.threshold_place(None)
     points = [result.operating_points(iou=threshold) for threshold in result.protocol.thresholds]
     return {
@@ -89,8 +106,7 @@ def _model(result: Result, sure: Intervals | None, num_bytes: int) -> dict[str, 
         "intervals": None if sure is None else _intervals(sure),
         "per_threshold": column(result.per_threshold.values()),
         "classes": {
-            "label": per_class.label.tolist(),
-            "name": list(per_class.name),
+            **({} if _has_its_names(result, first) else _names(result)),
             "ap": column(per_class.ap),
             "ar": column(per_class.ar),
             "truths": per_class.num_truths.tolist(),
@@ -99,15 +115,23 @@ def _model(result: Result, sure: Intervals | None, num_bytes: int) -> dict[str, 
             "false": per_class.num_false[:, main].tolist(),
             "f1": column(points[main].f1[1:]),
             "score": column(points[main].score[1:]),
-            "ap_at": [[rounded(value, 4) for value in row] for row in per_class.ap_at],
+            "ap_at": _packed(per_class.ap_at, SHOWN_STEPS),
         },
-        "curves": _curves(result, num_bytes),
         "scores": _scores(result, points),
         "calibration": _or_why(lambda: _calibration(result.calibration())),
         "errors": _or_why(lambda: _errors(result.errors())),
         "confusion": _or_why(lambda: _confusion(result.confusion())),
         "worst": _worst(result.worst_images(num=NUM_LISTED)),
     }
+
+
+def _names(result: Result) -> dict[str, Any]:
+    return {"label": result.per_class.label.tolist(), "name": list(result.per_class.name)}
+
+
+def _has_its_names(result: Result, first: Result) -> bool:
+    """Whether a result has the classes of the first, under the same names, and is not the first itself."""
+    return result is not first and _names(result) == _names(first)
 
 
 def _intervals(sure: Intervals) -> dict[str, Any]:
@@ -152,13 +176,14 @@ def _curves(result: Result, num_bytes: int) -> dict[str, Any]:
     return {
         "thresholds": places,
         "recall": [rounded(protocol.recall_points[r]) for r in points],
-        "precision": _packed(chosen_TKR),
-        "mean": _packed(mean_TR),
+        "precision": _packed(chosen_TKR, CURVE_STEPS),
+        "mean": _packed(mean_TR, CURVE_STEPS),
     }
 
 
-def _packed(precision: NDArray[Any]) -> str:
-    samples = np.where(precision >= 0, np.rint(precision * 65534), UNDEFINED)
+def _packed(values: NDArray[Any], num_steps: int) -> str:
+    """Numbers from 0 to 1 in two bytes each, as text; others are undefined."""
+    samples = np.where(values >= 0, np.rint(values * num_steps), UNDEFINED)
     return base64.b64encode(samples.astype("<u2").tobytes()).decode()
 
 
@@ -193,13 +218,12 @@ def _calibration(calibration: Calibration) -> dict[str, Any]:
 
 
 def _errors(errors: Errors) -> dict[str, Any]:
-    others = {"false_positives": "every one of the above but missed", "false_negatives": "every truth not found"}
     rows = [
         {
             "type": name.replace("_", " "),
             "count": count,
             "gain": rounded(gain),
-            "meaning": (MEANINGS | others)[name],
+            "meaning": (MEANINGS | SUMS)[name],
             "is_type": name in MEANINGS,
         }
         for name, count, gain in errors.rows()
@@ -214,8 +238,7 @@ def _confusion(confusion: Confusion) -> dict[str, Any]:
     """
     count, num_classes = confusion.count, len(confusion.name)
     between = count[:-1, :-1] * ~np.eye(num_classes, dtype=bool)
-    confused = np.argsort(-(between.sum(axis=0) + between.sum(axis=1)), kind="stable")
-    shown = [*sorted(confused[:MOST_CONFUSED].tolist()), num_classes]
+    shown = [*confusion.most_confused(MOST_CONFUSED), num_classes]
     total = np.maximum(count.sum(axis=1), 1)
 
     def cell(truth: int, found: int) -> list[Any]:
@@ -233,23 +256,24 @@ def _confusion(confusion: Confusion) -> dict[str, Any]:
 
 
 def _worst(worst: WorstImages) -> dict[str, Any]:
+    """Those among them that have an error at all."""
     rows = zip(worst.name, worst.num_true, worst.num_false, worst.num_unfound, strict=True)
     return {
         "iou": worst.iou,
         "score": rounded(worst.score),
-        "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows],
+        "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows if false + unfound],
     }
 
 
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
-    """All that the page shows of what models differ in."""
+def _comparison(comparison: Comparison, first: Result) -> dict[str, Any]:
     return {
         "title": comparison.title,
-        "differences": [_difference(difference) for difference in comparison.differences],
+        "differences": [_difference(difference, first) for difference in comparison.differences],
     }
 
 
-def _difference(difference: Difference) -> dict[str, Any]:
+def _difference(difference: Difference, first: Result) -> dict[str, Any]:
+    """What two models differ in. Names of classes that the first model has are not repeated."""
     images = [
         [row[key] for key in ("name", "num_truths", "first_true", "first_false", "second_true", "second_false", "gain")]
         for row in difference.images.rows()[:NUM_LISTED]
@@ -258,9 +282,8 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "first": difference.first,
         "second": difference.second,
         "numbers": [[name, *_change(change)] for name, change in difference.numbers.items()],
-        "classes": [
-            [name, *_change(change)] for name, change in zip(difference.class_name, difference.ap, strict=True)
-        ],
+        "class_names": None if difference.class_name == first.per_class.name else list(difference.class_name),
+        "classes": [_change(change) for change in difference.ap],
         "images": images,
     }
 

@@ -20,7 +20,7 @@ from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
 from boxscore.errors import InputError
 from boxscore.report.charts import chart_script
-from boxscore.report.contents import describe, describe_comparison
+from boxscore.report.contents import describe
 from boxscore.result import Result
 from boxscore.writing import write_file
 
@@ -61,12 +61,7 @@ def make_report(
     script = chart_script()
     if intervals is None:
         intervals = {name: result.intervals() for name, result in results.items()}
-    contents = {
-        "title": title,
-        **describe(results, intervals, made_from or {}),
-        "comparison": None if comparison is None else describe_comparison(comparison),
-    }
-    page = render(contents, script)
+    page = render({"title": title, **describe(results, intervals, made_from or {}, comparison)}, script)
     if path is not None:
         write_file(Path(path), page)
     return page

@@ -63,6 +63,9 @@ _WIDTH, _HEIGHT = 3.4, 2.5
 _MOST_NUMBERED = 16
 """A larger matrix has no room for numbers."""
 
+_MOST_DRAWN = 100
+"""Of more classes the matrix has those that are confused most: all of 1,203 would be a picture of two gigapixels."""
+
 FORMATS = ("png", "pdf")
 
 
@@ -180,17 +183,21 @@ def draw_scores(scores: Scores) -> "Figure":
 
 @_drawn
 def draw_confusion(confusion: Confusion) -> "Figure":
-    """The matrix: shades are fractions of a row, dark soon where they are small; few classes have numbers, too."""
+    """The matrix: shades are fractions of a row, dark soon where they are small; few classes have numbers, too.
+
+    Of very many classes those that are confused most are drawn.
+    """
     from matplotlib.colors import PowerNorm
 
-    names = [*confusion.name, "background"]
+    places = [*confusion.most_confused(_MOST_DRAWN), len(confusion.name)]
+    names = [[*confusion.name, "background"][place] for place in places]
     is_small = len(names) <= _MOST_NUMBERED
     side = max(_WIDTH, 1.2 + len(names) * (0.32 if is_small else 0.13))
     figure, axes = _figure(side, side * 0.92)
-    share = confusion.count / np.maximum(confusion.count.sum(axis=1, keepdims=True), 1)
+    share = (confusion.count / np.maximum(confusion.count.sum(axis=1, keepdims=True), 1))[np.ix_(places, places)]
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
     if is_small:
-        for (i, j), value in np.ndenumerate(confusion.matrix):
+        for (i, j), value in np.ndenumerate(confusion.matrix[np.ix_(places, places)]):
             shown = f"{value:,}" if confusion.normalize is None else f"{value:.2f}"
             color = "white" if share[i, j] > 0.3 else "black"
             if value > 0:

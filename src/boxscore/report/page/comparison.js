@@ -5,6 +5,8 @@ function comparison() {
   const place = el("div");
 
   function draw(of) {
+    const names = of.class_names || report.models[0].classes.name;
+    const classes = of.classes.map((change, k) => [names[k], ...change]);
     const marked = ([, , , difference, low, high]) =>
       !isNumber(low) || (low <= 0 && high >= 0) ? "" : difference > 0 ? "better sure" : "worse sure";
     const columns = (what) => [
@@ -103,7 +105,7 @@ function comparison() {
       table({
         label: "Differences by class",
         columns: columns("class"),
-        rows: of.classes,
+        rows: classes,
         sortBy: 3,
         search: (row) => row[0],
         noun: "classes",

@@ -191,7 +191,7 @@ function iouChart(model) {
   };
   return chart(`AP by IoU threshold: ${drawn.map((k) => title(model, k)).join("; ")}`, 340, {
     layer: drawn.map((k, c) => {
-      const aps = k === MEAN ? model.per_threshold : model.classes.ap_at[k];
+      const aps = apByThreshold(model, k);
       const ink = k === MEAN ? "var(--ink)" : color(c - drawn.includes(MEAN));
       const values = report.thresholds
         .map((at, t) => ({

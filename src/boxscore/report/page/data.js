@@ -1,10 +1,16 @@
 // What the report is of, and what its reader has chosen.
 
 const report = JSON.parse(document.getElementById("data").textContent);
+report.models.forEach((model, i) => {
+  const { label, name } = report.models[0].classes; // where a model has none of its own
+  model.classes = { label, name, ...model.classes };
+  model.curves = report.curves[i];
+});
 const content = document.getElementById("content");
 const MEAN = -1; // the place of "all classes" among the classes
 const MOST_LINES = 24;
 const NUM_COLORS = 8;
+const UNDEFINED = 65535; // among packed numbers
 const state = { model: 0, classes: [MEAN], thresholds: null, theme: null };
 
 function decode(text) {
@@ -21,8 +27,16 @@ function curve(model, t, k) {
   model.curves.means ??= decode(model.curves.mean);
   const [samples, start] =
     k === MEAN ? [model.curves.means, t * recall.length] : [model.curves.samples, (t * numClasses + k) * recall.length];
-  if (samples[start] === 65535) return null;
+  if (samples[start] === UNDEFINED) return null;
   return recall.map((at, i) => ({ recall: at, precision: samples[start + i] / 65534 }));
+}
+
+// AP of class k (or of all) at every threshold; null where it is undefined.
+function apByThreshold(model, k) {
+  if (k === MEAN) return model.per_threshold;
+  model.classes.aps ??= decode(model.classes.ap_at);
+  const num = report.thresholds.length;
+  return model.classes.aps.slice(k * num, (k + 1) * num).map((ap) => (ap === UNDEFINED ? null : ap / 10000));
 }
 
 // A name that no other class has.

@@ -175,7 +175,9 @@ function worst(model) {
   return section(
     "images",
     "Worst images",
-    reading(`The ${of.rows.length} images with the most errors, ${used(of)}.`),
-    table({ label: "Worst images", columns, rows: of.rows, sortBy: 1, search: (row) => row[0], noun: "images" }),
+    reading(`Those with the most errors, ${used(of)}.`),
+    of.rows.length
+      ? table({ label: "Worst images", columns, rows: of.rows, sortBy: 1, search: (row) => row[0], noun: "images" })
+      : missing("No image has an error."),
   );
 }
