@@ -2,6 +2,8 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -269,6 +271,8 @@ def test_inputs_are_neither_changed_nor_kept() -> None:
 
 GOOD = {"boxes": np.array([[0.0, 0, 9, 9]]), "scores": np.array([0.5]), "labels": np.array([1])}
 TARGET = {"boxes": np.array([[0.0, 0, 9, 9]]), "labels": np.array([1])}
+PADDED = {"boxes": [[[0.0, 0, 9, 9]]], "scores": [[0.5]], "labels": [[1]]}
+PADDED_TARGET = {"boxes": [[[0.0, 0, 9, 9]]], "labels": [[1]]}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +289,29 @@ TARGET = {"boxes": np.array([[0.0, 0, 9, 9]]), "labels": np.array([1])}
             "`targets`: `label` must be one of those in `class_names` (0, 1)",
         ),
         (GOOD, [TARGET], "`preds` and `targets` must both be a list of dicts"),
-        ([GOOD], [TARGET | {"image_id": 1.5}], "an image id must be an integer; got 1.5"),
+        ([GOOD], [None], "targets[0] must be a dict; got NoneType"),
+        (
+            [GOOD],
+            [TARGET | {"iscrowd": np.array([0.5])}],
+            "targets[0]: `iscrowd` must hold booleans, or integers 0 and 1",
+        ),
+        (
+            PADDED | {"labels": 1},
+            PADDED_TARGET,
+            "`preds`: `labels` must have two dimensions, images and boxes; got shape ()",
+        ),
+        (
+            PADDED | {"labels": [[1], [1, 2]]},
+            PADDED,
+            "`preds`: `labels` must be an array or a list of numbers; got rows",
+        ),
+        (
+            PADDED,
+            PADDED_TARGET | {"ignore": [[0]], "iscrowd": [[0]]},
+            "`targets` must have one of `ignore` and `iscrowd`, not both",
+        ),
+        (PADDED, PADDED_TARGET | {"image_id": 7}, "`image_ids` must be a list of integers, one an image; got 7"),
+        ([GOOD], [TARGET | {"image_id": 1.5}], "an image id must be an integer of 64 bits; got 1.5"),
     ],
 )
 @pytest.mark.parametrize("warn", [True, False])
@@ -298,6 +324,46 @@ def test_mistakes_are_refused_and_change_nothing(preds: Any, targets: Any, messa
     assert len(metric.tally) == 0
     metric.update([GOOD], [TARGET])
     assert metric.compute()["map"] == pytest.approx(1)
+
+
+def test_settings_that_can_not_be_are_refused_at_once() -> None:
+    """Not at the first update; ids that are no list at the update that has them."""
+    with pytest.raises(InputError, match=r"^`engine` must be one of auto, native, parallel, sequential; got 'gpu'"):
+        MeanAveragePrecision(engine="gpu")
+    with pytest.raises(InputError, match=r"^`image_ids` must be a list of integers, one an image; got 5"):
+        MeanAveragePrecision().update([GOOD], [TARGET], image_ids=5)  # type: ignore[arg-type]
+
+
+def test_padded_batches_may_name_their_images_in_a_list() -> None:
+    """As in an array."""
+    metric = MeanAveragePrecision()
+    metric.update(PADDED, PADDED_TARGET | {"image_id": [7]})
+    assert metric.tally.images.tolist() == [7]
+
+
+def test_threads_may_share_a_metric() -> None:
+    """Nothing is lost where one updates while another computes."""
+    metric = MeanAveragePrecision(warn=False)
+    with ThreadPoolExecutor(4) as pool:
+        updates = [pool.submit(metric.update, [GOOD] * 2, [TARGET] * 2) for _ in range(400)]
+        computes = [pool.submit(metric.compute) for _ in range(100)]
+        for update in updates:
+            update.result()
+        for compute in computes:
+            compute.result()
+    assert metric.tally.images.tolist() == list(range(800))
+    assert len(metric.tally) == 800
+
+
+def test_a_checkpoint_of_torch_holds_the_state(tmp_path: Path) -> None:
+    """As `torch.load` takes nothing but plain values and tensors, unless it is told to trust the file."""
+    torch = pytest.importorskip("torch")
+    metric = MeanAveragePrecision()
+    metric.update([GOOD], [TARGET])
+    torch.save({"metric": metric.state_dict()}, tmp_path / "last.ckpt")
+    again = MeanAveragePrecision()
+    again.load_state_dict(torch.load(tmp_path / "last.ckpt")["metric"])
+    assert_same(again.compute(), metric.compute())
 
 
 def test_an_image_seen_twice_is_refused() -> None:

@@ -1,7 +1,7 @@
 """What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from boxscore.arrays import Array, convert, float_dtype, is_array, library, name
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.errors import InputError
 from boxscore.protocol import LARGEST_SIDE
+
+Made = TypeVar("Made")
 
 _KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
 """The array API's kinds of dtypes in NumPy's letters."""
@@ -135,6 +137,8 @@ def as_id(image: Any) -> int:
     >>> as_id(np.array([7]))
     7
     """
+    if type(image) is int and -(2**63) <= image < 2**63:
+        return image
     value = to_numpy(image) if is_array(image) else np.asarray(image)
     if value.size != 1 or value.dtype.kind not in "iu":
         came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
@@ -142,6 +146,16 @@ def as_id(image: Any) -> int:
     if (number := int(value.reshape(()))) > np.iinfo(np.int64).max:
         raise InputError(f"an image id must fit in 63 bits; got {number}")
     return number
+
+
+def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: Any) -> Made:
+    """What `make` makes of an argument; errors say which one is meant."""
+    try:
+        return make(*values, **settings)
+    except InputError as error:
+        message = str(error)
+        is_of_image = message.startswith("images[")
+        raise InputError(f"{name}{message.removeprefix('images')}" if is_of_image else f"`{name}`: {message}") from None
 
 
 def as_flags(name: str, column: Array) -> Array:

@@ -285,7 +285,10 @@ def _from_images(
 ) -> Columns:
     if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
-    used = keys.used(images)
+    try:
+        used = keys.used(images)
+    except TypeError:  # not all are dicts; the careful way says which
+        used = dict(keys.needed)
     if (quick := join_alike(images, used)) is not None:
         columns, num_rows = quick
     else:
@@ -329,7 +332,14 @@ def join_alike(
         if [part.shape for part in column] != [(num, 4) if name == "box" else (num,) for num in num_rows]:
             return None
     columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
-    return (columns, num_rows) if is_kind(columns["label"], "integral") else None
+    return (columns, num_rows) if _are_of_kind(columns) else None
+
+
+def _are_of_kind(columns: Mapping[str, Array]) -> bool:
+    """Whether labels are integers, and flags are flags or integers."""
+    flags = columns.get("ignore")
+    are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
+    return are_flags and is_kind(columns["label"], "integral")
 
 
 def _join_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], list[int]] | None:
@@ -340,7 +350,7 @@ def _join_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], lis
         columns = {name: torch.cat(column) for name, column in parts.items()}
     except (TypeError, RuntimeError):  # they are not all tensors of as many dimensions on one device
         return None
-    if {*map(type, columns.values())} != {torch.Tensor} or not is_kind(columns["label"], "integral"):
+    if {*map(type, columns.values())} != {torch.Tensor} or not _are_of_kind(columns):
         return None
     num_rows = [*map(torch.Tensor.numel, parts["label"])]
     for name, column in parts.items():

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from boxscore import distributed, storage, text
 from boxscore.arrays import Array, is_in_host_memory, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format
+from boxscore.checks import as_array, as_id, in_argument, shape_of
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
 from boxscore.errors import InputError
 from boxscore.native.batch import match_images
@@ -72,7 +74,8 @@ class MeanAveragePrecision:
         self.sync, self.process_group = sync, process_group
         no_truths = Truths(image=[], label=[], box=[], class_names=class_names)
         self.class_names = no_truths.names_by_label
-        self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol)
+        self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol, engine)
+        self._lock = RLock()
         self.reset()
 
     def reset(self) -> None:
@@ -85,18 +88,10 @@ class MeanAveragePrecision:
 
     def update(self, preds: Any, targets: Any, *, image_ids: Iterable[int] | None = None) -> None:
         """Match one batch. If anything in it is wrong, it is refused as a whole, and all is as it was before."""
-        ids = None if image_ids is None else [_as_id(image) for image in image_ids]
-        if self._update_plain(preds, targets, ids):
-            return
-        batch = self._read(preds, targets, ids)
-        images = self._images(batch.ids, batch.num_images)
-        if batch.ids is None:
-            _number(batch, images)
-        tally = match(batch.detections, batch.truths, self.protocol, self.engine, threads=self.threads)
-        if self._is_watching and len(batch.detections) and len(batch.truths):
-            self._num_watched += 1
-            self._look_for_mistakes(batch.detections, batch.truths)
-        self._keep(tally, images, is_numbering=batch.ids is None)
+        ids = None if image_ids is None else _as_ids(image_ids)
+        with self._lock:
+            if not self._update_plain(preds, targets, ids):
+                self._update_carefully(preds, targets, ids)
 
     def compute(self) -> Result:
         """The result of all updates so far, on all processes of torch.distributed: all of them must call this then.
@@ -113,9 +108,10 @@ class MeanAveragePrecision:
     @property
     def tally(self) -> Tally:
         """All that was counted so far, as one tally."""
-        if len(self._tallies) != 1:
-            self._tallies = [joined([self._nothing, *self._tallies])]
-        return self._tallies[0]
+        with self._lock:
+            if len(self._tallies) != 1:
+                self._tallies = [joined([self._nothing, *self._tallies])]
+            return self._tallies[0]
 
     def merge(self, *others: "MeanAveragePrecision") -> None:
         """Count all that others have seen, too: those of other processes, say. An image may be in one of them only."""
@@ -137,12 +133,13 @@ class MeanAveragePrecision:
             self._is_numbering = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was seen, in plain arrays, for a checkpoint."""
-        return {
-            "tally": np.frombuffer(storage.to_bytes(self.tally), np.uint8).copy(),
-            "seen": np.array(sorted(self._seen), np.int64),
-            "is_numbering": self._is_numbering,
-        }
+        """All that was seen, in plain values, for a checkpoint: `torch.load` and others take them as they are."""
+        with self._lock:
+            return {
+                "tally": storage.to_bytes(self.tally),
+                "seen": sorted(self._seen),
+                "is_numbering": self._is_numbering,
+            }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave."""
@@ -150,14 +147,20 @@ class MeanAveragePrecision:
             content, seen, is_numbering = (state[key] for key in ("tally", "seen", "is_numbering"))
         except (KeyError, TypeError):
             raise InputError("`state` must be what `state_dict` gave") from None
-        tally = storage.from_bytes(to_numpy(content).tobytes(), "`state`")
+        tally = storage.from_bytes(content, "`state`")
         if tally.protocol != self.protocol:
             pair = f"{tally.protocol.name!r} and {self.protocol.name!r}"
             raise InputError(f"`state` must be of the metric's own protocol; got {pair}, and they differ")
         self.reset()
         self._tallies = [tally]
-        self._seen = set(to_numpy(seen).tolist())
+        self._seen = set(seen)
         self._is_numbering = is_numbering
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=RLock())
 
     def __repr__(self) -> str:
         counts = f"{text.count(len(self._seen), 'image')}, {text.count(sum(map(len, self._tallies)), 'detection')}"
@@ -188,6 +191,17 @@ class MeanAveragePrecision:
             return False
         self._keep(tally, images, is_numbering=ids is None)
         return True
+
+    def _update_carefully(self, preds: Any, targets: Any, ids: list[int] | None) -> None:
+        batch = self._read(preds, targets, ids)
+        images = self._images(batch.ids, batch.num_images)
+        if batch.ids is None:
+            _number(batch, images)
+        tally = match(batch.detections, batch.truths, self.protocol, self.engine, threads=self.threads)
+        if self._is_watching and len(batch.detections) and len(batch.truths):
+            self._num_watched += 1
+            self._look_for_mistakes(batch.detections, batch.truths)
+        self._keep(tally, images, is_numbering=batch.ids is None)
 
     def _images(self, ids: list[int] | None, num_images: int) -> list[int]:
         """The ids of a batch's images, or numbers that go on from the last batch's; all are new."""
@@ -221,8 +235,8 @@ class MeanAveragePrecision:
             raise InputError(f"`preds` and `targets` must have an entry an image; got {len(preds)} and {len(targets)}")
         ids = _ids_of(targets) if ids is None else ids
         settings: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
-        detections = _named("preds", Detections.from_images, preds, **settings)
-        truths = _named("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
+        detections = in_argument("preds", Detections.from_images, preds, **settings)
+        truths = in_argument("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
         return _Batch(detections, truths, len(preds), ids)
 
     def _flat(self, preds: Any, targets: Any, ids: list[int] | None) -> _Batch:
@@ -253,15 +267,19 @@ class MeanAveragePrecision:
             },
         )
         if "image_id" in targets and ids is None:
-            ids = [_as_id(image) for image in to_numpy(targets["image_id"]).tolist()]
+            ids = _as_ids(to_numpy(as_array("image_id", targets["image_id"])).tolist())
+        for name, columns in (("preds", found), ("targets", there)):
+            if len(shape_of(columns["label"])) != 2:
+                rule = f"`{name}`: `labels` must have two dimensions, images and boxes"
+                raise InputError(f"{rule}; got shape {shape_of(columns['label'])}")
         sizes = {name: int(columns["label"].shape[0]) for name, columns in (("preds", found), ("targets", there))}
         if sizes["preds"] != sizes["targets"]:
             raise InputError(
                 f"`preds` and `targets` must have as many images; got {sizes['preds']} and {sizes['targets']}"
             )
         settings: dict[str, Any] = {"image": None if ids is None else np.array(ids), "box_format": self.box_format}
-        detections = _named("preds", Detections.from_padded, **_hosted(found), **settings)
-        truths = _named("targets", Truths.from_padded, **_hosted(there), class_names=self.class_names, **settings)
+        detections = in_argument("preds", Detections.from_padded, **_hosted(found), **settings)
+        truths = in_argument("targets", Truths.from_padded, **_hosted(there), class_names=self.class_names, **settings)
         return _Batch(detections, truths, sizes["preds"], ids)
 
     def _look_for_mistakes(self, detections: Detections, truths: Truths) -> None:
@@ -294,21 +312,19 @@ class MeanAveragePrecision:
             warnings.warn(f"{message} (warn=False silences this)", stacklevel=4)
 
 
-def _as_id(image: Any) -> int:
-    """An image id out of whatever holds it: a number, or an array of one."""
-    if isinstance(image, int) and not isinstance(image, bool):
-        return image
-    value = to_numpy(image) if hasattr(image, "shape") else np.asarray(image)
-    if value.size != 1 or value.dtype.kind not in "iu":
-        raise InputError(f"an image id must be an integer; got {image!r}")
-    return int(value.reshape(()))
+def _as_ids(image_ids: Any) -> list[int]:
+    try:
+        images = list(image_ids)
+    except TypeError:
+        raise InputError(f"`image_ids` must be a list of integers, one an image; got {image_ids!r}") from None
+    return [as_id(image) for image in images]
 
 
 def _ids_of(targets: Sequence[Any]) -> list[int] | None:
     """The ids of images, if all of them have one."""
     if not targets or not all(isinstance(each, Mapping) and "image_id" in each for each in targets):
         return None
-    return [_as_id(each["image_id"]) for each in targets]
+    return [as_id(each["image_id"]) for each in targets]
 
 
 def _number(batch: _Batch, images: list[int]) -> None:
@@ -316,17 +332,6 @@ def _number(batch: _Batch, images: list[int]) -> None:
     for columns in (batch.detections, batch.truths):
         shifted = columns.image + images[0] if images else columns.image
         object.__setattr__(columns, "image", shifted)  # made a moment ago, and nobody else's
-
-
-def _named(name: str, make: Any, *values: Any, **columns: Any) -> Any:
-    """What `make` makes; errors say which of the two arguments is meant."""
-    try:
-        return make(*values, **columns)
-    except InputError as error:
-        message = str(error)
-        raise InputError(
-            f"{name}{message.removeprefix('images')}" if message.startswith("images[") else f"`{name}`: {message}"
-        ) from None
 
 
 def _renamed(name: str, batch: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Array]:
@@ -337,8 +342,12 @@ def _renamed(name: str, batch: Mapping[str, Any], names: Mapping[str, str]) -> d
             continue
         if key not in names:
             raise InputError(f"`{name}` must have the keys {', '.join(names)}; got {key!r}")
-        if value is not None:
-            found[names[key]] = value if hasattr(value, "shape") else np.asarray(value)
+        if value is None:
+            continue
+        if names[key] in found:
+            both = " and ".join(f"`{each}`" for each in batch if names.get(each) == names[key])
+            raise InputError(f"`{name}` must have one of {both}, not both")
+        found[names[key]] = in_argument(name, as_array, key, value)
     for key in ("boxes", "labels", *(["scores"] if "scores" in names else [])):
         if names[key] not in found:
             raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, batch))}")

@@ -4,7 +4,7 @@ What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/tr
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -17,7 +17,7 @@ from torchmetrics import Metric
 from boxscore import storage
 from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
-from boxscore.checks import as_id
+from boxscore.checks import as_id, in_argument
 from boxscore.columns import Columns, Detections, Truths, host_ids, take
 from boxscore.distributed import renumbered, without_copies
 from boxscore.errors import InputError
@@ -117,10 +117,12 @@ class MeanAveragePrecision(Metric):
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have an entry an image; got {len(preds)} and {len(target)}")
         given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
-        detections: Detections = _named("preds", Detections.from_images, preds, **given)
-        truths = _with_areas(_named("target", Truths.from_images, _named("target", _complete, target), **given))
+        detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
+        truths = _with_areas(
+            in_argument("target", Truths.from_images, in_argument("target", _complete, target), **given)
+        )
         if self.unique_images:
-            ids = np.array(_named("target", _ids, target), np.int64)
+            ids = np.array(in_argument("target", _ids, target), np.int64)
             detections, truths = _first_of_each(detections, ids), _first_of_each(truths, ids)
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
@@ -257,17 +259,6 @@ def _with_areas(truths: Truths) -> Truths:
         return truths
     width, height = sizes(to_numpy(truths.box).astype(np.float64), truths.box_format)
     return replace(truths, area=convert(np.where(area > 0, area, width * height), like=truths.box))
-
-
-def _named(name: str, make: Callable[..., Any], images: Images, *values: Any, **settings: Any) -> Any:
-    """What `make` makes of images; errors say which of the two arguments is meant."""
-    try:
-        return make(images, *values, **settings)
-    except InputError as error:
-        message = str(error)
-        raise InputError(
-            f"{name}{message.removeprefix('images')}" if message.startswith("images[") else f"`{name}`: {message}"
-        ) from None
 
 
 def _warn_of_many(detections: Detections, limit: int) -> None:

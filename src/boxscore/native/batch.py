@@ -53,10 +53,11 @@ def match_images(
 
 def _joined(images: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[dict[str, Any], list[int]] | None:
     """The columns of all images in host memory, and how many rows each image has."""
-    if (
-        not all(isinstance(image, Mapping) for image in images)
-        or (joined := join_alike(images, keys.used(images))) is None
-    ):
+    try:
+        joined = join_alike(images, keys.used(images))
+    except TypeError:  # not all of them are dicts
+        return None
+    if joined is None:
         return None
     columns, num_rows = joined
     if library(columns["box"]) not in ("numpy", "torch") or not is_in_host_memory(columns["box"]):

@@ -279,6 +279,7 @@ double mean_samples(const Input& values, const std::vector<size_t>& thresholds, 
 NB_MODULE(_compiled, module) {
     using namespace boxscore;
     module.doc() = "The compiled engine: places, matching, curves.";
+    nb::set_leak_warnings(false);  // others may hold what is ours until the interpreter is gone
     nb::enum_<BoxFormat>(module, "BoxFormat")
         .value("xyxy", BoxFormat::xyxy)
         .value("xywh", BoxFormat::xywh)
