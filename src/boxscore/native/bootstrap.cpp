@@ -494,7 +494,7 @@ std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t res
 void bootstrap(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
                const BootstrapArrays& out) {
     // Lanes pay where curves are drawn at recall points, and as long as the samples of all of them stay near.
-    constexpr size_t kLanes = 4, kMostSamples = size_t{1} << 20;
+    constexpr size_t kLanes = 8, kMostSamples = size_t{1} << 20;
     const size_t num_samples = layout.num_classes * rules.num_thresholds() * rules.recall_points.size();
     const bool has_lanes = rules.ap == ApRule::recall_points && num_samples * kLanes <= kMostSamples;
     has_lanes ? take_all<kLanes>(layout, rules, options, run, out) : take_all<1>(layout, rules, options, run, out);

@@ -50,6 +50,25 @@ public:
 private:
     __m128i number_;
 };
+
+template <>
+class Lanes<8> {
+public:
+    Lanes() = default;
+    template <class T>
+    explicit Lanes(const T* from) : low_(from), high_(from + 4) {}
+
+    void store(int32_t* to) const { low_.store(to), high_.store(to + 4); }
+
+    Lanes& operator+=(const Lanes& other) {
+        low_ += other.low_;
+        high_ += other.high_;
+        return *this;
+    }
+
+private:
+    Lanes<4> low_, high_;
+};
 #endif
 
 }  // namespace boxscore
