@@ -32,8 +32,7 @@ def main() -> None:
     """Match the shards of the sample in two processes, and print the table of all of them."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         tallies = [storage.from_bytes(content) for content in pool.map(match_one, range(NUM_SHARDS))]
-    first, *others = tallies
-    print(first.merge(*others).finish())
+    print(boxscore.finish(tallies))
 
 
 if __name__ == "__main__":

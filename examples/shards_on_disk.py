@@ -31,8 +31,7 @@ def match(shard: int, folder: Path) -> None:
 
 def finish(folder: Path) -> boxscore.Result:
     """The result of all shards in a folder. A file that is cut off, changed or of another kind is refused by name."""
-    first, *others = (boxscore.Tally.load(path) for path in sorted(folder.glob("*.tally")))
-    return first.merge(*others).finish()
+    return boxscore.finish([boxscore.Tally.load(path) for path in sorted(folder.glob("*.tally"))])
 
 
 def main(folder: Path) -> None:
