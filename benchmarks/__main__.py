@@ -308,7 +308,8 @@ def markdown(report: dict[str, Any]) -> str:
             "## Bootstrap of 500,000 detections",
             "",
             "COCO-val-like data, 5,000 images; the second model has nine of ten detections. Every number of COCO, and "
-            "AP and AR of each class; matching is done before. `compare` of both without what it takes for no resamples.",
+            "AP and AR of each class; matching is done before. `compare` of both without what it takes for no "
+            "resamples.",
             "",
             "| tool | models | resamples | milliseconds a resample | boxscore is faster |",
             "|---|---|---|---|---|",

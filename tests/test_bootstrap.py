@@ -23,7 +23,7 @@ def repeated(columns: dict[str, Any], drawn: Any) -> dict[str, Any]:
 
 
 def assert_resamples_are_exact(scene: Scene, protocol: Protocol, *, seed: int, resamples: int = 11) -> None:
-    """The samples equal the numbers of images that are really there several times: eight side by side, and some more."""
+    """The samples equal the numbers of images that are really there several times: eight at once, and some more."""
     result = boxscore.finish(boxscore.match(scene.detections, scene.truths, protocol))
     samples = result.intervals(resamples=resamples, seed=seed).samples
     images = result.images

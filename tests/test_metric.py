@@ -233,6 +233,9 @@ def test_state_goes_through_checkpoints_and_pickles() -> None:
         assert_same(metric.compute(), boxscore.evaluate(scene.detections, scene.truths))
     with pytest.raises(InputError, match=r"^`state` must be of the metric's own protocol; got 'coco' and 'voc2012'"):
         MeanAveragePrecision("voc2012").load_state_dict(first.state_dict())
+    for state in ({}, None, first.state_dict() | {"tally": "text"}, first.state_dict() | {"seen": [0.5]}):
+        with pytest.raises(InputError, match=r"^`state` must be what `state_dict` gave"):
+            first.load_state_dict(state)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^`state` must be what `state_dict` gave$"):
         first.load_state_dict({})
 
@@ -405,8 +408,9 @@ def test_likely_mistakes_are_warned_about_once(pred: Any, target: Any, box_forma
     """With how to silence it."""
     pred = pred | {"scores": np.full(len(pred["boxes"]), 0.5)}
     metric = MeanAveragePrecision(box_format=box_format)
-    with pytest.warns(UserWarning, match=f"{message}.*warn=False silences this"):
+    with pytest.warns(UserWarning, match=f"{message}.*warn=False silences this") as told:
         metric.update([pred], [target])
+    assert told[0].filename == __file__  # the line to look at
     with warnings.catch_warnings(action="error"):
         metric.update([pred], [target])
         MeanAveragePrecision(box_format=box_format, warn=False).update([pred], [target])

@@ -115,22 +115,23 @@ class MeanAveragePrecision:
 
     def merge(self, *others: "MeanAveragePrecision") -> None:
         """Count all that others have seen, too: those of other processes, say. An image may be in one of them only."""
-        tallies, seen = [self.tally], set(self._seen)
-        for other in others:
-            if not isinstance(other, MeanAveragePrecision):
-                raise InputError(f"a metric can be merged with metrics only; got {type(other).__name__}")
-            if self._is_numbering or other._is_numbering:
-                raise InputError("metrics can be merged if every update named its images, by `image_ids`")
-            if other.protocol != self.protocol:
-                pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
-                raise InputError(f"metrics of different protocols can't be merged; got {pair}, and they differ")
-            if repeated := seen & other._seen:
-                raise InputError(f"image {min(repeated)} is in more than one of the metrics")
-            tallies.append(other.tally)
-            seen |= other._seen
-        self._tallies, self._seen = [joined(tallies)], seen
-        if any(other._is_numbering is False for other in others):
-            self._is_numbering = False
+        with self._lock:
+            tallies, seen = [self.tally], set(self._seen)
+            for other in others:
+                if not isinstance(other, MeanAveragePrecision):
+                    raise InputError(f"a metric can be merged with metrics only; got {type(other).__name__}")
+                if self._is_numbering or other._is_numbering:
+                    raise InputError("metrics can be merged if every update named its images, by `image_ids`")
+                if other.protocol != self.protocol:
+                    pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
+                    raise InputError(f"metrics of different protocols can't be merged; got {pair}, and they differ")
+                if repeated := seen & other._seen:
+                    raise InputError(f"image {min(repeated)} is in more than one of the metrics")
+                tallies.append(other.tally)
+                seen |= other._seen
+            self._tallies, self._seen = [joined(tallies)], seen
+            if any(other._is_numbering is False for other in others):
+                self._is_numbering = False
 
     def state_dict(self) -> dict[str, Any]:
         """All that was seen, in plain values, for a checkpoint: `torch.load` and others take them as they are."""
@@ -145,15 +146,18 @@ class MeanAveragePrecision:
         """Go on from what `state_dict` gave."""
         try:
             content, seen, is_numbering = (state[key] for key in ("tally", "seen", "is_numbering"))
-        except (KeyError, TypeError):
+            seen = {as_id(image) for image in seen}
+        except (KeyError, TypeError, InputError):
             raise InputError("`state` must be what `state_dict` gave") from None
+        if not isinstance(content, bytes):
+            raise InputError("`state` must be what `state_dict` gave")
         tally = storage.from_bytes(content, "`state`")
         if tally.protocol != self.protocol:
             pair = f"{tally.protocol.name!r} and {self.protocol.name!r}"
             raise InputError(f"`state` must be of the metric's own protocol; got {pair}, and they differ")
         self.reset()
         self._tallies = [tally]
-        self._seen = set(seen)
+        self._seen = seen
         self._is_numbering = is_numbering
 
     def __getstate__(self) -> dict[str, Any]:
@@ -309,7 +313,7 @@ class MeanAveragePrecision:
     def _tell(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warnings.warn(f"{message} (warn=False silences this)", stacklevel=4)
+            warnings.warn(f"{message} (warn=False silences this)", stacklevel=5)
 
 
 def _as_ids(image_ids: Any) -> list[int]:
