@@ -215,7 +215,7 @@ def test_tallies_that_share_an_image_do_not_merge() -> None:
         tally.merge(tally)
     with refused("a tally can be merged with tallies only; got int"):
         tally.merge(3)  # type: ignore[arg-type]
-    with refused("`tally` must be a boxscore.Tally; got int"):
+    with refused("`tally` must be a boxscore.Tally, or a list of them; got int"):
         boxscore.finish(3)  # type: ignore[arg-type]
 
 
