@@ -23,7 +23,7 @@ SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-
 
 # The native tests under the address and undefined-behaviour sanitizers, in an environment of their own.
 sanitize: .venv-sanitize/.installed
-	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q \
+	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q --numprocesses 2 \
 	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_reduction.py tests/test_coco_parity.py \
 	  tests/test_json.py tests/test_coco_dropin.py tests/test_coco_dataset.py tests/test_analysis.py \
 	  tests/test_bootstrap.py \
@@ -42,7 +42,7 @@ fuzz: .venv-sanitize/.installed
 
 .venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
 	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize
-	.venv-sanitize/bin/pip install --quiet $(BUILD_TOOLS) pytest hypothesis pycocotools==2.0.11
+	.venv-sanitize/bin/pip install --quiet $(BUILD_TOOLS) pytest pytest-xdist hypothesis pycocotools==2.0.11
 	.venv-sanitize/bin/pip install --quiet --no-build-isolation --config-settings=cmake.define.BOXSCORE_SANITIZE=ON \
 	  --config-settings=build-dir=build/sanitize --config-settings=install.strip=false .
 	@touch $@
