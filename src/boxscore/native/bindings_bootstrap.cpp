@@ -12,6 +12,7 @@
 
 #include "arrays.h"
 #include "bootstrap.h"
+#include "draws.h"
 #include "unlocked.h"
 
 namespace boxscore {

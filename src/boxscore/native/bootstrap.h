@@ -12,9 +12,6 @@
 
 namespace boxscore {
 
-// How often each image of a resample is drawn. The bits depend on these three numbers alone.
-std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t resample);
-
 struct BootstrapOptions {
     std::vector<Measure> measures;  // those of precision within the last limit
     bool is_weighted = false;       // classes by their numbers of truths
