@@ -42,7 +42,7 @@ def random_protocol(random: np.random.Generator) -> Protocol:
         comparison=str(random.choice([">=", ">"])),
         matching=str(random.choice(["best", "best_regular", "next_best"])),
         ignored=str(random.choice(["crowd", "difficult"])),
-        ap=str(random.choice(["recall_points", "envelope", "trapezoid"])),
+        ap=str(random.choice(["recall_points", "interpolated", "envelope", "trapezoid"])),
         class_agnostic=bool(random.random() < 0.2),
         average=str(random.choice(["macro", "weighted", "micro"])),
         precision_epsilon=float(random.choice([0.0, np.spacing(1)])),

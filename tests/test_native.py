@@ -374,3 +374,58 @@ def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> No
     message = " ".join(done.stderr.split())
     assert "boxscore needs a C++17 compiler to build its engine, and found none." in message
     assert "'apt install g++' (Debian, Ubuntu)" in message
+
+
+CHANGED_MEANWHILE = """
+import threading
+import numpy as np
+import boxscore
+
+random = np.random.default_rng(0)
+image, label = random.integers(0, 2_000, 200_000), random.integers(0, 80, 200_000)
+box = np.tile([0.0, 0.0, 10.0, 10.0], (image.size, 1))
+detections = boxscore.Detections(image=image, label=label, score=random.random(image.size), box=box)
+truths = boxscore.Truths(image=image[:2_000], label=label[:2_000].copy(), box=box[:2_000])
+tally = boxscore.match(detections, truths)
+is_done = threading.Event()
+
+def change():
+    while not is_done.is_set():
+        for value in (79, 1 << 40, -(1 << 40), 1):
+            label[:] = value
+        for column, value in ((tally.state, 255), (tally.tier, 250), (tally.state, 0), (tally.tier, 0)):
+            column[:] = value
+
+thread = threading.Thread(target=change)
+thread.start()
+num_results = 0
+for _ in range(30):
+    for compute in (lambda: boxscore.evaluate(detections, truths), lambda: boxscore.finish(tally)):
+        try:
+            compute()
+            num_results += 1
+        except ValueError:
+            pass
+is_done.set()
+thread.join()
+print(num_results)
+"""
+
+
+def test_columns_that_another_thread_changes_meanwhile_do_no_harm() -> None:
+    """Any result or a ValueError, but no memory is touched that is not ours: a process of its own would die of it."""
+    done = subprocess.run([sys.executable, "-c", CHANGED_MEANWHILE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 0 <= int(done.stdout) <= 60
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the flags of ELF files")
+def test_the_compiled_core_is_built_hardened() -> None:
+    """No lazy binding, no executable stack, and canaries on the stack."""
+    if (readelf := shutil.which("readelf")) is None:
+        pytest.skip("needs readelf")
+    listing = subprocess.run([readelf, "-Wlds", _compiled.__file__], capture_output=True, text=True, check=True).stdout
+    assert "GNU_RELRO" in listing
+    assert "BIND_NOW" in listing
+    assert "__stack_chk_fail" in listing
+    assert not [line for line in listing.splitlines() if "GNU_STACK" in line and "E" in line.split()[-2]]

@@ -45,6 +45,23 @@ def test_a_class_that_is_split_by_score_has_the_curve_of_the_whole(
     assert_same(result_of(tally.totals, reduce_bins(bins, pieces.get, 1)), boxscore.finish(tally))
 
 
+@pytest.mark.parametrize("bin_size", [7, 64, 500])
+@pytest.mark.parametrize("num_found", [0, 1, 7, 8, 100, 129, 300, 1_500, 2_000])
+def test_a_long_sum_continues_from_range_to_range(num_found: int, bin_size: int) -> None:
+    """NumPy adds in halves of halves; whichever of them a range ends in, the next one continues there."""
+    random = np.random.default_rng(num_found)
+    image = np.arange(2_000)
+    box = np.tile([0, 0, 10, 10], (image.size, 1))
+    truths = boxscore.Truths(image=image, label=np.ones_like(image), box=box)
+    moved = box + np.where(random.permutation(image) < num_found, 0, 100)[:, None]
+    score = random.integers(0, 300, image.size) / 300
+    found = boxscore.Detections(image=image, label=np.ones_like(image), score=score, box=moved)
+    for name in ("voc2012", "voc2007", "paper"):
+        tally = boxscore.match(found, truths, name)
+        bins, pieces = binned(tally, bin_size)
+        assert_same(result_of(tally.totals, reduce_bins(bins, pieces.get, 1)), boxscore.finish(tally))
+
+
 def test_bins_hold_whole_classes_or_ranges_of_one() -> None:
     """Every row is in one bin, small classes share, and no bin has more rows than it may."""
     random = np.random.default_rng(0)
@@ -75,7 +92,7 @@ def test_a_cut_is_the_last_row_of_its_range() -> None:
 
 def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     """A range that begins after three thousand million false positives: the division is that of Python's integers."""
-    from boxscore.native.engine import draw
+    from boxscore.native.engine import draw_range
     from boxscore.reduction import no_start
 
     truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
@@ -84,7 +101,7 @@ def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     start = no_start(tally.protocol)
     before = 3_000_000_000
     start = start._replace(num_counted=np.full_like(start.num_counted, before))
-    curves = draw(tally, tally.num_truths, 1, start)
+    curves, _ = draw_range(tally, tally.num_truths, 1, start)
     assert curves.precision[0, 0, 0, 0, 0] == 1 / (before + 1 + np.spacing(1))
     assert curves.num_false[0, 0, 0, 0] == before
 
@@ -103,11 +120,11 @@ def test_totals_add_up() -> None:
 
 def test_a_start_that_can_not_be_is_refused() -> None:
     """More true positives than detections."""
-    from boxscore.native.engine import draw
+    from boxscore.native.engine import draw_range
     from boxscore.reduction import no_start
 
     tally = Tally.empty(Protocol.named("voc2012"))
     tally = replace(tally, classes=np.array([1]))
     start = no_start(tally.protocol)
     with pytest.raises(ValueError, match="start: counts out of range"):
-        draw(tally, tally.num_truths, 1, start._replace(num_true=start.num_true + 1))
+        draw_range(tally, tally.num_truths, 1, start._replace(num_true=start.num_true + 1))

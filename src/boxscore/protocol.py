@@ -12,7 +12,7 @@ from boxscore.errors import InputError
 
 Geometry = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
-ApRule = Literal["recall_points", "envelope", "trapezoid"]
+ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
 Average = Literal["macro", "weighted", "micro"]
 Comparison = Literal[">=", ">"]
 
@@ -50,11 +50,13 @@ class Protocol:
     """IoU thresholds, ascending. Every one gets its own matching."""
 
     recall_points: tuple[float, ...]
-    """Recalls at which `curves` samples precision, ascending; with `ap="recall_points"` AP is the mean over them."""
+    """Recalls at which `curves` samples precision, ascending; AP is made from them where `ap` says so."""
 
     ap: ApRule
-    """The area under a curve: the mean over `recall_points`, every step under the curve's envelope (VOC 2012), or
-    trapezoids through the raw curve from (0, 1) on (the paper's Alg. 12)."""
+    """The area under a curve. "recall_points": the mean of the precisions at `recall_points`; a mean over classes takes
+    all of these precisions at once (COCO). "interpolated": the sum of precision / number of points, per class (VOC
+    2007). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid": trapezoids through the raw
+    curve from (0, 1) on (the paper's Alg. 12)."""
 
     geometry: Geometry
     """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
@@ -157,6 +159,11 @@ class Protocol:
     def _place(self, iou: float) -> int | None:
         """The place of a threshold, whatever its last digits; linspace's 0.6 has others than 0.6."""
         return next((t for t, threshold in enumerate(self.thresholds) if abs(threshold - iou) < 1e-9), None)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether AP is made from precisions at recall points."""
+        return self.ap in ("recall_points", "interpolated")
 
     @property
     def extent(self) -> float:
@@ -279,7 +286,7 @@ _VOC2007 = Protocol(
     name="voc2007",
     thresholds=(0.5,),
     recall_points=tuple(i * 0.1 for i in range(11)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
-    ap="recall_points",
+    ap="interpolated",
     geometry="inclusive",
     comparison=">=",
     matching="best",

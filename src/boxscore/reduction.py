@@ -3,7 +3,7 @@
 A bin holds a few classes, or a range of one large class. Ranges are cut between two places of the order that curves are
 drawn in: falling score, then image. A range knows how many detections counted before it, so it can be drawn without
 them. The parts are put together with the bits of a curve that was drawn at once: precision is the same division of the
-same counts, an envelope is a maximum, which has no order, and a sum over true positives goes from range to range.
+same counts, an envelope is a maximum, which has no order, and a sum over true positives continues from range to range.
 """
 
 import math
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore._compiled import SUM_STATE
 from boxscore.curves import Curves, Floats, Ints
-from boxscore.native.engine import Start, draw
+from boxscore.native.engine import Start, draw, draw_range
 from boxscore.protocol import POOLED, Protocol
 from boxscore.result import Result, summarize
 from boxscore.tally import TRUTHS, Tally, Totals
@@ -143,28 +144,40 @@ def _cuts_of(sample: Sample, label: int, num_ranges: int) -> Cuts:
 def no_start(protocol: Protocol) -> Start:
     """The start of the first range of a class."""
     shape = (len(protocol.thresholds), 1, len(protocol.areas), len(protocol.limits))
-    return Start(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
+    counts = np.zeros(shape, np.int64)
+    return Start(counts, counts, counts, np.zeros((*shape, SUM_STATE)), np.zeros(shape))
 
 
-def draw_bin(piece: Tally, bins: Bins, number: int, threads: int, start: Start | None = None) -> Curves:
-    """The curves through the rows of a bin; `start`: of a range. All rows of an image are in their order."""
+def draw_bin(piece: Tally, bins: Bins, number: int, threads: int) -> Curves:
+    """The curves through the rows of a bin. All rows of an image are in their order."""
     labels = bins.classes_of(number)
     piece = replace(piece, classes=np.array(labels, np.int64), class_names=None)
-    if start is not None:
-        piece = replace(piece, protocol=_with_recall_0(piece.protocol))
-    return draw(piece, bins.num_truths_of(labels), threads, start)
+    return draw(piece, bins.num_truths_of(labels), threads)
+
+
+def draw_bin_from(start: Start, piece: Tally, bins: Bins, number: int, threads: int) -> tuple[Curves, Floats]:
+    """The curves through a range of a class, and the state of the sum over true positives at its end."""
+    labels = bins.classes_of(number)
+    protocol = _with_recall_0(piece.protocol)
+    piece = replace(piece, classes=np.array(labels, np.int64), class_names=None, protocol=protocol)
+    return draw_range(piece, bins.num_truths_of(labels), threads, start)
 
 
 def next_start(start: Start, curves: Curves) -> Start:
     """The start of the range after one that was drawn from `start`."""
-    return start._replace(num_true=curves.num_true, num_counted=curves.num_true + curves.num_false)
+    num_true = curves.num_true
+    return start._replace(num_true=num_true, num_counted=num_true + curves.num_false, total_true=num_true)
 
 
-def join_ranges(parts: Sequence[Curves], protocol: Protocol, redraw: Callable[[int, Start], Curves]) -> Curves:
+Redraw = Callable[[int, Start], tuple[Curves, Floats]]
+"""Draws a range again, from another start."""
+
+
+def join_ranges(parts: Sequence[Curves], protocol: Protocol, redraw: Redraw) -> Curves:
     """The curves of a class from those of its ranges, each drawn from its start.
 
-    `redraw` draws a range again from another start. It is called, one range after the other, where AP is a sum over
-    true positives: such a sum begins where that of the range before ended.
+    `redraw` is called, one range after the other, where AP is a sum over true positives: such a sum continues that of
+    the range before, and must know how many true positives there will be.
     """
     precision = np.max([part.precision for part in parts], axis=0)
     point_R = np.array(_with_recall_0(protocol).recall_points)[:, None, None, None]
@@ -184,22 +197,22 @@ def join_ranges(parts: Sequence[Curves], protocol: Protocol, redraw: Callable[[i
     )
 
 
-def _area(
-    parts: Sequence[Curves], precision: Floats, protocol: Protocol, redraw: Callable[[int, Start], Curves]
-) -> Floats:
+def _area(parts: Sequence[Curves], precision: Floats, protocol: Protocol, redraw: Redraw) -> Floats:
     is_defined = parts[-1].recall >= 0
-    if protocol.ap == "recall_points":
+    if protocol.is_sampled:
+        num_points = precision.shape[1]
+        is_interpolated = protocol.ap == "interpolated"
         total = np.zeros_like(parts[-1].recall)
-        for r in range(precision.shape[1]):  # one after the other, as they are added when a curve is drawn at once
-            total = total + precision[:, r]
-        return np.where(is_defined, total / precision.shape[1], np.nan)
-    start = no_start(protocol)
+        for r in range(num_points):  # one after the other, as they are added when a curve is drawn at once
+            total = total + (precision[:, r] / num_points if is_interpolated else precision[:, r])
+        return np.where(is_defined, total if is_interpolated else total / num_points, np.nan)
+    start = no_start(protocol)._replace(total_true=parts[-1].num_true)
     best = [part.precision[:, 0] for part in parts]  # at recall 0 or beyond: of the whole range
     for i, part in enumerate(parts):
         beyond = np.max(best[i + 1 :], axis=0, initial=0, keepdims=False) if i + 1 < len(best) else start.beyond
-        area = redraw(i, start._replace(beyond=np.broadcast_to(beyond, start.beyond.shape))).average_precision
-        start = next_start(start, part)._replace(area=np.where(is_defined, area, 0.0))
-    return np.where(is_defined, start.area, np.nan)
+        drawn, sum_after = redraw(i, start._replace(beyond=np.broadcast_to(beyond, start.beyond.shape)))
+        start = next_start(start, part)._replace(total_true=parts[-1].num_true, sum=sum_after)
+    return np.where(is_defined, drawn.average_precision, np.nan)
 
 
 def _with_recall_0(protocol: Protocol) -> Protocol:
@@ -240,14 +253,14 @@ def _reduce_ranges(
     for number in numbers:
         piece = load(number)
         if piece is not None:
-            parts.append(draw_bin(piece, bins, number, threads, start))
+            parts.append(draw_bin_from(start, piece, bins, number, threads)[0])
             used.append(number)
             start = next_start(start, parts[-1])
 
-    def redraw(place: int, begin: Start) -> Curves:
+    def redraw(place: int, begin: Start) -> tuple[Curves, Floats]:
         piece = load(used[place])
         assert piece is not None  # it was there a moment ago
-        return draw_bin(piece, bins, used[place], threads, begin)
+        return draw_bin_from(begin, piece, bins, used[place], threads)
 
     return join_ranges(parts, protocol, redraw)
 

@@ -193,12 +193,12 @@ def average_every_point(precision: Sequence[float], recall: Sequence[float]) -> 
     >>> average_every_point([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0])
     0.8333333333333333
     """
-    best = flatten(precision)
-    ap, reached = 0.0, 0.0
-    for p, q in zip(best, recall, strict=True):
-        ap += p * (q - reached)
+    steps, reached = [], 0.0
+    for p, q in zip([*flatten(precision), 0.0], [*recall, 1.0], strict=True):
+        if q != reached:
+            steps.append(p * (q - reached))
         reached = q
-    return ap
+    return float(np.sum(steps))  # as in py-faster-rcnn: NumPy's order of additions
 
 
 def average_at_recalls(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
@@ -207,11 +207,28 @@ def average_at_recalls(precision: Sequence[float], recall: Sequence[float], reca
     >>> average_at_recalls([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
     0.8333333333333333
     """
+    total = 0.0
+    for p in _best_at(precision, recall, recall_points):
+        total += p
+    return total / len(recall_points)
+
+
+def average_interpolated(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
+    """The same as a sum of shares, which rounds differently (VOC 2007).
+
+    >>> average_interpolated([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
+    0.8333333333333333
+    """
     ap = 0.0
-    for point in recall_points:
-        reached = [p for p, q in zip(precision, recall, strict=True) if q >= point]
-        ap += max(reached, default=0.0) / len(recall_points)
+    for p in _best_at(precision, recall, recall_points):
+        ap += p / len(recall_points)  # as in py-faster-rcnn
     return ap
+
+
+def _best_at(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> list[float]:
+    """The best precision at or beyond each recall point; 0 where it is not reached."""
+    pairs = list(zip(precision, recall, strict=True))
+    return [max((p for p, q in pairs if q >= point), default=0.0) for point in recall_points]
 
 
 def average_by_trapezoids(precision: Sequence[float], recall: Sequence[float]) -> float:
@@ -312,5 +329,7 @@ def _draw(
         result.average_precision[cell] = average_by_trapezoids(precision, recall)
     elif protocol.ap == "envelope":
         result.average_precision[cell] = average_every_point(precision, recall)
+    elif protocol.ap == "interpolated":
+        result.average_precision[cell] = average_interpolated(precision, recall, protocol.recall_points)
     else:
         result.average_precision[cell] = average_at_recalls(precision, recall, protocol.recall_points)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -76,6 +77,22 @@ const T* typed(const Input& array, size_t size, const char* name) {
     return elements<T>(array);
 }
 
+// A copy of a short array: what is checked and used later must not be changed by another thread in between.
+template <class T>
+std::vector<T> copy_of(const Input& array, size_t size, const char* name) {
+    const T* values = typed<T>(array, size, name);
+    return std::vector<T>(values, values + size);
+}
+
+// The same numbers, flat, in memory of our own: for columns that are read more than once where each look must see the same.
+inline Input snapshot(const Input& array) {
+    Buffer<uint8_t> buffer(array.nbytes());
+    if (array.nbytes() > 0) std::memcpy(buffer.data(), array.data(), array.nbytes());
+    uint8_t* data = buffer.release();
+    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
+    return Input(data, {array.size()}, owner, {}, array.dtype());
+}
+
 inline void check_count(size_t num_rows) {
     if (num_rows <= UINT32_MAX / 2) return;
     throw std::invalid_argument("more than 2**31 - 1 rows; match in batches and merge the tallies");
@@ -100,12 +117,15 @@ inline std::vector<int64_t> ascending(const Input& ids, const char* name) {
     return table;
 }
 
+// The place of each id in a table that ascends; whether all of them are there.
+inline bool find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& place) {
+    return with_integers(ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
+}
+
 inline Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name,
                                  const char* table_name) {
     Buffer<int32_t> place(ids.size());
-    const bool is_all_there = with_integers(
-        ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
-    if (!is_all_there) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
+    if (!find_all(ids, table, place)) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
     return place;
 }
 

@@ -48,7 +48,7 @@ nb::object find_ids(const Input& ids, const Input& table) {
     Buffer<int32_t> place(ids.size());
     {
         nb::gil_scoped_release unlock;
-        with_integers(ids, [&](const auto* id) { return find_places(id, ids.size(), values, place.data()); });
+        find_all(ids, values, place);
     }
     return to_numpy(std::move(place), {ids.size()});
 }
@@ -204,34 +204,41 @@ void draw_typed(const TallyArrays& arrays, const std::vector<int64_t>& classes, 
         const RowArrays& rows = arrays.parts[i];
         parts.push_back({rows.size(), label[i].data(), image_place.empty() ? nullptr : image_place.data(),
                          elements<Score>(rows.score), elements<uint8_t>(rows.tier), elements<State>(rows.state),
-                         elements<uint64_t>(arrays.is_true), elements<uint64_t>(arrays.is_counted), images.size(),
-                         classes.size(), num_truths});
+                         elements<uint64_t>(arrays.is_true), elements<uint64_t>(arrays.is_counted),
+                         arrays.is_true.size() / rules.num_words(), images.size(), classes.size(), num_truths});
     }
     draw_curves(parts, rules, begin, run, out);
 }
 
 nb::tuple draw_columns(const std::vector<std::array<Input, 5>>& rows, const Input& is_true, const Input& is_counted,
                        const Input& classes, const Input& num_truths, const Rules& rules,
-                       size_t num_threads, const std::optional<std::array<Input, 4>>& start) {
+                       size_t num_threads, const std::optional<std::array<Input, 5>>& start) {
     const size_t num_classes = classes.size();
-    const int64_t* truths = typed<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
-    for (size_t i = 0; i < num_truths.size(); ++i) {
-        if (truths[i] < 0 || truths[i] >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
+    const std::vector<int64_t> truths = copy_of<int64_t>(num_truths, num_classes * rules.num_areas(), "num_truths");
+    for (const int64_t num : truths) {
+        if (num < 0 || num >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
     }
     const std::vector<int64_t> table = ascending(classes, "classes");
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits();
     const size_t num_curves = num_thresholds * num_classes * num_areas * num_limits;
     CurveStart begin{};
+    std::vector<int64_t> before_true, before_counted, total_true;
+    Buffer<double> sum_after;
     if (start) {
-        const auto& [before_true, before_counted, area, beyond] = *start;
-        begin = {typed<int64_t>(before_true, num_curves, "start: num_true"),
-                 typed<int64_t>(before_counted, num_curves, "start: num_counted"),
-                 typed<double>(area, num_curves, "start: area"), typed<double>(beyond, num_curves, "start: beyond")};
+        const auto& [num_true, num_counted, total, sum, beyond] = *start;
+        before_true = copy_of<int64_t>(num_true, num_curves, "start: num_true");
+        before_counted = copy_of<int64_t>(num_counted, num_curves, "start: num_counted");
+        total_true = copy_of<int64_t>(total, num_curves, "start: total_true");
         for (size_t i = 0; i < num_curves; ++i) {
-            const bool is_fine = 0 <= begin.num_true[i] && begin.num_true[i] <= begin.num_counted[i];
-            if (!is_fine || begin.num_true[i] >= INT32_MAX) throw std::invalid_argument("start: counts out of range");
+            const bool is_fine = 0 <= before_true[i] && before_true[i] <= before_counted[i] && before_true[i] <= total_true[i];
+            if (!is_fine || total_true[i] >= INT32_MAX) throw std::invalid_argument("start: counts out of range");
         }
+        const double* sums = typed<double>(sum, num_curves * kSumState, "start: sum");
+        sum_after = Buffer<double>(sum.size());
+        std::copy(sums, sums + sum.size(), sum_after.data());
+        begin = {before_true.data(), before_counted.data(), total_true.data(),
+                 sums,               typed<double>(beyond, num_curves, "start: beyond"), sum_after.data()};
     }
     Buffer<double> precision(num_curves * num_points), scores(num_curves * num_points);
     Buffer<double> recall(num_curves), average_precision(num_curves);
@@ -246,7 +253,7 @@ nb::tuple draw_columns(const std::vector<std::array<Input, 5>>& rows, const Inpu
     }
     with_tally(arrays, rules, [&](auto score, auto state) {
         run_without_lock(size, num_threads, [&](const Run& run) {
-            draw_typed<decltype(score), decltype(state)>(arrays, table, truths, rules, start ? &begin : nullptr, run, out);
+            draw_typed<decltype(score), decltype(state)>(arrays, table, truths.data(), rules, start ? &begin : nullptr, run, out);
         });
     });
     return nb::make_tuple(
@@ -255,7 +262,8 @@ nb::tuple draw_columns(const std::vector<std::array<Input, 5>>& rows, const Inpu
         to_numpy(std::move(recall), {num_thresholds, num_classes, num_areas, num_limits}),
         to_numpy(std::move(average_precision), {num_thresholds, num_classes, num_areas, num_limits}),
         to_numpy(std::move(num_true), {num_thresholds, num_classes, num_areas, num_limits}),
-        to_numpy(std::move(num_false), {num_thresholds, num_classes, num_areas, num_limits}));
+        to_numpy(std::move(num_false), {num_thresholds, num_classes, num_areas, num_limits}),
+        start ? to_numpy(std::move(sum_after), {num_thresholds, num_classes, num_areas, num_limits, kSumState}) : nb::none());
 }
 
 // The mean over some thresholds and all that is between them and the last axes, in one area range and limit.
@@ -290,6 +298,7 @@ NB_MODULE(_compiled, module) {
         .value("next_best", Matching::next_best);
     nb::enum_<ApRule>(module, "ApRule")
         .value("recall_points", ApRule::recall_points)
+        .value("interpolated", ApRule::interpolated)
         .value("envelope", ApRule::envelope)
         .value("trapezoid", ApRule::trapezoid);
     nb::class_<Rules>(module, "Rules")
@@ -306,6 +315,7 @@ NB_MODULE(_compiled, module) {
         .def_rw("ap", &Rules::ap)
         .def_rw("epsilon", &Rules::epsilon);
     module.attr("NO_LIMIT") = kNoLimit;
+    module.attr("SUM_STATE") = kSumState;
     module.def("are_finite", &are_finite_values, "values"_a);
     module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("are_columns_fine", &are_columns_fine, "box"_a, "box_format"_a, "largest"_a, "ids"_a, "reals"_a, "flags"_a);

@@ -50,7 +50,7 @@ nb::tuple bootstrap_columns(const Input& image, const Input& label, const Input&
     check_size(truth_image, num_truths, "truth_image");
     Buffer<double> numbers(num_resamples * measures.size()), ap(num_resamples * num_classes), ar(num_resamples * num_classes);
     const BootstrapArrays out{numbers.data(), ap.data(), ar.data()};
-    const TallyArrays arrays{{{image, label, score, tier, state}}, is_true, is_counted};
+    const TallyArrays arrays{{{image, label, score, snapshot(tier), snapshot(state)}}, snapshot(is_true), snapshot(is_counted)};
     with_tally(arrays, rules, [&](auto a_score, auto a_state) {
         using Score = decltype(a_score);
         using State = decltype(a_state);
@@ -65,10 +65,11 @@ nb::tuple bootstrap_columns(const Input& image, const Input& label, const Input&
                 label_place.data(),
                 image_place.data(),
                 elements<Score>(score),
-                elements<uint8_t>(tier),
-                elements<State>(state),
-                elements<uint64_t>(is_true),
-                elements<uint64_t>(is_counted),
+                elements<uint8_t>(arrays.parts[0].tier),
+                elements<State>(arrays.parts[0].state),
+                elements<uint64_t>(arrays.is_true),
+                elements<uint64_t>(arrays.is_counted),
+                arrays.is_true.size() / rules.num_words(),
                 images.size(),
                 num_classes,
                 nullptr};

@@ -20,8 +20,8 @@ void bind_images(nb::module_& module);
 
 namespace {
 
-const int64_t* starts_of(const Input& starts, size_t num_rows, const char* name) {
-    const int64_t* values = typed<int64_t>(starts, starts.size(), name);
+std::vector<int64_t> starts_of(const Input& starts, size_t num_rows, const char* name) {
+    std::vector<int64_t> values = copy_of<int64_t>(starts, starts.size(), name);
     bool is_fine = starts.size() > 0 && values[0] == 0 && values[starts.size() - 1] == static_cast<int64_t>(num_rows);
     for (size_t n = 1; n < starts.size(); ++n) is_fine &= values[n - 1] <= values[n];
     if (!is_fine) throw std::invalid_argument(std::string(name) + ": must ascend from 0 to the number of rows");
@@ -30,7 +30,7 @@ const int64_t* starts_of(const Input& starts, size_t num_rows, const char* name)
 
 ImageGroups groups_of(const Input& start, size_t num_detections, const Input& truth_start, size_t num_truths) {
     if (start.size() != truth_start.size()) throw std::invalid_argument("truth_start: unexpected size");
-    return {start.size() - 1, starts_of(start, num_detections, "start"), starts_of(truth_start, num_truths, "truth_start")};
+    return {starts_of(start, num_detections, "start"), starts_of(truth_start, num_truths, "truth_start")};
 }
 
 nb::object overlaps(const Input& box, const Input& truth_box, const Input& is_crowd, const Input& start,

@@ -100,7 +100,10 @@ nb::tuple match_typed(const Columns& found, const Box* box, const Score* score, 
         classes = united(united(seen[1], seen[3]), named);
         std::array<Buffer<int32_t>, 4> place;
         for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
-            place[i] = places_of(*ids[i], i % 2 == 0 ? images : classes, "ids", "the table");
+            place[i] = Buffer<int32_t>(ids[i]->size());
+            if (!find_all(*ids[i], i % 2 == 0 ? images : classes, place[i])) {
+                throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
+            }
         });
         image = IdColumn(images, size);
         label = IdColumn(classes, size);

@@ -67,7 +67,7 @@ class Resampler {
 public:
     Resampler(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
         : layout_(layout), rules_(rules), options_(options), out_(out), num_thresholds_(rules.num_thresholds()),
-          num_points_(rules.ap == ApRule::recall_points ? rules.recall_points.size() : 0),
+          num_points_(is_sampled(rules.ap) ? rules.recall_points.size() : 0),
           // Precision rises from one copy of a true positive to the next, so only the last needs to be drawn. With a larger
           // epsilon rounding might have it otherwise; and an area under a curve is a sum over all of them.
           is_every_copy_drawn_(num_points_ == 0 || rules.epsilon > std::numeric_limits<double>::epsilon()) {}
@@ -334,13 +334,19 @@ private:
             const double* here = desk.best.data() + (r + 1) * kLanes;
             for (size_t lane = 0; lane < kLanes; ++lane) to[lane][r] = best[lane] = std::max(best[lane], here[lane]);
         }
+        const bool is_interpolated = rules_.ap == ApRule::interpolated;
+        const double num_points = double(num_points_), divisor = is_interpolated ? 1.0 : num_points;
         for (size_t r = 0; r < num_points_; ++r) {
-            for (size_t lane = 0; lane < kLanes; ++lane) sum[lane] += to[lane][r];
+            if (is_interpolated) {
+                for (size_t lane = 0; lane < kLanes; ++lane) sum[lane] += to[lane][r] / num_points;
+            } else {
+                for (size_t lane = 0; lane < kLanes; ++lane) sum[lane] += to[lane][r];
+            }
         }
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (num_truths[lane] == 0) continue;
             Numbers& numbers = desk.numbers[lane];
-            numbers.average_precision[threshold * numbers.num_defined() + place[lane]] = sum[lane] / double(num_points_);
+            numbers.average_precision[threshold * numbers.num_defined() + place[lane]] = sum[lane] / divisor;
         }
     }
 
@@ -359,7 +365,7 @@ private:
             }
         }
         if (rules_.ap == ApRule::trapezoid) return sum;
-        return area_under_envelope(desk.values, desk.values.size(), num_truths, 0);
+        return area_under_envelope(desk.values, num_truths);
     }
 
     void write(size_t resample, size_t area, const Numbers& numbers, std::vector<double>& values) const {
@@ -409,7 +415,7 @@ private:
             return pairwise_sum(values.data(), num_defined) / num_truths;
         }
         // One mean over thresholds, recall points and classes together, classes innermost.
-        const bool has_points = !measure.is_recall && num_points_ > 0;
+        const bool has_points = !measure.is_recall && rules_.ap == ApRule::recall_points;
         const size_t num_points = has_points ? num_points_ : 1;
         if (has_points) from = numbers.samples.data();
         size_t t = 0, r = 0, i = 0;
@@ -455,7 +461,7 @@ void bootstrap(const Layout& layout, const Rules& rules, const BootstrapOptions&
     // Lanes pay where curves are drawn at recall points, and as long as the samples of all of them stay near.
     constexpr size_t kLanes = 8, kMostSamples = size_t{1} << 20;
     const size_t num_samples = layout.num_classes * rules.num_thresholds() * rules.recall_points.size();
-    const bool has_lanes = rules.ap == ApRule::recall_points && num_samples * kLanes <= kMostSamples;
+    const bool has_lanes = is_sampled(rules.ap) && num_samples * kLanes <= kMostSamples;
     has_lanes ? take_all<kLanes>(layout, rules, options, run, out) : take_all<1>(layout, rules, options, run, out);
 }
 

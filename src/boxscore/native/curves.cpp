@@ -32,7 +32,7 @@ struct Rows {
 
 // A counting sort by class, stable, in blocks: where the rows of each block go follows from the counts of all of them.
 template <class Score, class State>
-Rows<State> by_class(const std::vector<TallyColumns<Score, State>>& parts, const Run& run) {
+Rows<State> by_class(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const Run& run) {
     struct Block {
         const TallyColumns<Score, State>* part;
         size_t begin, end;
@@ -85,13 +85,19 @@ Rows<State> by_class(const std::vector<TallyColumns<Score, State>>& parts, const
         });
     }
     rows.row = Buffer<Row<State>>(size);
+    // Columns are read again here; should another thread have changed them since, what is used stays within its bounds.
+    const auto last_hit = static_cast<uint32_t>(std::max<size_t>(first.num_hits, 1) - 1);
+    const auto last_tier = static_cast<uint8_t>(rules.num_limits() - 1);
+    const auto known = static_cast<State>(((uint64_t{1} << rules.num_areas()) - 1) << 1 | (first.num_hits > 0));
     for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
         uint32_t num_hits = first_hit[block];
         for (size_t position = blocks[block].begin; position < blocks[block].end; ++position) {
             const uint32_t i = by_image.at(static_cast<uint32_t>(position));
+            const auto state = static_cast<State>(part.state[i] & known);
             rows.row[next[block * num_classes + part.label[i]]++] = {
-                falling_key(part.score[i]), hit.empty() ? num_hits : hit[i], part.tier[i], part.state[i]};
-            num_hits += part.state[i] & 1;
+                falling_key(part.score[i]), std::min(hit.empty() ? num_hits : hit[i], last_hit),
+                std::min(part.tier[i], last_tier), state};
+            num_hits += state & 1;
         }
     });
     return rows;
@@ -235,7 +241,7 @@ private:
                     const size_t place = curve_of(label, a, t, m);
                     pen.num_true = static_cast<uint32_t>(begin_->num_true[place]);
                     pen.before = static_cast<double>(begin_->num_counted[place]);
-                    board.trapezoids[pen_of(a, t, m)] = begin_->area[place];
+                    board.trapezoids[pen_of(a, t, m)] = begin_->sum[place * kSumState];
                     if (pen.num_true == 0 || num_truths(label, a) == 0) continue;
                     while (pen.point < num_points_ && needed[pen.point] <= pen.num_true) ++pen.point;
                     pen.next_needed = needed_at(needed, pen.point);
@@ -378,10 +384,18 @@ private:
                     out_.scores[to + i] = board.scores[from + i];
                 }
             }
-            if (rules_.ap != ApRule::recall_points) continue;
+            if (!is_sampled(rules_.ap)) continue;
+            const double num_points = static_cast<double>(num_points_);
+            if (rules_.ap == ApRule::interpolated) {  // as in py-faster-rcnn: shares are added, not divided in the end
+                std::fill(board.sums.begin(), board.sums.end(), 0.0);
+                for (size_t r = 0; r < num_points_; ++r) {
+                    for (size_t i = 0; i < width_; ++i) board.sums[i] += precision[r * width_ + i] / num_points;
+                }
+            }
             double* average_precision = out_.average_precision + (t * tally_.num_classes + label) * width_;
             for (size_t i = 0; i < width_; ++i) {
-                if (num_truths(label, i / num_limits_) > 0) average_precision[i] = board.sums[i] / static_cast<double>(num_points_);
+                if (num_truths(label, i / num_limits_) == 0) continue;
+                average_precision[i] = rules_.ap == ApRule::interpolated ? board.sums[i] : board.sums[i] / num_points;
             }
         }
     }
@@ -406,13 +420,27 @@ private:
             board.scores[sample_of(t, r, a, m)] = board.first_score[m];
         }
         out_.recall[place] = pen.num_true / static_cast<double>(truths);
-        if (rules_.ap == ApRule::trapezoid) out_.average_precision[place] = board.trapezoids[pen_of(a, t, m)];
+        if (rules_.ap == ApRule::trapezoid) {
+            out_.average_precision[place] = board.trapezoids[pen_of(a, t, m)];
+            if (begin_ != nullptr) begin_->sum_after[place * kSumState] = board.trapezoids[pen_of(a, t, m)];
+        }
         if (rules_.ap == ApRule::envelope) {
             std::vector<double>& precision = board.every_precision[pen_of(a, t, m)];
-            if (begin_ != nullptr && !precision.empty()) precision.back() = std::max(precision.back(), begin_->beyond[place]);
-            out_.average_precision[place] =
-                area_under_envelope(precision, pen.num_true, truths, begin_ == nullptr ? 0 : begin_->area[place]);
+            out_.average_precision[place] = begin_ == nullptr ? area_under_envelope(precision, truths)
+                                                              : continued_area(precision, place, truths);
         }
+    }
+
+    // The area under the envelope up to the last of these rows; it is that of all once their true positives are the last.
+    double continued_area(std::vector<double>& precision, size_t place, int64_t truths) const {
+        const size_t num_true = static_cast<size_t>(begin_->total_true[place]);
+        const size_t num_before = static_cast<size_t>(begin_->num_true[place]);
+        if (!precision.empty()) precision.back() = std::max(precision.back(), begin_->beyond[place]);
+        precision.resize(std::min(precision.size(), num_true - num_before));
+        PairwiseSum sum(num_steps(num_true, truths), num_before, begin_->sum + place * kSumState);
+        add_area_under_envelope(precision, truths, sum);
+        sum.save(begin_->sum_after + place * kSumState);
+        return sum.position() == num_true ? area_of(sum, num_true, truths) : 0;
     }
 
     const TallyColumns<Score, State>& tally_;
@@ -429,7 +457,7 @@ private:
 template <class Score, class State>
 void draw_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* begin,
                  const Run& run, const CurveArrays& out) {
-    Rows<State> rows = by_class(parts, run);
+    Rows<State> rows = by_class(parts, rules, run);
     run.check();
     const Drawer<Score, State> drawer(parts.front(), rules, begin, out);
     // The largest classes first, so that no thread is left with one at the end.

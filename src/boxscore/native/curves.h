@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "average.h"
 #include "rules.h"
 #include "tasks.h"
 
@@ -20,16 +21,22 @@ struct TallyColumns {
     const State* state;
     const uint64_t* is_true;  // num_words a hit, hits in the order of their rows, part by part
     const uint64_t* is_counted;
+    size_t num_hits;  // of all parts
     size_t num_images;
     size_t num_classes;
     const int64_t* num_truths;  // by class and area range
 };
 
-// Where curves begin that go on from detections of higher scores, which are not among the rows: [T, K, A, M] each.
+// A sum over true positives on its way, for the rules that take one: a pairwise sum's state, or a plain sum in its first place.
+inline constexpr size_t kSumState = PairwiseSum::kStateSize;
+
+// Where curves begin that continue from detections of higher scores, which are not among the rows: [T, K, A, M] each.
 struct CurveStart {
     const int64_t *num_true, *num_counted;
-    const double* area;    // under the curve so far, for the rules that take the sum over true positives
-    const double* beyond;  // the best precision among the detections of lower scores, for the envelope
+    const int64_t* total_true;  // true positives of all ranges, for the envelope
+    const double* sum;          // [T, K, A, M, kSumState]: over the true positives so far
+    const double* beyond;       // the best precision among the detections of lower scores, for the envelope
+    double* sum_after;          // as `sum`, with the true positives of these rows; gets written
 };
 
 // Arrays in pycocotools' layout: [T, R, K, A, M] and [T, K, A, M]. All of them get written.

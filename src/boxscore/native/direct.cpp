@@ -121,8 +121,8 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
     const TallyColumns<double, State> columns{rows.size,         rows.label,         nullptr,
                                               rows.score,        rows.tier,          rows.state,
-                                              rows.is_true.data(), rows.is_counted.data(), 0,
-                                              num_classes,       num_truths.data()};
+                                              rows.is_true.data(), rows.is_counted.data(),
+                                              rows.is_true.size() / rules.num_words(), 0, num_classes, num_truths.data()};
     draw_curves(std::vector{columns}, rules, nullptr, run,
                 {precision.data(), scores.data(), recall.data(), average_precision.data(), num_true.data(), num_false.data()});
 

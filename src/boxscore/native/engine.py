@@ -71,18 +71,25 @@ class Start(NamedTuple):
     """True positives before the first row."""
     num_counted: Ints
     """True and false positives before the first row."""
-    area: Floats
-    """What is under the curve so far, for the AP rules that are a sum over true positives."""
+    total_true: Ints
+    """True positives of all ranges; only the envelope needs to know."""
+    sum: Floats
+    """The state of the sum over true positives so far, for the AP rules that are one. Shape (T, K, A, M, SUM_STATE)."""
     beyond: Floats
     """The best precision after the last row, for the envelope."""
 
 
-def draw(tally: Tally, num_truths: Ints, threads: int, start: Start | None = None) -> Curves:
-    """The curves through the rows of `tally`, for so many truths by class and area range, (K, A).
+def draw(tally: Tally, num_truths: Ints, threads: int) -> Curves:
+    """The curves through the rows of `tally`, for so many truths by class and area range, (K, A)."""
+    return draw_parts([tally], tally.classes, num_truths, threads)
 
-    With a `start` the rows are a range of scores, and the counts are those up to its end.
+
+def draw_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
+    """The curves through a range of scores, and the state of the sum over true positives at its end.
+
+    Counts are those up to the end of the range; so is AP where it is a sum over true positives.
     """
-    return draw_parts([tally], tally.classes, num_truths, threads, start)
+    return _draw([tally], tally.classes, num_truths, threads, start)
 
 
 def are_drawable(parts: Sequence[Tally]) -> bool:
@@ -91,15 +98,19 @@ def are_drawable(parts: Sequence[Tally]) -> bool:
     return is_alike and bool(_compiled.are_in_order([compact(part.image) for part in parts]))
 
 
-def draw_parts(
-    parts: Sequence[Tally], classes: Ints, num_truths: Ints, threads: int, start: Start | None = None
-) -> Curves:
+def draw_parts(parts: Sequence[Tally], classes: Ints, num_truths: Ints, threads: int) -> Curves:
     """The curves through the rows of all parts, which are drawable or one."""
+    return _draw(parts, classes, num_truths, threads, None)[0]
+
+
+def _draw(
+    parts: Sequence[Tally], classes: Ints, num_truths: Ints, threads: int, start: Start | None
+) -> tuple[Curves, Floats]:
     is_true, is_counted = (
         compact(columns[0] if len(columns) == 1 else np.concatenate(columns))
         for columns in ([getattr(part, name) for part in parts] for name in HITS)
     )
-    precision, scores, recall, average_precision, num_true, num_false = _compiled.draw_curves(
+    precision, scores, recall, average_precision, num_true, num_false, sum_after = _compiled.draw_curves(
         rows=[tuple(compact(getattr(part, name)) for name in ROWS) for part in parts],
         is_true=is_true,
         is_counted=is_counted,
@@ -109,7 +120,7 @@ def draw_parts(
         num_threads=threads,
         start=None if start is None else [compact(each) for each in start],
     )
-    return Curves(
+    curves = Curves(
         classes=classes,
         precision=precision,
         scores=scores,
@@ -118,3 +129,4 @@ def draw_parts(
         num_true=num_true,
         num_false=num_false,
     )
+    return curves, sum_after

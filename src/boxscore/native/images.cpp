@@ -11,9 +11,9 @@ constexpr size_t kGroupsPerTask = 256;
 // Calls `work` with each group, some groups a task.
 template <class Work>
 void for_each_group(const ImageGroups& groups, const Run& run, Work work) {
-    const size_t num_tasks = (groups.size + kGroupsPerTask - 1) / kGroupsPerTask;
+    const size_t num_tasks = (groups.size() + kGroupsPerTask - 1) / kGroupsPerTask;
     for_each_task(num_tasks, run, [] { return std::vector<int64_t>(); }, [&](size_t task, std::vector<int64_t>& scratch) {
-        const size_t end = std::min(groups.size, (task + 1) * kGroupsPerTask);
+        const size_t end = std::min(groups.size(), (task + 1) * kGroupsPerTask);
         for (size_t n = task * kGroupsPerTask; n < end; ++n) work(n, scratch);
     });
 }
@@ -64,8 +64,8 @@ void assign_at(double threshold, const Block& block, double* match, uint8_t* is_
 }  // namespace
 
 std::vector<size_t> ImageGroups::overlap_starts() const {
-    std::vector<size_t> starts(size + 1);
-    for (size_t n = 0; n < size; ++n) starts[n + 1] = starts[n] + num_detections(n) * num_truths(n);
+    std::vector<size_t> starts(size() + 1);
+    for (size_t n = 0; n < size(); ++n) starts[n + 1] = starts[n] + num_detections(n) * num_truths(n);
     return starts;
 }
 
@@ -86,8 +86,8 @@ void assign(const ImageGroups& groups, const AssignmentColumns& columns, const A
             const Assignments& out) {
     const std::vector<size_t> starts = groups.overlap_starts();
     const size_t num_thresholds = rules.thresholds.size();
-    const size_t num_detections = static_cast<size_t>(groups.start[groups.size]);
-    const size_t num_truths = static_cast<size_t>(groups.truth_start[groups.size]);
+    const size_t num_detections = static_cast<size_t>(groups.start.back());
+    const size_t num_truths = static_cast<size_t>(groups.truth_start.back());
     for_each_group(groups, run, [&](size_t n, std::vector<int64_t>& ignored) {
         const size_t first = static_cast<size_t>(groups.start[n]), first_truth = static_cast<size_t>(groups.truth_start[n]);
         const size_t num = groups.num_detections(n), num_there = groups.num_truths(n);

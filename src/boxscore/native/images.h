@@ -11,9 +11,9 @@ namespace boxscore {
 
 // Groups of rows, one an image and class: detections start[n] .. start[n + 1] - 1 by falling score, and truths likewise.
 struct ImageGroups {
-    size_t size;
-    const int64_t *start, *truth_start;
+    std::vector<int64_t> start, truth_start;
 
+    size_t size() const { return start.size() - 1; }
     size_t num_detections(size_t n) const { return static_cast<size_t>(start[n + 1] - start[n]); }
     size_t num_truths(size_t n) const { return static_cast<size_t>(truth_start[n + 1] - truth_start[n]); }
     // Where the overlaps of each group begin, a row a detection and a column a truth; the last is how many there are.

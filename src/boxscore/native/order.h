@@ -36,9 +36,13 @@ std::vector<int64_t> distinct(const Id* values, size_t size) {
     if (size == 0) return found;
     const auto [low, high] = bounds(values, size);
     if (is_table_cheap(low, high, size)) {
-        std::vector<uint8_t> is_seen(static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1);
-        for (size_t i = 0; i < size; ++i) is_seen[static_cast<int64_t>(values[i]) - low] = 1;
-        for (size_t place = 0; place < is_seen.size(); ++place) {
+        // One entry more, for what another thread writes meanwhile: no value is trusted to be what it was a moment ago.
+        const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
+        std::vector<uint8_t> is_seen(span + 1);
+        for (size_t i = 0; i < size; ++i) {
+            is_seen[std::min(static_cast<uint64_t>(static_cast<int64_t>(values[i])) - static_cast<uint64_t>(low), span)] = 1;
+        }
+        for (size_t place = 0; place < span; ++place) {
             if (is_seen[place]) found.push_back(low + static_cast<int64_t>(place));
         }
         return found;

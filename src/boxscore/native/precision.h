@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "average.h"
+
 namespace boxscore {
 
 // The fewest true positives n with n / num_truths >= point, as floats have it. A product is rounded to an integer only if it
@@ -23,19 +25,36 @@ inline double trapezoid(uint32_t num_true, double num_counted, double num_truths
     return (precision + last) * gain / 2;
 }
 
-// The area under the envelope of the precisions at some true positives, the last of `num_true`; they become that envelope.
-// `area` is what is under the curve before them.
-inline double area_under_envelope(std::vector<double>& precision, size_t num_true, int64_t num_truths, double area) {
+// Adds up the area under the envelope of the precisions at some true positives, which become that envelope. `sum` has the
+// area before them; as in py-faster-rcnn, it is a sum of NumPy's over the steps of recall, the last of which leads to recall 1.
+inline void add_area_under_envelope(std::vector<double>& precision, int64_t num_truths, PairwiseSum& sum) {
     for (size_t i = precision.size(); i-- > 1;) precision[i - 1] = std::max(precision[i - 1], precision[i]);
     const double truths = static_cast<double>(num_truths);
-    const size_t num_before = num_true - precision.size();
+    const size_t num_before = sum.position();
     double reached = static_cast<double>(num_before) / truths;
     for (size_t i = 0; i < precision.size(); ++i) {
         const double recall = static_cast<double>(num_before + i + 1) / truths;
-        area += precision[i] * (recall - reached);
+        sum.add(precision[i] * (recall - reached));
         reached = recall;
     }
-    return area;
+}
+
+// Steps of recall up to 1, where precision is 0 beyond the last true positive.
+inline size_t num_steps(size_t num_true, int64_t num_truths) {
+    return num_true + (num_true != static_cast<size_t>(num_truths));
+}
+
+// The sum once all true positives are in it.
+inline double area_of(PairwiseSum sum, size_t num_true, int64_t num_truths) {
+    if (num_steps(num_true, num_truths) > num_true) sum.add(0);
+    return sum.total();
+}
+
+// The area under the envelope of the precisions at all true positives, which become that envelope.
+inline double area_under_envelope(std::vector<double>& precision, int64_t num_truths) {
+    PairwiseSum sum(num_steps(precision.size(), num_truths));
+    add_area_under_envelope(precision, num_truths, sum);
+    return area_of(sum, precision.size(), num_truths);
 }
 
 }  // namespace boxscore

@@ -13,7 +13,10 @@ namespace boxscore {
 
 enum class BoxFormat : uint8_t { xyxy, xywh, cxcywh };
 enum class Matching : uint8_t { best, best_regular, next_best };
-enum class ApRule : uint8_t { recall_points, envelope, trapezoid };
+enum class ApRule : uint8_t { recall_points, interpolated, envelope, trapezoid };
+
+// Whether AP is made from precisions at recall points.
+inline bool is_sampled(ApRule rule) { return rule == ApRule::recall_points || rule == ApRule::interpolated; }
 
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 inline constexpr size_t kBitsPerWord = 64;

@@ -18,7 +18,7 @@ from boxscore.arrays import Array, constant, convert, float_dtype, has_float64, 
 from boxscore.boxes import is_in_areas, measure
 from boxscore.columns import Detections, Truths, classes_of, host_ids, host_scores
 from boxscore.curves import Curves
-from boxscore.parallel.average import average_every_element, average_under_envelope, envelope, num_needed, rows_at
+from boxscore.parallel.average import average_every_element, envelope, num_needed, rows_at
 from boxscore.parallel.batch import Compared, compare
 from boxscore.parallel.categorization import nominate, reaches, settle
 from boxscore.parallel.loading import PaddedDetections, PaddedTruths
@@ -247,7 +247,9 @@ def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, p
     if protocol.ap == "trapezoid":
         ap_K = average_every_element(counted, num_truths_K)
     elif protocol.ap == "envelope":
-        ap_K = average_under_envelope(true, num_truths_K)
+        ap_K = _area_under_envelope(true, best_U, num_truths_K)
+    elif protocol.ap == "interpolated":
+        ap_K = np.where(num_truths_K > 0, reduce(np.add, precision_RK / len(precision_RK)), np.nan)
     else:
         # one point after the other, so that every engine has the same bits; NumPy's mean goes by the layout of memory
         ap_K = np.where(num_truths_K > 0, reduce(np.add, precision_RK) / len(precision_RK), np.nan)
@@ -260,6 +262,18 @@ def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, p
         num_true=num_true_K,
         num_false=num_false_K,
     )
+
+
+def _area_under_envelope(true: ClassCurves, best_U: Array, num_truths_K: Ints) -> Array:
+    """The area under each envelope, summed as py-faster-rcnn does: by NumPy, with the step that leads to recall 1."""
+    ap_K = np.full(num_truths_K.size, np.nan)
+    end_K = np.searchsorted(true.label, np.arange(num_truths_K.size), side="right")
+    start_K = np.concatenate([[0], end_K[:-1]])
+    for k in np.flatnonzero(num_truths_K > 0):
+        rows = slice(start_K[k], end_K[k])
+        step_U = best_U[rows] * np.diff(true.recall[rows], prepend=0.0)
+        ap_K[k] = np.sum(step_U if step_U.size == num_truths_K[k] else np.append(step_U, 0.0))
+    return ap_K
 
 
 def _sample(value_D: Array, row_KR: Array, is_reached_KR: Array) -> Array:

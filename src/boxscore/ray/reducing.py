@@ -9,12 +9,12 @@ import numpy as np
 
 from boxscore import arrow, storage
 from boxscore.columns import Detections, Truths
-from boxscore.curves import Curves
+from boxscore.curves import Curves, Floats
 from boxscore.native.engine import Start
 from boxscore.protocol import POOLED
 from boxscore.ray.datasets import as_message, messages_of
 from boxscore.ray.mapping import Job
-from boxscore.reduction import Bins, Sample, assemble, draw_bin, join_ranges, no_start, result_of
+from boxscore.reduction import Bins, Sample, assemble, draw_bin, draw_bin_from, join_ranges, no_start, result_of
 from boxscore.result import Result
 from boxscore.shards import match_shard
 from boxscore.tally import Tally
@@ -80,15 +80,15 @@ class Reduction:
     @property
     def keeps_pieces(self) -> bool:
         """Whether the rows of ranges are needed once more, for an AP that is a sum over true positives."""
-        return bool(self.starts) and self.job.protocol.ap != "recall_points"
+        return bool(self.starts) and not self.job.protocol.is_sampled
 
     def _joined(self, numbers: Sequence[int], parts: Mapping[int, Curves], drawn: Any) -> Curves:
         """The curves of a class that was split."""
 
-        def redraw(place: int, start: Start) -> Curves:
+        def redraw(place: int, start: Start) -> tuple[Curves, Floats]:
             number = numbers[place]
             (row,) = drawn.filter(expr=f"bin == {number}").take_all()
-            return draw_bin(storage.from_bytes(row["piece"]), self.bins, number, 1, start)
+            return draw_bin_from(start, storage.from_bytes(row["piece"]), self.bins, number, 1)
 
         return join_ranges([parts[number] for number in numbers], self.job.protocol, redraw)
 
@@ -102,9 +102,9 @@ class Reduction:
                 found[number] = start
                 for count in counts:
                     num_true, num_false = count.get(number, (0, 0))
-                    start = start._replace(
-                        num_true=start.num_true + num_true, num_counted=start.num_counted + num_true + num_false
-                    )
+                    total = start.num_true + num_true
+                    num_counted = start.num_counted + num_true + num_false
+                    start = start._replace(num_true=total, num_counted=num_counted, total_true=total)
         return found
 
     def count(self, table: Any) -> Any:
@@ -130,7 +130,10 @@ class Reduction:
         number = table.column("bin")[0].as_py()
         piece = self._tally(table.drop_columns(["bin"]))
         start = (self.starts or {}).get(number)
-        curves = draw_bin(piece, self.bins, number, 1, start)
+        if start is None:
+            curves = draw_bin(piece, self.bins, number, 1)
+        else:
+            curves, _ = draw_bin_from(start, piece, self.bins, number, 1)
         drawn = as_message((number, curves)).append_column("bin", arrow.pyarrow().array([number]))
         content = [storage.to_bytes(piece) if start is not None and self.keeps_pieces else None]
         return drawn.append_column("piece", arrow.pyarrow().array(content, arrow.pyarrow().large_binary()))

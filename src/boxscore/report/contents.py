@@ -55,6 +55,7 @@ SHOWN_STEPS = 10_000
 
 AP_RULES: Mapping[ApRule, str] = {
     "recall_points": "the mean over {} recall points",
+    "interpolated": "interpolated at {} recall points",
     "envelope": "every step under the curve's envelope",
     "trapezoid": "trapezoids through the raw curve",
 }
