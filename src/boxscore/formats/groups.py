@@ -75,7 +75,7 @@ def _read(source: Source, column: str | None) -> _Rows:
     if coco.recognises(source, "truths") or coco.recognises(source, "detections"):
         return _from_json(source, column)
     if parquet.recognises(source, "truths"):
-        return _from_table(parquet.read_table(source), column)
+        return _from_table(parquet.read_table(source, column), column)
     if not source.is_folder and source.suffix in (".csv", ".tsv", ".txt", ""):
         return _from_table(delimited.read_table(source), column)
     raise InputError(f"{source}: groups are read from JSON, .csv, .tsv and Parquet")
