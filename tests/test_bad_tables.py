@@ -182,7 +182,7 @@ def test_npz_lists_images_by_name(tmp_path: Path) -> None:
     truths = boxscore.read_truths(path, box_format="xyxy")
     assert truths.image_names == {0: "a", 1: "b", 2: "c"}
     assert truths.image_sizes == {0: (1, 2), 1: (3, 4), 2: (5, 6)}
-    assert np.array_equal(truths.area, [1.5, 2])
+    assert np.array_equal(np.asarray(truths.area), [1.5, 2])
 
 
 def test_a_table_of_many_columns_is_refused_at_once(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_space_behind_a_number_is_no_part_of_it(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "image,label,x1,y1,x2,y2,area\na,c,1\u00a0,\u00a02,3 ,4,5\u00a0\n")
     truths = boxscore.read_truths(path)
     assert np.array_equal(truths.box, [[1, 2, 3, 4]])
-    assert np.array_equal(truths.area, [5])
+    assert np.array_equal(np.asarray(truths.area), [5])
 
 
 BOXES: dict[str, list[float]] = {"x1": [0.0, 0], "y1": [0.0, 0], "x2": [9.0, 9], "y2": [9.0, 9]}

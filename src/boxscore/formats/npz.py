@@ -13,7 +13,7 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Ids, Named, Options, Records
+from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
 
@@ -108,30 +108,29 @@ def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
         classes = table.keys("classes") if "classes" in lists else np.arange(len(lists["class_names"]))
         if isinstance(classes, Named):
             raise InputError(f"{records.source}: `classes` must be integers; got text")
-        more["class_names"] = _names_of(table, "class", classes, "class_names", records.class_names)
+        more["class_names"] = _names_of(records, "class", classes, lists["class_names"], records.class_names)
     if "images" in lists:
-        more |= _images(table, records)
+        more |= _images(lists, table.keys("images"), records)
     return replace(records, **more)
 
 
-def _names_of(table: Table, kind: str, ids: Ids, column: str | None, known: Mapping[int, str] | None) -> dict[int, str]:
+def _names_of(
+    records: Records, kind: str, ids: Ids, listed: NDArray[Any], known: Mapping[int, str] | None
+) -> dict[int, str]:
     """Every listed name by id; those that the rows gave must be the same."""
-    numbers = ids.tolist()
     names: dict[int, str] = {}
-    listed = numbers if column is None else table.columns[column].tolist()
-    for number, name in zip(numbers, map(str, listed), strict=True):
-        merge_names(names, {number: name}, kind, table.source)
-    merge_names(dict(names), known or {}, kind, table.source)
+    for number, name in zip(ids.tolist(), map(str, listed.tolist()), strict=True):
+        merge_names(names, {number: name}, kind, records.source)
+    merge_names(dict(names), known or {}, kind, records.source)
     return names
 
 
-def _images(table: Table, records: Records) -> dict[str, Any]:
+def _images(lists: Mapping[str, NDArray[Any]], images: Key, records: Records) -> dict[str, Any]:
     """Every listed image, with or without rows: names and sizes, as records have them."""
-    more: dict[str, Any] = {}
-    images = table.keys("images")
     if len(records) and isinstance(images, Named) != isinstance(records.image, Named):
         wanted = "names" if isinstance(records.image, Named) else "integers"
-        raise InputError(f"{table.source}: `images` must be {wanted}, as in the column with the image; got others")
+        raise InputError(f"{records.source}: `images` must be {wanted}, as in the column with the image; got others")
+    more: dict[str, Any] = {}
     keys: list[Any]
     if isinstance(images, Named):
         keys = [images.names[code] for code in images.code]
@@ -139,26 +138,26 @@ def _images(table: Table, records: Records) -> dict[str, Any]:
         more["image"] = Named.of(rows, also=keys)
     else:
         keys = images.tolist()
-        has_names = "image_names" in table.columns
-        known = records.image_names if has_names else None
-        more["image_names"] = _names_of(table, "image", images, "image_names" if has_names else None, known)
-    if "image_sizes" in table.columns:
-        sizes = table.columns["image_sizes"]
-        if sizes.shape != (len(keys), 2) or sizes.dtype.kind not in "iuf":
-            raise InputError(
-                f"{table.source}: `image_sizes` must be numbers of shape ({len(keys)}, 2); got {sizes.dtype} of shape"
-                f" {sizes.shape}"
-            )
-        is_fine = ((sizes >= 0) & (sizes < 1e9)).all(axis=1)
-        if not is_fine.all():
-            row = int(np.argmin(is_fine))
-            raise InputError(
-                f"{table.place(row)} of `image_sizes` must be a width and a height in pixels, or 0 where they are not"
-                f" known; got {sizes[row].tolist()}"
-            )
-        pairs = zip(keys, sizes.tolist(), strict=True)
-        more["image_sizes"] = {image: (int(w), int(h)) for image, (w, h) in pairs if w >= 1 and h >= 1}
+        more["image_names"] = _names_of(records, "image", images, lists.get("image_names", images), records.image_names)
+    if "image_sizes" in lists:
+        more["image_sizes"] = _sizes_of(lists["image_sizes"], keys, records.source)
     return more
+
+
+def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, tuple[int, int]]:
+    """The sizes that are known."""
+    if sizes.shape != (len(images), 2) or sizes.dtype.kind not in "iuf":
+        rule = f"`image_sizes` must be numbers of shape ({len(images)}, 2)"
+        raise InputError(f"{source}: {rule}; got {sizes.dtype} of shape {sizes.shape}")
+    is_fine = ((sizes >= 0) & (sizes < 1e9)).all(axis=1)
+    if not is_fine.all():
+        row = int(np.argmin(is_fine))
+        raise InputError(
+            f"{source}: entry {row} of `image_sizes` must be a width and a height in pixels, or 0 where they are not"
+            f" known; got {sizes[row].tolist()}"
+        )
+    pairs = zip(images, sizes.tolist(), strict=True)
+    return {image: (int(w), int(h)) for image, (w, h) in pairs if w >= 1 and h >= 1}
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
