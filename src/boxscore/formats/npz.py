@@ -16,6 +16,7 @@ from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
+from boxscore.text import line
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
 """Arrays that are no columns: one entry an image or a class."""
@@ -73,7 +74,9 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
     for name, array in columns.items():
         if not array.ndim or len(array) != num_rows:
             got = len(array) if array.ndim else "one value"
-            raise InputError(f"{source}: `{name}` must have as many rows as `{first}`, {num_rows}; got {got}")
+            raise InputError(
+                f"{source}: `{line(name)}` must have as many rows as `{line(first)}`, {num_rows}; got {got}"
+            )
     return (
         Table(source=str(source), columns=columns, num_rows=num_rows, place=lambda row: f"{source}: row {row}"),
         {name: arrays[name] for name in LISTS if name in arrays},

@@ -18,6 +18,7 @@ from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Options, Records
 from boxscore.formats.tables import Column, Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
+from boxscore.text import line
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -88,7 +89,7 @@ def chosen(schema: Any, place: str, known: Container[str] | None = tables.KNOWN)
     for name in schema.names:
         if known is None or name.lower() in known:
             if name.lower() in names:
-                raise InputError(f"{place}: columns must have different names, in any case; got `{name}` twice")
+                raise InputError(f"{place}: columns must have different names, in any case; got `{line(name)}` twice")
             names[name.lower()] = name
     return names
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.errors import InputError
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
+from boxscore.text import line
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
@@ -80,7 +81,7 @@ class Table:
 
     def _got(self) -> str:
         names = [*self.columns, *self.unread]
-        return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") or "none"
+        return ", ".join(line(name) for name in names[:12]) + (", …" if len(names) > 12 else "") or "none"
 
     def values(self, name: str) -> Column:
         """A column that has one value per row."""
