@@ -35,10 +35,12 @@ sanitize: .venv-sanitize/.installed
 	  -k "not torch and not ctrl_c and not real_data and not parallel and not sequential \
 	  and not cover_what_they_should"
 
-# Random cases through the compiled engine, and random files through its reader, under the same sanitizers.
-fuzz: .venv-sanitize/.installed
+# Random cases through the compiled engine, and random files through its reader, under the same sanitizers; then damaged
+# files of every format through every reader, within limits of time and memory.
+fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	$(SANITIZED) -m tests.fuzz_native $(SECONDS) $(SEED)
 	$(SANITIZED) -m tests.fuzz_json $(SECONDS) $(SEED)
+	$(BIN)/python -m tests.fuzz_readers $(SECONDS) $(SEED)
 
 .venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
 	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize

@@ -1,6 +1,8 @@
 """Parquet files within a limit of memory: the bits of one evaluation, and nothing left on disk."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -145,10 +147,55 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
 
 
 def test_too_little_memory_is_told_with_what_it_takes(tmp_path: Path) -> None:
-    """Before anything is written."""
+    """Before anything is read."""
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
+    steps: list[str] = []
     with pytest.raises(InputError, match=r"`memory` must be .* or more for these files; got 10 MB"):
-        evaluate_files(truths_path, detections_path, memory="10MB", box_format="xywh")
+        evaluate_files(truths_path, detections_path, memory="10MB", box_format="xywh", step=steps.append)
+    assert not steps
+
+
+def test_too_little_memory_for_the_classes_is_told_before_detections_are_read(tmp_path: Path) -> None:
+    """The curves of 20,000 classes take 7.8 GB, and it is the truths that have them."""
+    num = 20_000
+    side = {name: np.ones(num) for name in "xywh"}
+    pa.parquet.write_table(
+        pa.table({"image_id": np.zeros(num, int), "category_id": np.arange(num)} | side), tmp_path / "gt"
+    )
+    (tmp_path / "dt").write_bytes(b"not Parquet")
+    steps: list[str] = []
+    with pytest.raises(InputError, match=r"`memory` must be [78]\.?\d* GB or more for these files; got 4 GB"):
+        evaluate_files(str(tmp_path / "gt"), str(tmp_path / "dt"), memory="4GB", step=steps.append)
+    assert steps == [f"reading the images of {tmp_path}/gt"]
+
+
+def test_a_full_disk_is_told_with_its_folder(tmp_path: Path, temporary: Path) -> None:
+    """No file may have more than 10,000 bytes there; what was written is gone."""
+    paths = write(random_scene(2, num_images=40), tmp_path)
+    code = (
+        "import resource, signal, sys; from boxscore.cli import main;"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000));"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "eval", *paths, "--box-format", "xywh", "--memory", PLENTY]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TMPDIR": str(temporary)})
+    assert done.returncode == 1, done.stderr
+    told = rf"boxscore: {temporary}/boxscore-\w+: can't be used: File too large; TMPDIR=FOLDER takes another folder\n"
+    assert re.fullmatch(told, done.stderr), done.stderr
+
+
+def test_a_disk_that_is_too_small_is_told_before_boxes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is taken to need so much that no disk has it."""
+    monkeypatch.setattr("boxscore.outofcore.SPILL_BYTES", 10**15)
+    paths = write(random_scene(2, num_images=40), tmp_path)
+    steps: list[str] = []
+    with pytest.raises(
+        InputError, match=r"must have \S+ GB free for the boxes of these files; got .* GB; TMPDIR=FOLDER"
+    ):
+        evaluate_files(*paths, memory=PLENTY, box_format="xywh", step=steps.append)
+    assert len(steps) == 2
 
 
 def test_the_command_takes_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

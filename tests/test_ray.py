@@ -209,6 +209,30 @@ def test_files_that_can_not_be_read_are_told_by_their_names(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("is_dataset", [False, True], ids=["files", "datasets"])
+def test_damaged_bytes_are_told_by_the_name_of_their_file(
+    cluster: Path, scene: Scene, tmp_path: Path, is_dataset: bool
+) -> None:
+    """In the middle of the second of three files, whose head and end are whole."""
+    found, there = tables(scene)
+    folders = [write_parts(tmp_path / side, table, 3) for side, table in (("dt", found), ("gt", there))]
+    file = tmp_path / "dt" / "part-1.parquet"
+    whole = bytearray(file.read_bytes())
+    middle = whole.index(b"PAR1") + 200
+    whole[middle : middle + 2000] = bytes(2000)
+    file.write_bytes(whole)
+
+    def run() -> Result:
+        if is_dataset:
+            return evaluate(*map(read, folders))
+        return boxscore.ray.evaluate_files(folders[1], folders[0], box_format="xywh", quiet=True)
+
+    with pytest.raises(InputError) as caught:
+        run()
+    assert str(caught.value).startswith(f"{file}: can't be read: ")
+    assert "\n" not in str(caught.value)
+
+
 def test_a_poisoned_file_is_told_by_its_name(cluster: Path, scene: Scene, tmp_path: Path) -> None:
     """One line: the file, the image, the column and what is wrong."""
     found, there = tables(scene)

@@ -162,3 +162,30 @@ def test_files_without_groups_are_refused(
         read_groups(path, truths(), column=column)
     assert str(refusal.value).startswith(str(path))
     assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "message"),
+    [
+        ("[" * 100_000, None, "g.json: not JSON: "),
+        ('{"a": 1', None, "g.json: not JSON: "),
+        ("5", "night", "g.json: `night` is looked for in `images`, or in results; got neither"),
+        ('"text"', "night", "g.json: `night` is looked for in `images`, or in results; got neither"),
+        ("5", None, "g.json: must be an object of groups by image, or `column` must say where they are"),
+        (
+            '[{"image_id": 99999999999999999999, "night": 1}]',
+            "night",
+            "result 0: `image_id` must fit in 63 bits; got 99",
+        ),
+        ('{"images": [{"id": 1.5, "night": 1}]}', "night", "image 0: `id` must be an id or a name; got 1.5"),
+        ('{"one.jpg": "a", "two.jpg": "a", "one.jpg": "b"}', None, "'one.jpg': an image must have one group; got 'a'"),
+    ],
+)
+def test_json_that_holds_no_groups(tmp_path: Path, content: str, column: str | None, message: str) -> None:
+    """One line; a key that comes twice must say the same."""
+    (tmp_path / "g.json").write_text(content)
+    with pytest.raises(InputError) as error:
+        read_groups(tmp_path / "g.json", truths(), column=column)
+    assert message in str(error.value)
+    assert str(tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)

@@ -5,9 +5,11 @@ matched by itself. If all verdicts fit, they are finished as always; else they g
 bin by bin. The result has the bits of one evaluation of everything.
 """
 
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -48,6 +50,8 @@ SPARE = 32_000_000
 _ROW = [("image", "i8"), ("source", "i4"), ("label", "i8"), ("box", "f8", 4)]
 _DETECTION = np.dtype([*_ROW, ("score", "f8")])
 _TRUTH = np.dtype([*_ROW, ("ignore", "?"), ("area", "f8")])
+SPILL_BYTES = _TRUTH.itemsize
+"""Disk for a row, detection or truth, in its shard."""
 
 
 def evaluate_files(
@@ -72,13 +76,18 @@ def evaluate_files(
     check_choice("unmatched", unmatched, ("error", "warn"))
     pyarrow()  # or the error that it is not there
     files, truth_files = files_of(detections), files_of(truths)
-    with tempfile.TemporaryDirectory(prefix="boxscore-") as folder:
-        spill = _Spill(Path(folder), num_bytes(memory), num_threads(threads))
-        step(f"reading the images of {truths} and {detections}")
+    limit = num_bytes(memory)
+    with _temporary_folder() as folder:
+        spill = _Spill(folder, limit, num_threads(threads))
+        spill.check_room(curve_bytes(protocol, 1))  # what it takes at least is known before anything is read
+        step(f"reading the images of {truths}")
         options = Options(box_format=box_format)
-        keys = Keys.of(truth_files, spill.batch_size), Keys.of(files, spill.batch_size)
+        known = Keys.of(truth_files, spill.batch_size, spill.check_limit)
+        spill.check_room(curve_bytes(protocol, len(known.label)))
+        step(f"reading the images of {detections}")
+        keys = known, Keys.of(files, spill.batch_size, spill.check_limit)
         numbering = Numbering.of(*keys)
-        spill.make_room(sum(each.num_rows for each in keys), curve_bytes(protocol, len(keys[0].label)))
+        spill.make_room(sum(each.num_rows for each in keys))
         step(f"reading {truths}")
         spill.add_truths(truth_files, numbering, options)
         step(f"reading {detections}")
@@ -88,6 +97,19 @@ def evaluate_files(
             spill.match(shard, numbering.known, protocol)
         step("drawing curves")
         return spill.finish(protocol)
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards; what goes wrong with it, such as a full disk, is told with its name."""
+    place = "a folder for temporary files"
+    try:
+        with tempfile.TemporaryDirectory(prefix="boxscore-") as folder:
+            place = folder
+            yield Path(folder)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{place}: can't be used: {reason}; TMPDIR=FOLDER takes another folder") from None
 
 
 class _Spill:
@@ -103,14 +125,29 @@ class _Spill:
         self._paths: dict[str, Sequence[str]] = {}
         self._tallies: list[Path] = []
 
-    def make_room(self, num_rows: int, for_curves: int) -> None:
-        """There are as many shards as so many rows need, and curves of that size will find room."""
+    def check_room(self, for_curves: int) -> int:
+        """What may be used beside all that is in use now; `InputError` unless curves of that size find room in it."""
+        self._for_curves = for_curves
         room = self._room()
         if room < for_curves + SPARE:
             least = self.limit - room + for_curves + SPARE
             raise InputError(f"`memory` must be {text_of(least)} or more for these files; got {text_of(self.limit)}")
-        self._for_curves = for_curves
-        self.num_shards = max(1, ceil(1.2 * num_rows * MATCH_BYTES / room))
+        return room
+
+    def check_limit(self) -> None:
+        """Raise `InputError` if what is in use now, and will be to the end, is too much already."""
+        if self._room() + SPARE < self._for_curves:
+            self.check_room(self._for_curves)
+
+    def make_room(self, num_rows: int) -> None:
+        """There are as many shards as so many rows need, and there is disk for all of them."""
+        self.num_shards = max(1, ceil(1.2 * num_rows * MATCH_BYTES / self.check_room(self._for_curves)))
+        needed, free = num_rows * SPILL_BYTES, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise InputError(
+                f"{self.folder.parent}: must have {text_of(needed)} free for the boxes of these files; got"
+                f" {text_of(free)}; TMPDIR=FOLDER takes another folder"
+            )
 
     def _room(self) -> int:
         """What may be used beside all that is in use now."""
@@ -152,7 +189,7 @@ class _Spill:
         shard = shard_of(rows["image"], self.num_shards)
         for number in np.unique(shard).tolist():
             with (self.folder / f"{side}-{number}").open("ab") as file:
-                rows[shard == number].tofile(file)
+                file.write(rows[shard == number].view(np.uint8).data)  # `tofile` would not say why it can't
 
     def match(self, shard: int, known: Truths, protocol: Protocol) -> None:
         """The verdicts of a shard are on disk, and its boxes no more."""

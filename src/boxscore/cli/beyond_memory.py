@@ -33,7 +33,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
         options.command.error(f"argument --engine: {options.engine} has no limit of memory")
     from boxscore.outofcore import evaluate_files
 
-    with Progress(5, is_quiet=options.quiet) as progress:
+    with Progress(6, is_quiet=options.quiet) as progress:
         return evaluate_files(
             options.truths,
             detections,

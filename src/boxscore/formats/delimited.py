@@ -2,6 +2,8 @@
 
 import csv
 import io
+from array import array
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +14,7 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Named, Options, Records
-from boxscore.formats.tables import Table, detection_records, truth_records
+from boxscore.formats.tables import Table, detection_records, shown, truth_records
 from boxscore.formats.writing import Host, Loss, number
 
 
@@ -62,29 +64,31 @@ def read_table(source: Source) -> Table:
     content = source.text()
     line, _, _ = content.partition("\n")
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=_delimiter(source, line), strict=True)
+    rows: list[list[str]] = []
+    numbers = array("q")
     try:
-        rows = list(reader)
+        header = [name.strip().lower() for name in next(reader, [])]
+        if not any(header):
+            raise InputError(f"{source}: must have a header; got an empty first line")
+        name, num = Counter(header).most_common(1)[0]
+        if num > 1:
+            raise InputError(f"{source}: columns must have different names; got {shown(name)} more than once")
+        number = reader.line_num + 1
+        for row in reader:
+            if row:
+                if len(row) != len(header):
+                    raise InputError(
+                        f"{source}: line {number} must have {len(header):,} cells, as the header has; got {len(row):,}"
+                    )
+                rows.append(row)
+                numbers.append(number)
+            number = reader.line_num + 1  # of the next row; a quoted cell may hold a line break
     except csv.Error as error:
         raise InputError(f"{source}: line {reader.line_num}: not a delimited file: {error}") from None
-    if not rows or not any(rows[0]):
-        raise InputError(f"{source}: must have a header; got an empty first line")
-    header = [name.strip().lower() for name in rows[0]]
-    if len(set(header)) < len(header):
-        name = next(name for name in header if header.count(name) > 1)
-        raise InputError(f"{source}: columns must have different names; got {name!r} more than once")
-    # A quoted cell may hold a line break; then rows are not lines.
-    word, first = ("line", 1) if reader.line_num == len(rows) else ("row", 0)
-    numbers = [index + first for index, row in enumerate(rows) if row][1:]
-    rows = [row for row in rows[1:] if row]
-
-    def place(row: int) -> str:
-        return f"{source}: {word} {numbers[row]}"
-
-    for index, row in enumerate(rows):
-        if len(row) != len(header):
-            raise InputError(f"{place(index)} must have {len(header)} cells, as the header has; got {len(row)}")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    return Table(source=str(source), columns=columns, num_rows=len(rows), place=place)
+    return Table(
+        source=str(source), columns=columns, num_rows=len(rows), place=lambda row: f"{source}: line {numbers[row]}"
+    )
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -122,11 +126,19 @@ def _descriptions(path: Any) -> Mapping[str, str]:
     from boxscore.formats.files import open_source
 
     source = open_source(path)
-    rows = [row for row in csv.reader(io.StringIO(source.text())) if row]
-    for index, row in enumerate(rows):
-        if len(row) < 2:
-            raise InputError(f"{source}: line {index + 1} must have a label and its name; got {','.join(row)!r}")
-    return {row[0]: row[1] for row in rows}
+    reader = csv.reader(io.StringIO(source.text()))
+    meaning: dict[str, str] = {}
+    try:
+        for row in reader:
+            if row and len(row) < 2:
+                raise InputError(
+                    f"{source}: line {reader.line_num} must have a label and its name; got {shown(','.join(row))}"
+                )
+            if row:
+                meaning[row[0]] = row[1]
+    except csv.Error as error:
+        raise InputError(f"{source}: line {reader.line_num}: not a delimited file: {error}") from None
+    return meaning
 
 
 def write_truths(truths: Truths, *, delimiter: str = ",") -> tuple[Output, list[Loss]]:

@@ -2,23 +2,15 @@
 
 import contextlib
 import gzip
-import io
-import mmap
 import os
-import struct
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 from boxscore.errors import InputError
+from boxscore.formats.archives import Archive, gunzip
 from boxscore.writing import write_file
-
-BOMB_SIZE = 1 << 30
-"""Up to this many bytes, a compressed file may grow by any factor."""
-BOMB_RATIO = 200
-"""Beyond that size, by this one. Annotations as text shrink to a fifth or a twentieth."""
 
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
@@ -58,9 +50,7 @@ class Source:
     """The file's own name, without .gz and as inside a .zip of one: its suffix says what it may be."""
     content: bytes | None
     """What the file holds; None for a folder."""
-    _archive: Any = None
-    _mapped: Any = None
-    """The bytes of the zip, where its members can be read without its module's overhead."""
+    _archive: Archive | None = None
     _listing: dict[str, list[str]] = field(default_factory=dict)
     """Sorted names by suffix, once they are asked for."""
 
@@ -80,21 +70,18 @@ class Source:
     def files(self, *suffixes: str) -> list[str]:
         """The files of a folder, in any folder in it, with one of the suffixes, in lower case; sorted."""
         if not self._listing:
-            names = self._archive_names() if self._archive is not None else _walk(str(self.path))
+            names = list(self._archive.members) if self._archive is not None else _walk(str(self.path))
             self._listing[""] = []  # looked at, even if there is nothing
             for name in sorted(names):
                 self._listing.setdefault(os.path.splitext(name)[1].lower(), []).append(name)  # noqa: PTH122
         groups = [self._listing[suffix] for suffix in suffixes if suffix in self._listing]
         return list(groups[0]) if len(groups) == 1 else sorted(name for group in groups for name in group)
 
-    def _archive_names(self) -> list[str]:
-        return [info.filename for info in self._archive.infolist() if _is_member(info)]
-
     def place(self, file: str = "") -> str:
         """How an error names a file in it."""
         if not file:
             return str(self.path)
-        return f"{self.path}:{file}" if self._archive is not None else str(self.path / file)
+        return self._archive.place_of(file) if self._archive is not None else str(self.path / file)
 
     def read(self, file: str = "") -> bytes:
         """The bytes of the file, or of one in the folder."""
@@ -103,9 +90,7 @@ class Source:
                 raise InputError(f"{self.path}: must be a file; got a folder")
             return self.content
         if self._archive is not None:
-            return _read_mapped(self._mapped, self._archive, file) or _read_member(
-                self._archive, file, self.place(file)
-            )
+            return self._archive.read(file)
         return read_file(f"{self.path}{os.sep}{file}")
 
     def read_all(self, files: Iterable[str]) -> Iterator[bytes]:
@@ -170,7 +155,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     content = read_file(str(path))
     if path.suffix.lower() == ".gz" or content[:2] == b"\x1f\x8b":
         name = path.stem if path.suffix.lower() == ".gz" else path.name
-        return Source(path=path, name=name, content=_gunzip(content, path))
+        return Source(path=path, name=name, content=gunzip(content, str(path)))
     return Source(path=path, name=path.name, content=content)
 
 
@@ -195,76 +180,12 @@ def _walk(root: str) -> list[str]:
     return names
 
 
-def _gunzip(content: bytes, path: Path) -> bytes:
-    limit = max(BOMB_SIZE, BOMB_RATIO * len(content))
-    parts, size = [], 0
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            while part := file.read(1 << 22):
-                size += len(part)
-                if size > limit:
-                    raise InputError(f"{path}: grows beyond {limit:,} bytes, {BOMB_RATIO} times its size; refused")
-                parts.append(part)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: not a whole gzip file: {error}") from None
-    return b"".join(parts)
-
-
 def _open_zip(path: Path) -> Source:
-    import zipfile
-
-    try:
-        archive = zipfile.ZipFile(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise InputError(f"{path}: not a zip file: {error}") from None
-    members = [info for info in archive.infolist() if _is_member(info)]
-    size = sum(info.file_size for info in members)
-    if size > max(BOMB_SIZE, BOMB_RATIO * path.stat().st_size):
-        raise InputError(f"{path}: would grow to {size:,} bytes, more than {BOMB_RATIO} times its size; refused")
-    if len(members) != 1:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return Source(path=path, name=path.stem, content=None, _archive=archive, _mapped=mapped)
-    name = members[0].filename
-    return Source(path=path, name=base_of(name), content=_read_member(archive, name, f"{path}:{name}"))
-
-
-def _is_member(info: Any) -> bool:
-    name = info.filename
-    return not info.is_dir() and not name.startswith("__MACOSX/") and not base_of(name).startswith(".")
-
-
-def _read_mapped(mapped: Any, archive: Any, name: str) -> bytes | None:
-    """A plain member of a zip, a fifth of the time that its module takes; None for what is not plain, or not right."""
-    try:
-        info = archive.NameToInfo[name]
-        start = info.header_offset
-        mark, flags, name_size, extra_size = _LOCAL_HEADER.unpack_from(mapped, start)
-        start += 30 + name_size + extra_size
-        if mark != b"PK\x03\x04" or flags & 0x1 or info.compress_type not in (0, 8):
-            return None
-        content = mapped[start : start + info.compress_size]
-        if info.compress_type == 8:
-            content = zlib.decompressobj(-15).decompress(content, info.file_size + 1)
-    except (KeyError, struct.error, zlib.error, ValueError):
-        return None
-    return content if len(content) == info.file_size and zlib.crc32(content) == info.CRC else None
-
-
-_LOCAL_HEADER = struct.Struct("<4s2xH18xHH")
-"""Of a member: its mark, its flags, and how long its name and what follows are."""
-
-
-def _read_member(archive: Any, name: str, place: str) -> bytes:
-    import zipfile
-
-    try:
-        # No more bytes come than the directory of the zip has promised, so its sum has been checked.
-        return bytes(archive.read(name))
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, KeyError, OSError) as error:
-        raise InputError(f"{place}: can't be read from the zip: {error}") from None
+    archive = Archive.at(path)
+    if len(archive.members) != 1:
+        return Source(path=path, name=path.stem, content=None, _archive=archive)
+    (name,) = archive.members
+    return Source(path=path, name=base_of(name), content=archive.read(name))
 
 
 Output = Mapping[str, bytes]

@@ -15,7 +15,14 @@ from boxscore.formats.files import Source, open_source
 from boxscore.formats.joining import join_images
 from boxscore.formats.records import Key, Named, Records
 from boxscore.formats.selection import some
-from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, Table
+from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, Table, shown
+
+
+class _Pairs:
+    """A JSON object with every key that it has: one may be there twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -58,7 +65,8 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
             continue
         name = _text(group, rows.place(row))
         if groups.setdefault(image, name) != name:
-            raise InputError(f"{rows.place(row)}: an image must have one group; got {groups[image]!r} and {name!r}")
+            both = f"{shown(groups[image])} and {shown(name)}"
+            raise InputError(f"{rows.place(row)}: an image must have one group; got {both}")
     return groups
 
 
@@ -75,7 +83,7 @@ def _read(source: Source, column: str | None) -> _Rows:
     if coco.recognises(source, "truths") or coco.recognises(source, "detections"):
         return _from_json(source, column)
     if parquet.recognises(source, "truths"):
-        return _from_table(parquet.read_table(source), column)
+        return _from_table(parquet.read_table(source, column), column)
     if not source.is_folder and source.suffix in (".csv", ".tsv", ".txt", ""):
         return _from_table(delimited.read_table(source), column)
     raise InputError(f"{source}: groups are read from JSON, .csv, .tsv and Parquet")
@@ -86,7 +94,7 @@ def _from_table(table: Table, column: str | None) -> _Rows:
     if column is None:
         others = [name for name in table.columns if name not in (*IMAGE_IDS, *IMAGE_NAMES)]
         column = others[0] if len(others) == 1 else "group"
-    group = table.columns[table.need("group", column.lower())]
+    group = table.values(table.need("group", column.lower()))
     return _Rows(
         image=table.keys(image),
         group=group.tolist() if isinstance(group, np.ndarray) else group,
@@ -96,19 +104,22 @@ def _from_table(table: Table, column: str | None) -> _Rows:
 
 def _from_json(source: Source, column: str | None) -> _Rows:
     try:
-        data = json.loads(source.text())
-    except ValueError as error:
+        data = json.loads(source.text(), object_pairs_hook=_Pairs if column is None else None)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: not JSON: {error}") from None
     if column is None:
-        if not isinstance(data, dict) or not all(
-            isinstance(group, str | int | float | None) for group in data.values()
+        if not isinstance(data, _Pairs) or not all(
+            isinstance(group, str | int | float | None) for _, group in data.pairs
         ):
             raise InputError(f"{source}: must be an object of groups by image, or `column` must say where they are")
+        images = [image for image, _ in data.pairs]
         return _Rows(
-            image=Named.of(list(data)), group=list(data.values()), place=lambda row: f"{source}: {list(data)[row]!r}"
+            image=Named.of(images),
+            group=[group for _, group in data.pairs],
+            place=lambda row: f"{source}: {shown(images[row])}",
         )
     is_results = isinstance(data, list)
-    rows = data if is_results else data.get("images")
+    rows = data if is_results else data.get("images") if isinstance(data, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{source}: `{column}` is looked for in `images`, or in results; got neither")
     key, word = ("image_id", "result") if is_results else ("id", "image")
@@ -121,8 +132,11 @@ def _from_json(source: Source, column: str | None) -> _Rows:
         return f"{source}: {word} {row}"
 
     for number, row in enumerate(rows):
-        if isinstance(row.get(key), bool) or not isinstance(row.get(key), int | str):
-            raise InputError(f"{place(number)}: `{key}` must be an id or a name; got {row.get(key)!r}")
+        value = row.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise InputError(f"{place(number)}: `{key}` must be an id or a name; got {shown(value)}")
+        if isinstance(value, int) and value.bit_length() > 63:
+            raise InputError(f"{place(number)}: `{key}` must fit in 63 bits; got {shown(value)}")
     ids = [row[key] for row in rows]
     are_ids = all(isinstance(image, int) for image in ids)
     names = {row["id"]: str(row.get("file_name") or row["id"]) for row in rows} if are_ids and not is_results else None

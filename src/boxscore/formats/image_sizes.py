@@ -149,12 +149,18 @@ def list_of_sizes(text: str, source: str) -> dict[Any, tuple[int, int]]:
     """Sizes by name, from the text of a list `name,width,height`, with or without that header."""
     delimiter = "\t" if "\t" in text and "," not in text else ","
     sizes: dict[Any, tuple[int, int]] = {}
-    for line, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), start=1):
-        if not row or (line == 1 and len(row) == 3 and not row[1].strip().isdigit()):
-            continue
-        if len(row) != 3:
-            raise InputError(f"{source}: line {line} must have name, width and height; got {delimiter.join(row)!r}")
-        sizes[row[0].strip()] = _pair([cell.strip() for cell in row[1:]], f"{source}: line {line}")
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    try:
+        for row in reader:
+            line = reader.line_num
+            if not row or (line == 1 and len(row) == 3 and not row[1].strip().isdigit()):
+                continue
+            if len(row) != 3:
+                got = delimiter.join(row)
+                raise InputError(f"{source}: line {line} must have name, width and height; got {got[:80]!r}")
+            sizes[row[0].strip()] = _pair([cell.strip() for cell in row[1:]], f"{source}: line {line}")
+    except csv.Error as error:
+        raise InputError(f"{source}: line {reader.line_num}: not a list of sizes: {error}") from None
     return sizes
 
 

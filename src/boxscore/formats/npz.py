@@ -1,27 +1,25 @@
 """NumPy's .npz: one array a column, and the lists of images and classes beside them."""
 
 import io
-import zipfile
-import zlib
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
-from boxscore.formats.files import BOMB_RATIO, BOMB_SIZE, Output, Source
-from boxscore.formats.records import Named, Options, Records
-from boxscore.formats.tables import Table, detection_records, truth_records
+from boxscore.formats.archives import Archive
+from boxscore.formats.files import Output, Source
+from boxscore.formats.records import Ids, Key, Named, Options, Records
+from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
+from boxscore.text import line
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
 """Arrays that are no columns: one entry an image or a class."""
-
-
-_BROKEN = (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, LookupError, RuntimeError, TypeError)
-_UNREADABLE = (*_BROKEN, MemoryError, SyntaxError, OverflowError)
-"""What NumPy raises for files that are not whole; a header may also promise more than there is memory."""
 
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
@@ -30,36 +28,57 @@ def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
 
 
 def _arrays(source: Source) -> dict[str, Any]:
-    content = source.read()
+    """The arrays by name in lower case, each name once."""
+    archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
+    arrays: dict[str, Any] = {}
+    for member in archive.members:
+        name = member.removesuffix(".npy").lower()
+        if name in arrays:
+            raise InputError(f"{source}: arrays must have different names, in any case; got {name!r} more than once")
+        arrays[name] = _array(archive.read(member), archive.place_of(member))
+    return arrays
+
+
+def _array(content: bytes, place: str) -> NDArray[Any]:
+    """The array in the bytes of an .npy file. Objects are refused: they would be unpickled, which may run anything."""
+    file = io.BytesIO(content)
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = sum(info.file_size for info in archive.infolist())
-        if size > max(BOMB_SIZE, BOMB_RATIO * len(content)):
-            raise InputError(f"{source}: would grow to {size:,} bytes, more than {BOMB_RATIO} times its size; refused")
-        # Objects would be unpickled, which may run anything.
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return {name.lower(): arrays[name] for name in arrays.files}
-    except InputError:
-        raise
-    except _UNREADABLE as error:
-        raise InputError(f"{source}: not a whole .npz file of numbers and text: {error}") from None
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        shape, is_fortran, dtype = read(file)
+    except Exception as error:  # a header is Python, and may be wrong in as many ways
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{place}: not an array of NumPy: {reason}") from None
+    if dtype.kind not in "biufU" or any(size < 0 for size in shape):
+        raise InputError(f"{place}: must be an array of numbers, flags or text; got {dtype} of shape {shape}")
+    num = math.prod(shape)
+    size = len(content) - file.tell()
+    # Of text without letters, or of rows without columns, no bytes are any number of rows.
+    if num * dtype.itemsize != size or (num == 0) != (shape[:1] == (0,)) or (num and not dtype.itemsize):
+        raise InputError(f"{place}: must have the bytes of {shape} values of {dtype}, as its header says; got {size:,}")
+    flat = np.frombuffer(content, "u1" if dtype.kind == "b" else dtype, num, file.tell())
+    if dtype.kind == "b":
+        flat = flat != 0
+    if dtype.kind == "U" and num and flat.view(dtype.byteorder.replace("=", "<") + "u4").max() > 0x10FFFF:
+        raise InputError(f"{place}: must be text; got a code point beyond Unicode's")
+    return np.array(flat.reshape(shape, order="F" if is_fortran else "C"), dtype.newbyteorder("="), order="C")
 
 
 def _table(source: Source) -> tuple[Table, dict[str, Any]]:
     arrays = _arrays(source)
-    columns = {name: array for name, array in arrays.items() if name not in LISTS or name == "class_names"}
-    names = arrays.get("class_names")
-    if names is not None:
-        columns.pop("class_names")
+    columns = {name: array for name, array in arrays.items() if name not in LISTS}
     if not columns:
         raise InputError(f"{source}: must have an array for each column; got none")
-    lengths = {name: len(array) if array.ndim else -1 for name, array in columns.items()}
     first = next(iter(columns))
-    for name, length in lengths.items():
-        if length != lengths[first] or length < 0:
-            raise InputError(f"{source}: `{name}` must have as many rows as `{first}`, {lengths[first]}; got {length}")
+    num_rows = len(columns[first]) if columns[first].ndim else -1
+    for name, array in columns.items():
+        if not array.ndim or len(array) != num_rows:
+            got = len(array) if array.ndim else "one value"
+            raise InputError(
+                f"{source}: `{line(name)}` must have as many rows as `{line(first)}`, {num_rows}; got {got}"
+            )
     return (
-        Table(source=str(source), columns=columns, num_rows=lengths[first], place=lambda row: f"{source}: row {row}"),
+        Table(source=str(source), columns=columns, num_rows=num_rows, place=lambda row: f"{source}: row {row}"),
         {name: arrays[name] for name in LISTS if name in arrays},
     )
 
@@ -77,31 +96,71 @@ def read_detections(source: Source, options: Options) -> Records:
 
 
 def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
+    """The records with the images and classes that the file lists beside its columns."""
     more: dict[str, Any] = {}
     for name, array in lists.items():
         if array.ndim != (2 if name == "image_sizes" else 1):
             raise InputError(
-                f"{records.source}: `{name}` must be a list, one entry an image or class; got {array.shape}"
+                f"{records.source}: `{name}` must be a list, one entry per image or class; got {array.shape}"
             )
     for pair in (("images", "image_names"), ("images", "image_sizes"), ("classes", "class_names")):
         if all(name in lists for name in pair) and len(lists[pair[0]]) != len(lists[pair[1]]):
             raise InputError(f"{records.source}: `{pair[1]}` must have as many entries as `{pair[0]}`")
-    if "classes" in lists and "class_names" in lists:
-        more["class_names"] = dict(zip(lists["classes"].tolist(), map(str, lists["class_names"].tolist()), strict=True))
-    elif "class_names" in lists:
-        more["class_names"] = dict(enumerate(map(str, lists["class_names"].tolist())))
-    images = lists.get("images")
-    if images is not None and not isinstance(records.image, Named):
-        ids = images.tolist()
-        names = lists.get("image_names")
-        more["image_names"] = dict(zip(ids, map(str, ids if names is None else names.tolist()), strict=True))
-        if "image_sizes" in lists:
-            sizes = lists["image_sizes"]
-            if sizes.shape != (len(ids), 2):
-                raise InputError(f"{records.source}: `image_sizes` must have shape ({len(ids)}, 2); got {sizes.shape}")
-            pairs = zip(ids, sizes.tolist(), strict=True)
-            more["image_sizes"] = {image: (int(w), int(h)) for image, (w, h) in pairs if w > 0 and h > 0}
+    table = Table(source=records.source, columns=lists, num_rows=0, place=lambda row: f"{records.source}: entry {row}")
+    if "class_names" in lists:
+        classes = table.keys("classes") if "classes" in lists else np.arange(len(lists["class_names"]))
+        if isinstance(classes, Named):
+            raise InputError(f"{records.source}: `classes` must be integers; got text")
+        more["class_names"] = _names_of(records, "class", classes, lists["class_names"], records.class_names)
+    if "images" in lists:
+        more |= _images(lists, table.keys("images"), records)
     return replace(records, **more)
+
+
+def _names_of(
+    records: Records, kind: str, ids: Ids, listed: NDArray[Any], known: Mapping[int, str] | None
+) -> dict[int, str]:
+    """Every listed name by id; those that the rows gave must be the same."""
+    names: dict[int, str] = {}
+    for number, name in zip(ids.tolist(), map(str, listed.tolist()), strict=True):
+        merge_names(names, {number: name}, kind, records.source)
+    merge_names(dict(names), known or {}, kind, records.source)
+    return names
+
+
+def _images(lists: Mapping[str, NDArray[Any]], images: Key, records: Records) -> dict[str, Any]:
+    """Every listed image, with or without rows: names and sizes, as records have them."""
+    if len(records) and isinstance(images, Named) != isinstance(records.image, Named):
+        wanted = "names" if isinstance(records.image, Named) else "integers"
+        raise InputError(f"{records.source}: `images` must be {wanted}, as in the column with the image; got others")
+    more: dict[str, Any] = {}
+    keys: list[Any]
+    if isinstance(images, Named):
+        keys = [images.names[code] for code in images.code]
+        rows = [records.image.names[code] for code in records.image.code] if isinstance(records.image, Named) else []
+        more["image"] = Named.of(rows, also=keys)
+    else:
+        keys = images.tolist()
+        more["image_names"] = _names_of(records, "image", images, lists.get("image_names", images), records.image_names)
+    if "image_sizes" in lists:
+        more["image_sizes"] = _sizes_of(lists["image_sizes"], keys, records.source)
+    return more
+
+
+def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, tuple[int, int]]:
+    """The sizes that are known."""
+    if sizes.shape != (len(images), 2) or sizes.dtype.kind not in "iuf":
+        rule = f"`image_sizes` must be numbers of shape ({len(images)}, 2)"
+        raise InputError(f"{source}: {rule}; got {sizes.dtype} of shape {sizes.shape}")
+    is_fine = ((sizes >= 0) & (sizes < 1e9)).all(axis=1)
+    if not is_fine.all():
+        row = int(np.argmin(is_fine))
+        raise InputError(
+            f"{source}: entry {row} of `image_sizes` must be a width and a height in pixels, or 0 where they are not"
+            f" known; got {sizes[row].tolist()}"
+        )
+    pairs = zip(images, sizes.tolist(), strict=True)
+    return {image: (int(w), int(h)) for image, (w, h) in pairs if w >= 1 and h >= 1}
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,22 @@ from boxscore.arrow import fours, is_list
 from boxscore.checks import RowError
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
+from boxscore.formats import tables
+from boxscore.formats.archives import refuse_bomb
+from boxscore.formats.arrow_messages import unpacked_size
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Options, Records
-from boxscore.formats.tables import Column, Table, detection_records, truth_records
+from boxscore.formats.tables import Column, Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
+from boxscore.text import line
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
 """The key of the table's metadata under which our own files keep every image and class."""
+_VALUE_BYTES = 8
+"""Memory for a value of a column, at least."""
+_BATCH_ROWS = 1 << 16
+"""Rows that are read at once."""
 
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
@@ -37,55 +46,131 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _table(source: Source) -> tuple[Table, dict[str, Any]]:
-    arrow = _arrow()
-    content = source.read()
+@contextlib.contextmanager
+def whole(place: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
+    """What pyarrow says of a damaged file is told with the file's name."""
     try:
-        if content[:6] == b"ARROW1":
-            read = arrow.ipc.open_file(io.BytesIO(content)).read_all()
-        elif content[:4] == b"PAR1":
-            read = arrow.parquet.read_table(io.BytesIO(content))
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # text that is none, types that it can't convert: not only its own errors
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{place}: not a whole {kind} file: {reason}") from None
+
+
+def open_parquet(source: Any, place: str, size: int, **options: Any) -> Any:
+    """A `ParquetFile` of `size` bytes; one that would grow too much is refused before anything of it is read.
+
+    A few bytes may stand for a column of millions of equal values, and for as many copies of one long text. So texts
+    are read as dictionaries, and the values are counted by what the file says of its row groups.
+    """
+    arrow = _arrow()
+    with arrow.parquet.ParquetFile(source) as file:
+        schema, about = file.schema_arrow, file.metadata
+        texts = [field.name for field in schema if _is_text(arrow, field.type)]
+        # Of single columns nothing is asked: pyarrow ends the process where what is said of one makes no sense.
+        groups = map(about.row_group, range(about.num_row_groups))
+        sizes = (max(_VALUE_BYTES * each.num_rows * about.num_columns, each.total_byte_size) for each in groups)
+        grown = max(sum(sizes), _VALUE_BYTES * about.num_rows * about.num_columns)
+    refuse_bomb(place, grown, size)
+    return arrow.parquet.ParquetFile(source, read_dictionary=texts, **options)
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return any(
+        is_it(kind) for is_it in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    )
+
+
+def chosen(schema: Any, place: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
+    """The columns that are read, their names in the file by those in lower case; `known`: None for all."""
+    names: dict[str, str] = {}
+    for name in schema.names:
+        if known is None or name.lower() in known:
+            if name.lower() in names:
+                raise InputError(f"{place}: columns must have different names, in any case; got `{line(name)}` twice")
+            names[name.lower()] = name
+    return names
+
+
+def _table(source: Source, known: Container[str] | None = tables.KNOWN) -> tuple[Table, dict[str, Any]]:
+    arrow = _arrow()
+    content, place = source.read(), str(source)
+    with whole(place):
+        if content[:4] == b"PAR1":
+            with open_parquet(io.BytesIO(content), place, len(content)) as file:
+                schema = file.schema_arrow
+                read = _read_rows(file, list(chosen(schema, place, known).values()), place, len(content))
         else:
-            read = arrow.ipc.open_stream(io.BytesIO(content)).read_all()
+            is_file = content[:6] == b"ARROW1"
+            open_ipc = arrow.ipc.open_file if is_file else arrow.ipc.open_stream
+            refuse_bomb(place, unpacked_size(content, 8 if is_file else 0), len(content))
+            with open_ipc(arrow.BufferReader(content)) as file:
+                schema = file.schema
+                read = file.read_all().select(list(chosen(schema, place, known).values()))
         read.validate(full=True)  # offsets in a broken file may lead anywhere, and pyarrow would follow them
-        names = read.column_names
-        columns = {name.lower(): _column(arrow, read.column(index)) for index, name in enumerate(names)}
-    except (arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{source}: not a whole Parquet or Arrow file: {reason}") from None
-    if len(columns) < len(names):
-        raise InputError(f"{source}: columns must have different names; got {', '.join(names)}")
-    table = Table(source=str(source), columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {row}")
-    return table, lists_of(read.schema)
+        refuse_bomb(place, _VALUE_BYTES * read.num_rows * read.num_columns, len(content))
+        unread = [name.lower() for name in schema.names if name not in read.column_names]
+        return replace(table_of(read, place), unread=unread), lists_of(schema, place)
 
 
-def lists_of(schema: Any) -> dict[str, Any]:
-    """What our own files list of images and classes; nothing for others."""
+def _read_rows(file: Any, names: list[str], place: str, size: int) -> Any:
+    """Some columns of a Parquet file; lists are counted as they come, for nothing says how long they are."""
+    batches, grown = [], 0
+    for batch in file.iter_batches(_BATCH_ROWS, columns=names):
+        grown += batch.nbytes
+        refuse_bomb(place, grown, size)
+        batches.append(batch)
+    return _arrow().Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
+
+
+def lists_of(schema: Any, place: str) -> dict[str, Any]:
+    """What our own files list of images and classes, as fields of `Records`; nothing for others."""
     try:
         lists = json.loads((schema.metadata or {}).get(LISTS, b"{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return lists if isinstance(lists, dict) else {}
+    if not isinstance(lists, dict):
+        return {}
+    more: dict[str, Any] = {}
+    try:
+        for ours, name in (("image_names", "images"), ("class_names", "classes")):
+            if name in lists:
+                more[ours] = {_whole(number): str(title) for number, title in lists[name].items()}
+        if "sizes" in lists:
+            more["image_sizes"] = {_whole(image): (_whole(w), _whole(h)) for image, (w, h) in lists["sizes"].items()}
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise InputError(f"{place}: the metadata `boxscore` must list images and classes by id") from None
+    return more
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if number.bit_length() > 63:
+        raise ValueError
+    return number
 
 
 def table_of(read: Any, source: str, first_row: int = 0) -> Table:
     """A `pyarrow.Table` as a table of boxes; `first_row`: where in the source it begins."""
-    columns = {name.lower(): _column(_arrow(), read.column(index)) for index, name in enumerate(read.column_names)}
-    if len(columns) < len(read.column_names):
-        raise InputError(f"{source}: columns must have different names; got {', '.join(read.column_names)}")
+    names = chosen(read.schema, source, None)
+    columns = {name: _column(_arrow(), read.column(index)) for index, name in enumerate(names)}
     return Table(
         source=source, columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {first_row + row}"
     )
 
 
-def read_table(source: Source) -> Table:
-    """The columns of a file."""
-    return _table(source)[0]
+def read_table(source: Source, column: str | None) -> Table:
+    """The columns of a file that we know, and another; None for all."""
+    return _table(source, None if column is None else {*tables.KNOWN, column.lower()})[0]
 
 
 def _column(arrow: Any, column: Any) -> Column:
     types = arrow.types
     if types.is_dictionary(column.type):
+        if _is_text(arrow, column.type.value_type):
+            return [value for chunk in column.chunks for value in _texts(chunk)]
         column = column.cast(column.type.value_type)
     is_plain = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if is_plain and column.null_count == 0:
@@ -98,18 +183,18 @@ def _column(arrow: Any, column: Any) -> Column:
     return values
 
 
+def _texts(chunk: Any) -> Iterator[Any]:
+    """The values of a dictionary's rows; equal ones are one object."""
+    values = [*chunk.dictionary.to_pylist(), None]
+    indices = chunk.indices.fill_null(len(values) - 1) if chunk.indices.null_count else chunk.indices
+    return map(values.__getitem__, indices.to_numpy(zero_copy_only=False).tolist())
+
+
 def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
-    more: dict[str, Any] = {}
-    try:
-        if "images" in lists:
-            more["image_names"] = {int(number): str(name) for number, name in lists["images"].items()}
-        if "sizes" in lists:
-            more["image_sizes"] = {int(number): (int(w), int(h)) for number, (w, h) in lists["sizes"].items()}
-        if "classes" in lists:
-            more["class_names"] = {int(label): str(name) for label, name in lists["classes"].items()}
-    except (AttributeError, TypeError, ValueError):
-        raise InputError(f"{records.source}: the metadata `boxscore` must list images and classes by id") from None
-    return replace(records, **more)
+    for kind, field in (("image", "image_names"), ("class", "class_names")):
+        if field in lists:
+            merge_names(dict(lists[field]), getattr(records, field) or {}, kind, records.source)
+    return replace(records, **lists)
 
 
 def read_truths(source: Source, options: Options) -> Records:

@@ -11,6 +11,7 @@ import numpy as np
 from boxscore.columns import Detections, Truths, host_ids, take
 from boxscore.errors import InputError
 from boxscore.formats.files import base_of, stem_of
+from boxscore.text import line
 
 Rule = Callable[[int | str], int | None]
 """The id among the truths for a value in the detections, if there is one."""
@@ -44,7 +45,7 @@ def finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
 def some(values: Iterable[Any]) -> str:
     """The first few of them, for a message."""
     values = list(values)
-    return ", ".join(map(str, values[:10])) + (", …" if len(values) > 10 else "")
+    return ", ".join(line(str(value)) for value in values[:10]) + (", …" if len(values) > 10 else "")
 
 
 class Selection:

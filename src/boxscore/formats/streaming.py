@@ -4,8 +4,8 @@ The images and classes of all files are read first, without boxes. So names get 
 images and classes, that they would if all files were one and were read at once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats import tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
-from boxscore.formats.parquet import lists_of, table_of
+from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table
 
@@ -48,20 +48,19 @@ def files_of(path: str) -> list[str]:
 def batches(path: str, num_rows: int, *, only_keys: bool = False) -> Iterator[Table]:
     """The rows of a file, so many at a time; `only_keys`: without all that is neither image nor class."""
     import pyarrow
-    from pyarrow import parquet
 
-    try:
-        with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
-            names = [name for name in file.schema_arrow.names if not only_keys or name.lower() in _KEYS]
+    with whole(path, "Parquet"):
+        settings = {"buffer_size": _BUFFER, "pre_buffer": False}
+        with open_parquet(path, path, Path(path).stat().st_size, **settings) as file:
+            schema = file.schema_arrow
+            names = list(chosen(schema, path, _KEYS if only_keys else tables.KNOWN).values())
+            unread = [name.lower() for name in schema.names if name not in names]
             first = 0
             for batch in file.iter_batches(num_rows, columns=names, use_threads=False):
-                yield table_of(pyarrow.Table.from_batches([batch]), path, first)
+                yield replace(table_of(pyarrow.Table.from_batches([batch]), path, first), unread=unread)
                 first += batch.num_rows
             if first == 0:
-                yield table_of(file.schema_arrow.empty_table().select(names), path)
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: not a whole Parquet file: {reason}") from None
+                yield replace(table_of(schema.empty_table().select(names), path), unread=unread)
 
 
 @dataclass(slots=True)
@@ -126,8 +125,8 @@ class Keys:
     source: str
 
     @classmethod
-    def of(cls, paths: Sequence[str], num_rows: int) -> "Keys":
-        """Those of all files, read without boxes."""
+    def of(cls, paths: Sequence[str], num_rows: int, check: Callable[[], None] = lambda: None) -> "Keys":
+        """Those of all files, read without boxes; `check` is called now and then, and may raise."""
         from pyarrow import parquet
 
         images, labels = Distinct.none(), Distinct.none()
@@ -138,14 +137,16 @@ class Keys:
             for table in batches(path, num_rows, only_keys=True):
                 names, _, image = tables.image_keys(table)
                 images.add(image)
-                image_names |= names or {}
+                tables.merge_names(image_names, names or {}, "image", path)
                 label, titles = tables.label_keys(tables.boxes_only(table))
                 labels.add(label)
-                class_names |= titles or {}
+                tables.merge_names(class_names, titles or {}, "class", path)
                 num += table.num_rows
-            lists = lists_of(parquet.read_schema(path))
-            image_names |= {int(number): str(name) for number, name in lists.get("images", {}).items()}
-            class_names |= {int(label): str(name) for label, name in lists.get("classes", {}).items()}
+                check()
+            with whole(path, "Parquet"):
+                lists = lists_of(parquet.read_schema(path), path)
+            tables.merge_names(image_names, lists.get("image_names", {}), "image", path)
+            tables.merge_names(class_names, lists.get("class_names", {}), "class", path)
         return cls(
             image=images.key,
             label=labels.key,

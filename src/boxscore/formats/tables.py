@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.errors import InputError
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
+from boxscore.text import line
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
@@ -31,6 +32,20 @@ BOXES: Mapping[tuple[str, str, str, str], BoxFormat] = {
     ("x", "y", "width", "height"): "xywh",
     ("left", "top", "width", "height"): "xywh",
 }
+KNOWN = frozenset(
+    {
+        *IMAGE_IDS,
+        *IMAGE_NAMES,
+        *LABEL_IDS,
+        *LABEL_NAMES,
+        *SCORES,
+        *IGNORES,
+        *LIST_BOXES,
+        *(n for box in BOXES for n in box),
+    }
+    | {"truncated", "area", "image_width", "image_height"}
+)
+"""Every name that a column may have to be read; any other is no part of the data."""
 WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, str, str, str]] = {
     "xyxy": ("x1", "y1", "x2", "y2"),
     "xywh": ("x", "y", "w", "h"),
@@ -49,6 +64,8 @@ class Table:
     columns: Mapping[str, Column]
     num_rows: int
     place: Callable[[int], str]
+    unread: Sequence[str] = ()
+    """Other columns of the source, which nobody needs."""
 
     def find(self, *names: str) -> str | None:
         """The first of the names that is a column's."""
@@ -63,26 +80,35 @@ class Table:
         return found
 
     def _got(self) -> str:
-        return ", ".join(list(self.columns)[:12]) + (", …" if len(self.columns) > 12 else "") or "none"
+        names = [*self.columns, *self.unread]
+        return ", ".join(line(name) for name in names[:12]) + (", …" if len(names) > 12 else "") or "none"
+
+    def values(self, name: str) -> Column:
+        """A column that has one value per row."""
+        column = self.columns[name]
+        if isinstance(column, np.ndarray) and column.ndim != 1:
+            raise InputError(f"{self.source}: `{name}` must have one value per row; got shape {column.shape}")
+        return column
 
     def floats(self, name: str) -> Floats:
         """A column of numbers."""
-        column = self.columns[name]
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-            return column.astype(np.float64, copy=False)
+        column = self.values(name)
+        if isinstance(column, np.ndarray):
+            if column.dtype.kind in "iuf":
+                return column.astype(np.float64, copy=False)
+            column = column.tolist()
         try:
-            if isinstance(column, np.ndarray) or (column and not isinstance(column[0], str)):
-                column = [float(value) if type(value) in (int, float) else _fail() for value in column]
-            return np.fromiter(map(float, column), np.float64, len(column))
-        except (ValueError, TypeError):
+            convert = float if {*map(type, column)} == {str} else _as_float
+            return np.fromiter(map(convert, column), np.float64, len(column))
+        except (ValueError, TypeError, OverflowError):
             for row, value in enumerate(column):
                 if not _is_number(value):
-                    raise InputError(f"{self.place(row)}: `{name}` must be a number; got {value!r}") from None
+                    raise InputError(f"{self.place(row)}: `{name}` must be a number; got {shown(value)}") from None
             raise
 
     def flags(self, name: str) -> NDArray[Any]:
         """A column of 0 and 1, or false and true; nothing is 0."""
-        column = self.columns[name]
+        column = self.values(name)
         if isinstance(column, np.ndarray) and column.dtype.kind in "biu":
             return column
         meaning = {"0": 0, "1": 1, "false": 0, "true": 1, "": 0, "none": 0, "0.0": 0, "1.0": 1}
@@ -92,24 +118,26 @@ class Table:
         for row, value in enumerate(column):
             flag = meaning.get(str(value).strip().lower())
             if flag is None:
-                raise InputError(f"{self.place(row)}: `{name}` must be 0 or 1; got {value!r}")
+                raise InputError(f"{self.place(row)}: `{name}` must be 0 or 1; got {shown(value)}")
             flags[row] = flag
         return flags
 
     def keys(self, name: str) -> Key:
         """A column of ids or names. Text is ids if every value reads like one: 7, but not 007."""
-        column = self.columns[name]
+        column = self.values(name)
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-            if column.dtype == np.uint64 and column.size and column.max() > np.iinfo(np.int64).max:
+            if column.dtype.kind == "u" and column.size and column.max() > np.iinfo(np.int64).max:
                 row = int(np.argmax(column))
                 raise InputError(f"{self.place(row)}: `{name}` must fit in 63 bits; got {column[row]}")
             return column.astype(np.int64, copy=False)
         values = column.tolist() if isinstance(column, np.ndarray) else column
-        if values and all(type(value) is int for value in values):
-            return np.array(values, np.int64)
         for row, value in enumerate(values):
             if type(value) not in (int, str) or value == "":
-                raise InputError(f"{self.place(row)}: `{name}` must be an id or a name; got {value!r}")
+                raise InputError(f"{self.place(row)}: `{name}` must be an id or a name; got {shown(value)}")
+            if type(value) is int and value.bit_length() > 63:
+                raise InputError(f"{self.place(row)}: `{name}` must fit in 63 bits; got {shown(value)}")
+        if {*map(type, values)} == {int}:
+            return np.array(values, np.int64)
         named = Named.of([str(value) for value in values])
         if all(_is_id(value) for value in named.names):
             return np.array([int(value) for value in named.names], np.int64)[named.code]
@@ -132,6 +160,8 @@ class Table:
         column = self.columns[name]
         if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.shape[1:] == (4,):
             return column.astype(np.float64, copy=False)
+        if isinstance(column, np.ndarray) and column.ndim > 2:
+            raise InputError(f"{self.source}: `{name}` must have 4 numbers per row; got shape {column.shape}")
         box = np.zeros((len(column), 4))
         for row, value in enumerate(column):
             given = value
@@ -139,24 +169,37 @@ class Table:
                 if isinstance(value, str):
                     value = [float(each) for each in value.strip("[]() ").replace(",", " ").split()]
                 numbers = np.asarray(value, np.float64)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 numbers = np.zeros(0)
             if numbers.shape != (4,):
-                raise InputError(f"{self.place(row)}: `{name}` must have 4 numbers; got {given!r}")
+                raise InputError(f"{self.place(row)}: `{name}` must have 4 numbers; got {shown(given)}")
             box[row] = numbers
         return box
 
 
-def _fail() -> float:
+def shown(value: Any) -> str:
+    """A value for an error message, not too long.
+
+    >>> shown("x" * 1000)[-4:]
+    'xxx…'
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        text = f"a number of {value.bit_length():,} bits"
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _as_float(value: Any) -> float:
+    if type(value) in (int, float, str):
+        return float(value)
     raise ValueError
 
 
 def _is_number(value: Any) -> bool:
-    if not isinstance(value, str):
-        return type(value) in (int, float)
     try:
-        float(value)
-    except ValueError:
+        _as_float(value)
+    except (ValueError, OverflowError):
         return False
     return True
 
@@ -172,7 +215,7 @@ def truth_records(table: Table, options: Options) -> Records:
     if image_names is None and not isinstance(images, Named):
         image_names = {number: str(number) for number in np.unique(images).tolist()}
     label = table.need("class", *LABEL_IDS, *LABEL_NAMES)
-    is_there = _is_there(table.columns[label])
+    is_there = _is_there(table.values(label))
     if not is_there.all():
         rows = np.flatnonzero(is_there)
         table = _taken(table, rows)
@@ -202,13 +245,7 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
     other = table.find(*IMAGE_NAMES)
     names: dict[int, str] | None = None
     if not isinstance(images, Named) and other is not None and other != name:
-        column = table.columns[other]
-        names = {int(number): str(value) for number, value in zip(images.tolist(), column, strict=True)}
-        for row, (number, value) in enumerate(zip(images.tolist(), column, strict=True)):
-            if names[number] != str(value):
-                raise InputError(
-                    f"{table.place(row)}: image {number} must have one name; got {str(value)!r} and {names[number]!r}"
-                )
+        names = _names_by_id(table, "image", images, other)
     sizes: dict[Any, tuple[int, int]] | None = None
     if "image_width" in table.columns and "image_height" in table.columns:
         width, height = table.floats("image_width"), table.floats("image_height")
@@ -233,18 +270,52 @@ def label_keys(table: Table) -> tuple[Key, dict[int, str] | None]:
     other = table.find(*LABEL_NAMES)
     if isinstance(label, Named) or other is None or other == name:
         return label, None
-    pairs = dict(zip(label.tolist(), map(str, table.columns[other]), strict=True))
-    return label, {number: pairs[number] for number in sorted(pairs)}
+    return label, _names_by_id(table, "class", label, other)
+
+
+def _names_by_id(table: Table, kind: str, ids: Ids, column: str) -> dict[int, str]:
+    """The name that the rows give each id, in order; where no row gives one, the id itself."""
+    values = table.values(column)
+    try:
+        pairs = {*zip(ids.tolist(), values.tolist() if isinstance(values, np.ndarray) else values, strict=True)}
+    except TypeError:  # lists have no hash
+        raise InputError(f"{table.source}: `{column}` must have one name per row; got lists") from None
+    named = {(number, str(name)) for number, name in pairs if name is not None and name != ""}
+    names = dict(named)
+    if len(names) < len(named):
+        seen: dict[int, str] = {}
+        for row, (number, name) in enumerate(zip(ids.tolist(), values, strict=True)):
+            if name is not None and name != "":
+                merge_names(seen, {number: str(name)}, kind, table.place(row))
+    return {number: names.get(number, str(number)) for number in sorted({number for number, _ in pairs})}
+
+
+def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place: str) -> None:
+    """Add names by id to those known; an id that has another name already is refused, in the name of the place.
+
+    What has no name is called by its id; that is no other name.
+
+    >>> known = {1: "cat"}
+    >>> merge_names(known, {1: "dog"}, "class", "t.csv: line 7")
+    Traceback (most recent call last):
+    boxscore.errors.InputError: t.csv: line 7: class 1 must have one name; got 'dog' and 'cat'
+    """
+    for number, name in more.items():
+        before = known.setdefault(number, name)
+        if before == str(number):
+            known[number] = name
+        elif name not in (before, str(number)):
+            raise InputError(f"{place}: {kind} {number} must have one name; got {shown(name)} and {shown(before)}")
 
 
 def boxes_only(table: Table) -> Table:
     """The rows that have a class; the others are images without boxes."""
-    is_there = _is_there(table.columns[table.need("class", *LABEL_IDS, *LABEL_NAMES)])
+    is_there = _is_there(table.values(table.need("class", *LABEL_IDS, *LABEL_NAMES)))
     return table if is_there.all() else _taken(table, np.flatnonzero(is_there))
 
 
 def _is_there(column: Column) -> NDArray[np.bool_]:
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+    if isinstance(column, np.ndarray) and column.dtype.kind not in "OU":
         return np.ones(len(column), bool)
     return np.array([value is not None and value != "" for value in column], bool)
 

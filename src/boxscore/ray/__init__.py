@@ -5,6 +5,7 @@ verdicts go to bins by class, or by score where a class is too large for one tas
 one task. The driver sees counts, a sample of the scores and the curves, never a box.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from os import PathLike, fspath
 from typing import Any
@@ -46,6 +47,20 @@ def evaluate(
     all of whose rows come twice, from two files or blocks, is refused: a shard is there twice. The result has no
     tally; the verdicts stay where they are, and are forgotten.
     """
+    return _evaluate(detections, truths, protocol, box_format, class_names, memory, quiet)
+
+
+def _evaluate(
+    detections: Any,
+    truths: Any,
+    protocol: str | Protocol,
+    box_format: BoxFormat,
+    class_names: ClassNames | None = None,
+    memory: int | str = "1GB",
+    quiet: bool = False,
+    files: Sequence[str] = (),
+) -> Result:
+    """The same; `files`: what the datasets read, for errors."""
     check_box_format(box_format)
     protocol = as_protocol(protocol)
     names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
@@ -58,7 +73,7 @@ def evaluate(
     with ExitStack() as stack:
         for dataset in (detections, truths):
             stack.enter_context(settings_of(dataset.context, quiet))
-        stack.enter_context(plain_errors((detections, truths), quiet))
+        stack.enter_context(plain_errors((detections, truths), quiet, files))
         check_columns(detections, truths)
         job = Job.of(detections, truths, protocol, box_format, names, limit)
         return reduce_verdicts(job, job.match(detections, truths)) if job.num_rows else result_of_nothing(job)
@@ -91,7 +106,8 @@ def evaluate_files(
     if first != second:
         raise InputError(f"the boxes of truths and detections must be in one format; got {first} and {second}")
     there, found = (side.dataset() for side in sides)
-    return evaluate(found, there, protocol, box_format=first, quiet=quiet, **options)
+    files = [file for side in sides for file in side.files]
+    return _evaluate(found, there, protocol, first, quiet=quiet, files=files, **options)
 
 
 def connect(address: str | None = None) -> None:

@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -120,8 +121,11 @@ def settings_of(context: Any, quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
-def plain_errors(datasets: Sequence[Any], quiet: bool) -> Iterator[None]:
-    """What was wrong in a task is told in one line, without the stacks of all that was between."""
+def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()) -> Iterator[None]:
+    """What was wrong in a task is told in one line, without the stacks of all that was between.
+
+    `files`: what the datasets read, where Ray doesn't know it.
+    """
     ray = library()
     logger = logging.getLogger("ray.data")
     muted = [handler for handler in logger.handlers if isinstance(handler, logging.StreamHandler)]
@@ -140,10 +144,61 @@ def plain_errors(datasets: Sequence[Any], quiet: bool) -> Iterator[None]:
             raise InputError(_with_paths(found[0], datasets)) from None
         if not _is_of_reading(error):
             raise
-        raise InputError(f"a file can't be read: {_reason(error)}") from error
+        paths = list(files) or [path for dataset in datasets for path in _paths_of(dataset)]
+        hint = "" if paths else "; datasets with a column `path` (include_paths=True) have its name"
+        raise InputError(_damage_in(paths) or f"a file can't be read: {_reason(error)}{hint}") from error
     finally:
         for handler in muted:
             handler.removeFilter(is_shown)
+
+
+def _paths_of(dataset: Any) -> list[str]:
+    """The files of a dataset: those that Ray knows, or those in its column of paths, for which no other is read."""
+    try:
+        known: list[str] = dataset.input_files()
+        return known or (distinct_values(dataset, "path") if has_text(dataset, "path") else [])
+    except library().exceptions.RayError:
+        return []
+
+
+def _damage_in(paths: Sequence[str]) -> str | None:
+    """Which of the files can't be read, and why; None if all can be from here. A task reads a file whole."""
+    ray = library()
+    tasks = [ray.remote(damage_of).options(max_retries=0).remote(path) for path in paths]
+    try:
+        for path, task in zip(paths, tasks, strict=True):
+            if reason := ray.get(task):
+                return f"{path}: can't be read: {reason}"
+    except ray.exceptions.RayError:
+        return None
+    finally:
+        for task in tasks:
+            ray.cancel(task)
+    return None
+
+
+def damage_of(path: str) -> str | None:
+    """Why a Parquet, CSV or JSON-lines file can't be read to its end, a piece at a time; None if it can be."""
+    from pyarrow import csv, fs, json, parquet
+
+    try:
+        system, place = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+    except (OSError, arrow.pyarrow().ArrowException):
+        return None  # a place that only its reader knew how to reach
+    try:
+        with system.open_input_file(place) as file:
+            suffix = PurePosixPath(path).suffix.lower()
+            if suffix == ".csv":
+                batches: Any = csv.open_csv(file)
+            elif suffix in (".json", ".jsonl"):
+                batches = [json.read_json(file)]
+            else:
+                batches = parquet.ParquetFile(file).iter_batches()
+            for _ in batches:
+                pass
+    except (OSError, ValueError) as error:  # those of Arrow are among them
+        return _reason(error)
+    return None
 
 
 @contextmanager

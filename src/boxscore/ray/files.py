@@ -79,7 +79,11 @@ class Files:
         kept = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
         if len(self.box) == 1:
             return arrow.pyarrow().table(kept | {"box": table.column(self.box[0])})
-        numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
+        try:
+            numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
+        except (ValueError, TypeError):
+            place = table.column("path")[0] if table.num_rows else self.files[0]
+            raise InputError(f"{place}: `{', '.join(self.box)}` must hold numbers; got others") from None
         return arrow.pyarrow().table(kept | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), 4)})
 
 
