@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,8 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Named, Options, Records
-from boxscore.formats.tables import Table, detection_records, truth_records
-from boxscore.formats.writing import Host, Loss, number
+from boxscore.formats.tables import BOXES, SCORES, Table, detection_records, truth_records
+from boxscore.formats.writing import Host, Loss, named_classes, number
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -83,8 +83,20 @@ def read_table(source: Source) -> Table:
     for index, row in enumerate(rows):
         if len(row) != len(header):
             raise InputError(f"{place(index)} must have {len(header)} cells, as the header has; got {len(row)}")
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
+    columns: dict[str, Sequence[str]] = (
+        dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
+    )
+    if _delimiter(source, line) == ";" or is_open_images(source):
+        columns |= {name: _with_points(columns[name]) for name in _MEASURES & columns.keys()}
     return Table(source=str(source), columns=columns, num_rows=len(rows), place=place)
+
+
+_MEASURES = {name for names in BOXES for name in names} | {*SCORES, "area"}
+
+
+def _with_points(column: Sequence[str]) -> Sequence[str]:
+    """Numbers with a decimal comma, as some countries write them, with a point."""
+    return [cell.replace(",", ".") for cell in column] if any("," in cell for cell in column) else column
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -166,7 +178,8 @@ def _side(sizes: Mapping[int, tuple[int, int]], image: int, axis: int) -> str:
 def _label_columns(host: Host) -> dict[str, list[str]]:
     columns = {"category_id": list(map(str, host.label.tolist()))}
     if host.class_names:
-        columns["class_name"] = [host.class_names[label] for label in host.label.tolist()]
+        names = named_classes(host)
+        columns["class_name"] = [names[label] for label in host.label.tolist()]
     return columns
 
 
@@ -213,11 +226,11 @@ def write_open_images_detections(detections: Detections, truths: Truths) -> tupl
 def _open_images_rows(host: Host, scores: list[float] | None) -> list[tuple[str, ...]]:
     box = host.fractions(host.corners())
     stems = host.stems()
-    names = host.class_names or {}
+    names = named_classes(host)
     return [
         (
             stems[image],
-            names.get(label, str(label)),
+            names[label],
             "1" if scores is None else number(scores[row]),
             number(x1),
             number(x2),

@@ -14,7 +14,7 @@ from boxscore.errors import InputError
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
 from boxscore.formats.records import Named, Options, Records, RowsWarning, places
-from boxscore.formats.writing import Host, Loss, changed, check_file_name, number
+from boxscore.formats.writing import Host, Loss, changed, check_file_name, named_classes, number
 from boxscore.text import count
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
@@ -102,11 +102,11 @@ def _image_names(files: Sequence[str]) -> list[str]:
 
 
 # A fast path for files as VOC and the usual tools write them. The grammar below is a strict part of XML: what it takes
-# is what the parser would give, and all else goes to the parser. Every repetition is possessive: nothing is tried twice.
+# is what the parser would give, and all else goes to the parser. All repetitions are possessive: none is tried twice.
 _SPACE = rb"[ \t\r\n]*+"
 _TEXT = rb"[^<>&\x00-\x08\x0b\x0c\x0e-\x1f]*+"
 _NAME = rb"([^<>&\x00-\x1f]++)"
-_NUMBER = rb"([0-9eE.+\- \t\r\n]++)"
+_NUMBER = rb"%b([0-9eE.+\-]++)%b" % (_SPACE, _SPACE)
 _TAG = rb"[A-Za-z_][A-Za-z0-9_.\-]*+"
 _OTHER_TAG = rb"(?!(?:object|size)[ \t\r\n/>])" + _TAG
 _FLAG = rb"[0-9A-Za-z.+\- \t\r\n]"
@@ -302,8 +302,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     """`Annotations/STEM.xml` for every image, and `ImageSets/Main/all.txt` with their names."""
     host = Host.of(truths)
     box = host.corners()
-    stems = host.stems()
-    names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
+    stems = host.file_stems()
+    names = named_classes(host)
     ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
     truncated = [None] * len(host) if host.truncated is None else host.truncated.tolist()
     labels, corners = host.label.tolist(), box.tolist()
@@ -363,7 +363,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     for stem in stems.values():
         if len(stem.split()) != 1:
             raise InputError(f"image {stem!r} has a space in its name; results of VOC are separated by spaces")
-    names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
+    names = named_classes(host)
     lines: dict[int, list[str]] = {label: [] for label in names}
     columns = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), box.tolist())
     for image, label, score, corners in zip(*columns, strict=True):
