@@ -127,6 +127,12 @@ def test_a_pipe_in_a_folder_is_passed_over(tmp_path: Path) -> None:
     assert done.stdout == "{0: '000001', 1: '000002'}\n"
 
 
+def test_a_list_may_have_any_names(tmp_path: Path) -> None:
+    """Digits without end are no id."""
+    path = write(tmp_path / "list.txt", "9" * 5000)
+    refused(lambda: boxscore.read_truths(voc_root(tmp_path), images=path), "is not among them: 000001, 000002")
+
+
 def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
     """Its image would be lost without a word."""
     root = voc_root(tmp_path)
@@ -183,7 +189,11 @@ def test_text_files_with_fractions(tmp_path: Path) -> None:
     [
         ("truths", "cat 1 2 3", "a.txt: line 2 must be `class left top right bottom`, and `difficult`"),
         ("truths", "cat 0.9 1 2 3 4", "a.txt: line 2 must be `class left top right bottom`"),
-        ("truths", "cat 5 2 3 4", "a.txt: line 2: `box` must have x1 <= x2"),
+        (
+            "truths",
+            "cat 5 2 3 4",
+            "a.txt: line 2 must have left <= right and top <= bottom; if the four are no corners",
+        ),
         ("truths", "cat 1 2 nan 4", "a.txt: line 2: `box` must have 4 finite numbers"),
         (
             "detections",
@@ -237,4 +247,5 @@ def test_a_zip_of_images_beside_a_dataset_is_passed_over(tmp_path: Path) -> None
     with zipfile.ZipFile(tmp_path / "d" / "images.zip", "w") as archive:
         archive.writestr("a.jpg", "an image")
         archive.writestr("b.jpg", "an image")
+    write(tmp_path / "d" / "broken.zip", "no zip")
     assert len(boxscore.read_truths(tmp_path / "d")) == 2

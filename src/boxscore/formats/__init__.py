@@ -171,7 +171,10 @@ def _recognised(
     files = source.files(*_DATA_SUFFIXES) if source.is_folder else []
     found = []
     for file in files[:_MOST_FILES]:
-        inner = source.within(file)
+        try:
+            inner = source.within(file)
+        except InputError:  # an archive that is broken, or of something else
+            continue
         each = next((each for each in formats if each.recognises(inner, role)), None)
         if each is not None:
             found.append((file, inner, each))

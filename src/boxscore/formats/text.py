@@ -130,6 +130,13 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
     file_of = places(offsets[:-1], lambda file, _: source.place(files[file]))
     table = np.array(numbers, np.float64).reshape(-1, 4 if role == "truths" else 5)
     box = np.ascontiguousarray(table[:, -4:])
+    is_inverted = (box[:, 2:] < box[:, :2]).any(axis=1)
+    if options.box_format is None and is_inverted.any():
+        row = int(np.argmax(is_inverted))
+        rule = (
+            "must have left <= right and top <= bottom; if the four are no corners, say by `box_format` what they are"
+        )
+        raise InputError(f"{file_of(row)}: line {lines[row]} {rule}; got {box[row].tolist()}")
     stems = [stem_of(file or source.name) for file in files]
     if len(set(stems)) < len(stems):
         stems = [file.removesuffix(".txt") for file in files]
