@@ -78,12 +78,13 @@ def test_the_shape_of_keypoints_must_be_one(tmp_path: Path, shape: str) -> None:
         "0 0.1 0.1 0.3 0.1 0.3 0.3\n0 0.1 0.1 0.3 0.1 0.3 0.3 0.1 0.3\n",  # different lengths
         "0 0.8 0.8 0.9 0.8 0.9 0.9 0.8 0.9\n",  # a box about (.8, .8) of .9 x .8 is not in the image
         "0 0.1 0.1 0.3 0.1 0.3 0.3\n",
+        "0 0.5 0.4 0.6 0.5 0.5 0.6 0.4 0.5\n",  # an oriented box: its corners are those of a parallelogram
     ],
 )
 def test_what_can_only_be_polygons_is(tmp_path: Path, lines: str) -> None:
     """By their bounds."""
     truths = truths_of(tmp_path, lines)
-    low = 80 if "0.8" in lines else 10
+    low = 80 if "0.8" in lines else 40 if "0.6" in lines else 10
     size = 10 if "0.8" in lines else 20
     np.testing.assert_allclose(truths.box[0], [low + size / 2, low + size / 2, size, size], rtol=1e-12)
 
@@ -235,6 +236,15 @@ def test_data_yaml_with_changes_gives_names_or_one_line(
             names_of(read_yaml(changed, "data.yaml"), "data.yaml")
         except InputError as error:
             assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_names_may_be_given_as_a_mapping(tmp_path: Path) -> None:
+    """From numbers."""
+    path = write(tmp_path / "labels" / "a.txt", "1 0.5 0.5 0.2 0.2\n").parent
+    assert boxscore.read_truths(path, sizes=SIZES, names={1: "dog"}).names_by_label == {1: "dog"}
+    refused(
+        lambda: boxscore.read_truths(path, sizes=SIZES, names={"dog": 1}), "`names` must be a list of names, a mapping"
+    )
 
 
 def test_quoted_is_yaml_and_json() -> None:

@@ -12,7 +12,10 @@ from boxscore.formats.files import Source, open_source
 def read_names(given: Any) -> dict[int, str]:
     """Names by label, from a sequence, a mapping or the path of a file."""
     if isinstance(given, Mapping):
-        return {int(label): str(name) for label, name in given.items()}
+        try:
+            return {int(label): str(name) for label, name in given.items()}
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("`names` must be a list of names, a mapping from numbers to names, or a path") from None
     if isinstance(given, Sequence) and not isinstance(given, str):
         return dict(enumerate(map(str, given)))
     source = open_source(given)

@@ -13,11 +13,11 @@ from boxscore.errors import InputError
 from boxscore.formats.files import Source, base_of, decode, stem_of
 from boxscore.formats.names import NAMES_FILES, find_yaml
 from boxscore.formats.records import Floats, Named, Options, Records, places
-from boxscore.formats.voc import is_result
+from boxscore.formats.voc import is_image_set, is_result
 
 _NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
 _DIFFICULT = "difficult"
-_MOST_FILES, _MOST_LINES = 100, 1000
+_MOST_FILES, _MOST_LINES = 100, 300
 """How much is looked at to tell the format."""
 
 
@@ -35,7 +35,7 @@ def recognises(source: Source, role: str) -> bool:
         return False
     if not all(name.isdigit() for name, _, _ in parsed):
         return True
-    if find_yaml(source, "names") or any("labels" in file.split("/")[:-1] for file in _files(source)):
+    if find_yaml(source, "names") or any("labels" in file.split("/")[:-1] for file in source.files(".txt")):
         return False  # YOLO's, whatever its numbers are
     numbers = np.array([values for _, values, _ in parsed])
     box = numbers[:, -4:]
@@ -45,7 +45,7 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def _files(source: Source) -> list[str]:
-    files = [file for file in source.files(".txt") if not is_result(file) and "ImageSets" not in file.split("/")[:-1]]
+    files = [file for file in source.files(".txt") if not is_result(file) and not is_image_set(file)]
     return [file for file in files if base_of(file).lower() not in _NO_BOXES]
 
 
@@ -55,9 +55,14 @@ def _sample(source: Source) -> list[list[str]]:
         content = source.read(file)
         lines = content[:100_000].decode("utf-8-sig", "replace").splitlines()
         rows += [line.split() for line in (lines[:-1] if len(content) > 100_000 else lines) if line.strip()]
-        if len(rows) >= _MOST_LINES:
+        if len(rows) >= _MOST_LINES or (rows and _is_yolo(rows[0])):
             break
     return rows
+
+
+def _is_yolo(words: Sequence[str]) -> bool:
+    """Whether a line has a whole number and fractions: no more need be looked at."""
+    return words[0].isdigit() and all(_is_number(word) and abs(float(word)) <= 1 for word in words[1:])
 
 
 def _parsed(words: Sequence[str], role: str) -> tuple[str, list[float], bool] | None:

@@ -36,8 +36,19 @@ def is_result(file: str) -> bool:
     >>> is_result("results/comp4_det_test_cat.txt"), is_result("labels/000001.txt")
     (True, False)
     """
+    if "_det_" not in file:
+        return False
     base = base_of(file)
     return base.startswith("comp") and "_det_" in base and base.endswith(".txt")
+
+
+def is_image_set(file: str) -> bool:
+    """Whether a file is in a folder of image sets.
+
+    >>> is_image_set("VOC2007/ImageSets/Main/test.txt"), is_image_set("labels/test.txt")
+    (True, False)
+    """
+    return "ImageSets" in file and "ImageSets" in file.split("/")[:-1]
 
 
 def _is_annotation(content: bytes) -> bool:

@@ -28,7 +28,7 @@ from boxscore.formats.names import (
     read_yaml,
 )
 from boxscore.formats.records import Floats, Named, Options, Records
-from boxscore.formats.voc import is_result
+from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writing import Host, Loss, changed, number
 from boxscore.formats.yolo_lines import KeypointShape, table_by_line
 
@@ -52,7 +52,7 @@ def recognises(source: Source, role: str) -> bool:
 
 def _label_files(source: Source) -> list[str]:
     """The label files of a folder: those in folders called "labels", if there are such, else all."""
-    files = [file for file in source.files(".txt") if not is_result(file) and "ImageSets" not in file.split("/")[:-1]]
+    files = [file for file in source.files(".txt") if not is_result(file) and not is_image_set(file)]
     inside = [file for file in files if "labels" in file.split("/")[:-1]]
     are_inside = bool(inside) or (source.path.is_dir() and _is_labels(source.path))
     return [

@@ -101,10 +101,18 @@ def _are_poses(
         return True  # "labelled and visible", and no fraction of an image
     if not is_likely and not _look_like_poses(rows, 2, has_score):
         return False
+    if length == 9 and _are_oriented_boxes(rows):
+        return False
     raise InputError(
         f"{place(numbers[0])}: {length + has_score} numbers, here and in all such lines, may be polygons, or boxes with"
         " keypoints; say which in data.yaml: `kpt_shape: [number of keypoints, 2 or 3]`, or [0, 0] for polygons"
     )
+
+
+def _are_oriented_boxes(rows: Sequence[Sequence[float]]) -> bool:
+    """Whether all lines are four corners, each as far from the one before as the third is from the fourth."""
+    corners = np.array(rows, np.float64)[:, 1:].reshape(-1, 4, 2)
+    return bool((np.abs(corners[:, 0] - corners[:, 1] + corners[:, 2] - corners[:, 3]) <= _BORDER).all())
 
 
 def _look_like_poses(rows: Sequence[Sequence[float]], size: int, has_score: bool) -> bool:
