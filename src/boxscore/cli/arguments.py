@@ -41,7 +41,9 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("selection")
     group.add_argument("--classes", type=words, metavar="A,B", help="only these classes, by name or id")
     group.add_argument(
-        "--images", metavar="LIST", help="only these images: a file with one a line, or a glob like 'night_*'"
+        "--images",
+        metavar="LIST",
+        help="only these images: a file with one per line, a glob like 'night_*', or the name of a VOC image set of GT",
     )
     group.add_argument(
         "--unmatched",

@@ -154,10 +154,11 @@ def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocol: Protocol
 ) -> Iterator[tuple[str, "Result"]]:
     """Each file of detections, and its result."""
-    from boxscore.formats import read_detections, read_truths
+    from boxscore.formats import read_detections, read_truths, selected_images
     from boxscore.pipeline import evaluate
 
-    selection = {"images": options.images, "classes": options.classes}
+    # An image set is one of the ground truth's, wherever the detections are.
+    selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
     details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")

@@ -1,5 +1,6 @@
 """Files to columns and back: one module a format, and the table of them."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ __all__ = [
     "read_records",
     "read_truths",
     "select",
+    "selected_images",
     "to_truths",
     "write_detections",
     "write_truths",
@@ -88,7 +90,12 @@ FORMATS: Mapping[str, Format] = {
             detections="a .json file with a list of results, or with `annotations` that have a score",
             suffixes=(".json",),
         ),
-        Format(name="cvat", title="CVAT for images 1.1", truths="an .xml file with <annotations>", is_written=False),
+        Format(
+            name="cvat",
+            title="CVAT for images 1.1, for video 1.1",
+            truths="an .xml file with <annotations>",
+            is_written=False,
+        ),
         Format(
             name="voc",
             title="PASCAL VOC",
@@ -126,6 +133,13 @@ FORMATS: Mapping[str, Format] = {
             suffixes=(".npz",),
         ),
         Format(
+            name="text",
+            title="Text files of Cartucho/mAP and review_object_detection_metrics",
+            truths="a folder of *.txt with `class left top right bottom` in each line",
+            detections="a folder of *.txt with `class confidence left top right bottom` in each line",
+            is_written=False,
+        ),
+        Format(
             name="yolo",
             title="YOLO (ultralytics)",
             truths="data.yaml, or a folder of labels/*.txt with `class cx cy w h` in each line",
@@ -139,33 +153,69 @@ FORMATS: Mapping[str, Format] = {
 def detect(path: AnyPath | Source, role: Role) -> str:
     """The name of the format of a file or folder, found out from its content and name."""
     source = path if isinstance(path, Source) else open_source(path)
-    if name := _recognised(source, role):
-        return name
+    found = _recognised(source, role)
+    if found is not None:
+        return found[1].name
     wanted = "; ".join(f"{name}: {getattr(each, role)}" for name, each in FORMATS.items() if getattr(each, role))
     got = "a folder" if source.is_folder else "a file"
     raise InputError(f"{source}: {got} in none of the formats for {role}. They are: {wanted}")
 
 
-def _recognised(source: Source, role: Role) -> str | None:
-    return next((name for name, each in FORMATS.items() if each.recognises(source, role)), None)
+def _recognised(
+    source: Source, role: Role, formats: Iterable[Format] = FORMATS.values()
+) -> tuple[Source, Format] | None:
+    """The format, and what has it: the source, or, where that is a folder, the only file in it that has one."""
+    each = next((each for each in formats if each.recognises(source, role)), None)
+    if each is not None:
+        return source, each
+    files = source.files(*_DATA_SUFFIXES) if source.is_folder else []
+    found = []
+    for file in files[:_MOST_FILES]:
+        try:
+            inner = source.within(file)
+        except InputError:  # an archive that is broken, or of something else
+            continue
+        each = next((each for each in formats if each.recognises(inner, role)), None)
+        if each is not None:
+            found.append((file, inner, each))
+    if len(found) > 1:
+        names = ", ".join(file for file, _, _ in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(
+            f"{source}: a folder with {len(found)} files that may hold the {role}; name one of them: {names}"
+        )
+    return found[0][1:] if found else None
 
 
-def _format(name: str | None, source: Source, role: Role) -> Format:
+_DATA_SUFFIXES = (".json", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".arrow", ".feather", ".xml", ".zip", ".gz")
+_MOST_FILES = 20
+"""How many files of a folder in no known format are looked into."""
+
+
+def _format(name: str | None, source: Source, role: Role) -> tuple[Source, Format]:
+    """The format to read a source in, and the source: that, or a file of the folder."""
     if name is None:
-        # A file that only its suffix tells is read all the same: its reader says what is missing in it.
+        if (found := _recognised(source, role)) is not None:
+            return found
+        # What only its suffix tells, or what holds the other role, is read: its reader says what is missing in it.
         by_suffix = None if source.is_folder else format_by_suffix(source.name)
-        return FORMATS[_recognised(source, role) or by_suffix or detect(source, role)]
+        return source, FORMATS[by_suffix or _recognised_by_other_role(source, role) or detect(source, role)]
     each = FORMATS.get(name)
     if each is None or getattr(each, role) is None:
         known = ", ".join(name for name, each in FORMATS.items() if getattr(each, role))
         raise InputError(f"`format` of {role} must be one of {known}; got {name!r}")
-    return each
+    return (_recognised(source, role, [each]) if source.is_folder else None) or (source, each)
+
+
+def _recognised_by_other_role(source: Source, role: Role) -> str | None:
+    other: Role = "truths" if role == "detections" else "detections"
+    names = (name for name, each in FORMATS.items() if getattr(each, role) and each.recognises(source, other))
+    return next(names, None)
 
 
 def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002
     """What a file or folder holds, row by row with places, before any number is checked or any image looked up."""
-    source = open_source(path)
-    records: Records = _format(format, source, role).function("read", role)(source, options or Options())
+    source, each = _format(format, open_source(path), role)
+    records: Records = each.function("read", role)(source, options or Options())
     return records
 
 
@@ -183,9 +233,9 @@ def read_truths(
 
     `format`: one of `FORMATS`, else it is found out. `images` and `classes`: only these, by id or name; images also by
     the path of a list of them, by a pattern like "night_*", or by the name of a VOC image set. `box_format`: what four
-    numbers in one column of a table are. `sizes`: of images, for boxes that are fractions: a mapping from names to
-    (width, height), the path of a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO
-    and Open Images: a list of them, or the path of a file.
+    numbers in one column of a table, or in a line of text files, are. `sizes`: of images, for boxes that are
+    fractions: a mapping from names to (width, height), the path of a list `name,width,height`, or the folder of the
+    images. `names`: of classes, for YOLO and Open Images: a list of them, or the path of a file.
 
     Where a format has no ids, images are numbered 0, 1, 2, … by name.
 
@@ -198,7 +248,7 @@ def read_truths(
     _check(box_format)
     records = read_records(path, "truths", Options(box_format=box_format, sizes=sizes, names=names), format=format)
     truths = to_truths(records, read_sizes(sizes))
-    return select_truths(truths, images=_images(images, Path(path)), classes=_classes(classes))
+    return select_truths(truths, images=selected_images(images, path), classes=_classes(classes))
 
 
 def read_detections(
@@ -233,7 +283,7 @@ def read_detections(
     known = list((truths.names_by_label or {}).values())
     options = Options(box_format=box_format, sizes=sizes, names=names, known_classes=known)
     records = read_records(path, "detections", options, format=format)
-    pictures, kinds = _images(images, Path(path)), _classes(classes)
+    pictures, kinds = selected_images(images, path), _classes(classes)
     detections, report = join(records, truths, read_sizes(sizes), images=pictures, classes=kinds)
     if report.unmatched and unmatched == "error":
         raise InputError(str(report.unmatched[0]))
@@ -263,20 +313,41 @@ def _check(box_format: str | None) -> None:
         check_box_format(box_format)
 
 
-def _images(images: Any, root: Path) -> Selection | None:
-    """The images of a list, of the file of a list, or of a VOC image set of that name in the folder."""
-    if images is None:
-        return None
+def selected_images(images: Any, path: AnyPath) -> Selection | None:
+    """The images of a list, of the file of a list, of a pattern, or of a VOC image set of that name.
+
+    The set is looked for in the folder or zip at `path`, and in the folder that it is in.
+    """
+    if images is None or isinstance(images, Selection):
+        return images
     if not isinstance(images, str | PathLike):
         return Selection("images", images)
-    path = Path(images)
-    if not path.is_file():
-        sets = [folder / "ImageSets" / "Main" / f"{images}.txt" for folder in (root, root.parent)]
-        path = next((file for file in sets if file.is_file()), path)
-    if not path.is_file() and any(sign in str(images) for sign in "*?["):
-        return Pattern(str(images))
-    lines = open_source(path).text().splitlines()
-    return Selection("images", [line.split()[0] for line in lines if line.strip()])
+    given = os.fspath(images)
+    text = open_source(given).text() if os.path.isfile(given) else _image_set(given, Path(path))  # noqa: PTH113
+    if text is None and any(sign in given for sign in "*?["):
+        return Pattern(given)
+    if text is None:
+        if os.path.exists(given):  # noqa: PTH110
+            text = open_source(given).text()
+        else:
+            sets = "ImageSets/Main"
+            raise InputError(
+                f"`images`: {given!r} is no file, no pattern like 'night_*', and no image set in {sets} of {path}"
+            )
+    return Selection("images", [line.split()[0] for line in text.splitlines() if line.strip()])
+
+
+def _image_set(name: str, root: Path) -> str | None:
+    """The text of a VOC image set, if there is one of that name."""
+    inside = f"ImageSets/Main/{name}.txt"
+    for folder in (root, root.parent):
+        if os.path.isfile(folder / inside):  # noqa: PTH113
+            return open_source(folder / inside).text()
+    if not (root.is_dir() or root.suffix.lower() == ".zip") or "/" in name:
+        return None
+    source = open_source(root)
+    files = [file for file in source.files(".txt") if f"/{file}".endswith(f"/{inside}")] if source.is_folder else []
+    return source.text(files[0]) if len(files) == 1 else None
 
 
 def _classes(classes: Any) -> Selection | None:
@@ -346,6 +417,8 @@ def _write(path: Path, role: Role, name: str | None, overwrite: bool, *columns: 
         settings["delimiter"] = "\t"
     if name == "parquet" and suffix in (".arrow", ".feather"):
         settings["is_ipc"] = True
+    if name == "yolo":
+        settings["folder"] = path
     output, losses = each.function("write", role)(*columns, **settings)
     write_output(path, output, overwrite=overwrite)
     return tuple(loss for loss in losses if loss.num)

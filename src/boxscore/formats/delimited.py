@@ -4,7 +4,7 @@ import csv
 import io
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,8 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Named, Options, Records
-from boxscore.formats.tables import Table, detection_records, shown, truth_records
-from boxscore.formats.writing import Host, Loss, number
+from boxscore.formats.tables import BOXES, SCORES, Table, detection_records, shown, truth_records
+from boxscore.formats.writing import Host, Loss, named_classes, number
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -85,10 +85,22 @@ def read_table(source: Source) -> Table:
             number = reader.line_num + 1  # of the next row; a quoted cell may hold a line break
     except csv.Error as error:
         raise InputError(f"{source}: line {reader.line_num}: not a delimited file: {error}") from None
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
+    columns: dict[str, Sequence[str]] = (
+        dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
+    )
+    if _delimiter(source, line) == ";" or is_open_images(source):
+        columns |= {name: _with_points(columns[name]) for name in _MEASURES & columns.keys()}
     return Table(
         source=str(source), columns=columns, num_rows=len(rows), place=lambda row: f"{source}: line {numbers[row]}"
     )
+
+
+_MEASURES = {name for names in BOXES for name in names} | {*SCORES, "area"}
+
+
+def _with_points(column: Sequence[str]) -> Sequence[str]:
+    """Numbers with a decimal comma, as some countries write them, with a point."""
+    return [cell.replace(",", ".") for cell in column] if any("," in cell for cell in column) else column
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -178,7 +190,8 @@ def _side(sizes: Mapping[int, tuple[int, int]], image: int, axis: int) -> str:
 def _label_columns(host: Host) -> dict[str, list[str]]:
     columns = {"category_id": list(map(str, host.label.tolist()))}
     if host.class_names:
-        columns["class_name"] = [host.class_names[label] for label in host.label.tolist()]
+        names = named_classes(host)
+        columns["class_name"] = [names[label] for label in host.label.tolist()]
     return columns
 
 
@@ -225,11 +238,11 @@ def write_open_images_detections(detections: Detections, truths: Truths) -> tupl
 def _open_images_rows(host: Host, scores: list[float] | None) -> list[tuple[str, ...]]:
     box = host.fractions(host.corners())
     stems = host.stems()
-    names = host.class_names or {}
+    names = named_classes(host)
     return [
         (
             stems[image],
-            names.get(label, str(label)),
+            names[label],
             "1" if scores is None else number(scores[row]),
             number(x1),
             number(x2),

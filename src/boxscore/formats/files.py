@@ -93,6 +93,12 @@ class Source:
             return self._archive.read(file)
         return read_file(f"{self.path}{os.sep}{file}")
 
+    def within(self, file: str) -> "Source":
+        """A file of the folder as a source of its own."""
+        if self._archive is None:
+            return open_source(self.path / file)
+        return Source(path=Path(self.place(file)), name=base_of(file), content=self.read(file))
+
     def read_all(self, files: Iterable[str]) -> Iterator[bytes]:
         """The bytes of many files of the folder, in order."""
         return map(self.read, files)
@@ -127,6 +133,8 @@ def read_file(path: str) -> bytes:
             os.close(handle)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{path!r}: no name of a file: {error}") from None
 
 
 def _hint(path: str) -> str:
@@ -170,7 +178,8 @@ def _walk(root: str) -> list[str]:
                 if entry.is_dir():
                     if depth < DEEPEST:
                         visit(entry.path, f"{prefix}{entry.name}/", depth + 1)
-                else:
+                elif entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path)):  # noqa: PTH110
+                    # Reading from a pipe would wait for ever. A link to nothing stays: reading says so.
                     names.append(prefix + entry.name)
 
     try:

@@ -100,7 +100,7 @@ def _orientation(exif: bytes) -> int:
 def size_in(path: str) -> tuple[int, int]:
     """Width and height of an image file."""
     try:
-        handle = os.open(path, READ_ONLY)
+        handle = os.open(path, READ_ONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for ever
         try:
             head = os.read(handle, HEAD)
             size = size_of(head)
@@ -110,6 +110,8 @@ def size_in(path: str) -> tuple[int, int]:
             os.close(handle)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{path!r}: no name of a file: {error}") from None
     return checked(size, path)
 
 
@@ -167,8 +169,8 @@ def list_of_sizes(text: str, source: str) -> dict[Any, tuple[int, int]]:
 def _pair(size: Any, place: str) -> tuple[int, int]:
     try:
         width, height = (int(side) for side in size)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         width = height = 0
-    if width < 1 or height < 1:
+    if not (0 < width < 10**9 and 0 < height < 10**9):
         raise InputError(f"{place} must have a width and a height, positive integers; got {size!r}")
     return width, height

@@ -12,7 +12,10 @@ from boxscore.formats.files import Source, open_source
 def read_names(given: Any) -> dict[int, str]:
     """Names by label, from a sequence, a mapping or the path of a file."""
     if isinstance(given, Mapping):
-        return {int(label): str(name) for label, name in given.items()}
+        try:
+            return {int(label): str(name) for label, name in given.items()}
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("`names` must be a list of names, a mapping from numbers to names, or a path") from None
     if isinstance(given, Sequence) and not isinstance(given, str):
         return dict(enumerate(map(str, given)))
     source = open_source(given)
@@ -29,11 +32,47 @@ def names_in(text: str, suffix: str, place: str) -> dict[int, str]:
 def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
     """What `names` says."""
     names = data.get("names")
+    rule = f"{place}: `names` must be a list, or a mapping from numbers to names"
     if isinstance(names, list):
-        return dict(enumerate(map(str, names)))
-    if isinstance(names, Mapping) and all(re.fullmatch(r"[0-9]{1,9}", str(label).strip()) for label in names):
-        return {int(label): str(name) for label, name in names.items()}
-    raise InputError(f"{place}: `names` must be a list, or a mapping from numbers to names; got {names!r}")
+        names = {str(label): name for label, name in enumerate(names)}
+    if not isinstance(names, Mapping):
+        raise InputError(f"{rule}; got {_shown(names)}")
+    found: dict[int, str] = {}
+    for label, name in names.items():
+        if not isinstance(label, str) or not re.fullmatch(r"[0-9]{1,9}", label.strip()) or not isinstance(name, str):
+            raise InputError(f"{rule}; got {_shown(label)}: {_shown(name)}")
+        if int(label) in found:
+            raise InputError(f"{rule}; got the number {int(label)} twice")
+        found[int(label)] = _whole(name, f"{place}: `names`: {label.strip()}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    """A value for an error message. What is nested is not written out: aliases may make it huge."""
+    if isinstance(value, list | Mapping):
+        return f"a {'list' if isinstance(value, list) else 'mapping'} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _whole(name: str, place: str) -> str:
+    """The name, with pairs of surrogates, as JSON escapes them, joined to the characters that they mean."""
+    try:
+        return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise InputError(f"{place}: must be Unicode text; got half of a character: {name!r}") from None
+
+
+def quoted(text: str) -> str:
+    r"""A text in YAML, in double quotes; what it may not have as it is, or what would break the line, is escaped.
+
+    >>> print(quoted('a "b"'), quoted("\u2028"), quoted("\U0001f600") == '"\U0001f600"')
+    "a \"b\"" "\u2028" True
+    """
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def read_yaml(text: str, place: str) -> dict[str, Any]:
@@ -45,6 +84,8 @@ def read_yaml(text: str, place: str) -> dict[str, Any]:
     >>> read_yaml("names:\n  0: cat\n  1: dog", "data.yaml")
     {'names': {'0': 'cat', '1': 'dog'}}
     """
+    if len(text) > LARGEST_YAML:
+        raise InputError(f"{place}: must have at most {LARGEST_YAML:,} characters, as a data.yaml; got {len(text):,}")
     try:
         import yaml
     except ImportError:
@@ -53,11 +94,17 @@ def read_yaml(text: str, place: str) -> dict[str, Any]:
         data = yaml.load(
             text, Loader=yaml.BaseLoader
         )  # only strings come out of this one, so a class may be called `no`
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise InputError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{place}: not YAML that can be read: nested too deeply") from None
     if not isinstance(data, dict):
         raise InputError(f"{place}: must be a mapping with `names`; got {type(data).__name__}")
     return data
+
+
+LARGEST_YAML = 1 << 20
+"""The most characters that a data.yaml may have; names of 20,000 classes take half of that."""
 
 
 _KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s+(.*))?$""")
@@ -163,11 +210,42 @@ NAMES_FILES = ("classes.txt", "obj.names", "predefined_classes.txt")
 
 def find_names(source: Source) -> tuple[dict[int, str], str] | None:
     """The names in a folder's data.yaml, or in its names file, and which of them."""
-    for file in source.files(".yaml", ".yml"):
-        text = source.text(file)
-        if re.search(r"^names\s*:", text, re.MULTILINE):
-            return names_of(read_yaml(text, source.place(file)), source.place(file)), file
+    found = find_yaml(source, "names")
+    if found is not None:
+        return names_of(*found), found[1]
     for file in source.files(".txt", ".names"):
-        if file.rpartition("/")[2] in NAMES_FILES:
+        if file.rpartition("/")[2] in NAMES_FILES and not is_label_line(first_line(source.read(file))):
             return names_in(source.text(file), ".txt", source.place(file)), file
     return None
+
+
+def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
+    """What the first YAML file with that key holds, of a folder or the file itself, and its place."""
+    for file in source.files(".yaml", ".yml") if source.is_folder else [""]:
+        text = source.text(file)
+        if re.search(rf"^{key}\s*:", text, re.MULTILINE):
+            return read_yaml(text, source.place(file)), source.place(file)
+    return None
+
+
+def first_line(content: bytes) -> bytes:
+    """The first line of a text file that has something in it."""
+    return next(iter(content[:10_000].removeprefix(b"\xef\xbb\xbf").strip().splitlines()), b"")
+
+
+def is_label_line(line: bytes) -> bool:
+    """Whether a line is one of YOLO's: a class, a whole number, and at least four numbers.
+
+    >>> is_label_line(b"0 0.5 0.5 0.1 0.1"), is_label_line(b"traffic light")
+    (True, False)
+    """
+    words = line.split()
+    return len(words) >= 5 and words[0].isdigit() and are_numbers(words)
+
+
+def are_numbers(words: Sequence[bytes]) -> bool:
+    """Whether every word is a number."""
+    try:
+        return bool(list(map(float, words)))
+    except ValueError:
+        return False

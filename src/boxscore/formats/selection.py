@@ -20,10 +20,14 @@ Rule = Callable[[int | str], int | None]
 def as_known_id(value: int | str, known: Mapping[int, str]) -> int | None:
     """The id that a number, or a text of digits, is among those known; None if it is none of them."""
     if isinstance(value, str):
-        if not value.isascii() or not value.isdigit() or len(value) > 18:
+        if not _is_id(value):
             return None
         value = int(value)
     return value if value in known else None
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
 def finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
@@ -57,9 +61,7 @@ class Selection:
         key = stem_of if kind == "images" else str.casefold
         self._key = key
         self._found = {key(value) if isinstance(value, str) else value for value in self.values}
-        self._found |= {
-            int(value) for value in self._found if isinstance(value, str) and value.isdigit() and value.isascii()
-        }
+        self._found |= {int(value) for value in self._found if isinstance(value, str) and _is_id(value)}
 
     def has(self, value: int | str) -> bool:
         """Whether an id or a name is in it."""

@@ -14,22 +14,41 @@ from boxscore.errors import InputError
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
 from boxscore.formats.records import Named, Options, Records, RowsWarning, places
-from boxscore.formats.writing import Host, Loss, changed, check_file_name, number
+from boxscore.formats.writing import Host, Loss, changed, check_file_name, named_classes, number
 from boxscore.text import count
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
-_RESULTS = re.compile(r"comp[^/]*_det_[^/]*\.txt$")
-_CLASS = re.compile(r"comp[^/]*?_det_[^/_]+_(.+)\.txt$")
 
 
 def recognises(source: Source, role: str) -> bool:
     """Whether it holds annotations of VOC, or files named as its results are."""
     if role == "detections":
         names = source.files(".txt") if source.is_folder else [source.name]
-        return any(_RESULTS.match(base_of(name)) for name in names)
+        return any(is_result(name) for name in names)
     if not source.is_folder:
         return source.suffix == ".xml" and _is_annotation(source.read())
     return any(_is_annotation(source.read(file)) for file in source.files(".xml")[:10])
+
+
+def is_result(file: str) -> bool:
+    """Whether a file is named as results are: comp*_det_*.txt.
+
+    >>> is_result("results/comp4_det_test_cat.txt"), is_result("labels/000001.txt")
+    (True, False)
+    """
+    if "_det_" not in file:
+        return False
+    base = base_of(file)
+    return base.startswith("comp") and "_det_" in base and base.endswith(".txt")
+
+
+def is_image_set(file: str) -> bool:
+    """Whether a file is in a folder of image sets.
+
+    >>> is_image_set("VOC2007/ImageSets/Main/test.txt"), is_image_set("labels/test.txt")
+    (True, False)
+    """
+    return "ImageSets" in file and "ImageSets" in file.split("/")[:-1]
 
 
 def _is_annotation(content: bytes) -> bool:
@@ -93,31 +112,70 @@ def _image_names(files: Sequence[str]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [file.removesuffix(".xml") for file in files]
 
 
-# A fast path for files as VOC and the usual tools write them. What it can't be sure of goes to the XML parser.
-_SIMPLE = rb"(?:\s*<(?:pose|occluded)>[^<&]*</(?:pose|occluded)>)*"
-_TRUNCATED = rb"(?:\s*<truncated>([^<&]*)</truncated>)?"
-_OBJECT = re.compile(
-    rb"<object>\s*<name>([^<&]+)</name>" + _SIMPLE + _TRUNCATED + _SIMPLE
-    + rb"(?:\s*<difficult>([^<&]*)</difficult>)?" + _SIMPLE +
-    rb"\s*<bndbox>\s*<xmin>([^<&]+)</xmin>\s*<ymin>([^<&]+)</ymin>\s*<xmax>([^<&]+)</xmax>\s*<ymax>([^<&]+)</ymax>\s*</bndbox>"
-    + _SIMPLE + rb"(?:\s*<difficult>([^<&]*)</difficult>)?" + _SIMPLE + rb"\s*</object>"
+# A fast path for files as VOC and the usual tools write them. The grammar below is a strict part of XML: what it takes
+# is what the parser would give, and all else goes to the parser. All repetitions are possessive: none is tried twice.
+_SPACE = rb"[ \t\r\n]*+"
+_TEXT = rb"[^<>&\x00-\x08\x0b\x0c\x0e-\x1f]*+"
+_NAME = rb"([^<>&\x00-\x1f]++)"
+_NUMBER = rb"%b([0-9eE.+\-]++)%b" % (_SPACE, _SPACE)
+_TAG = rb"[A-Za-z_][A-Za-z0-9_.\-]*+"
+_OTHER_TAG = rb"(?!(?:object|size)[ \t\r\n/>])" + _TAG
+_FLAG = rb"[0-9A-Za-z.+\- \t\r\n]"
+_POSES = rb"(?:%b<(?:pose>%b</pose>|occluded>%b</occluded>))*+" % (_SPACE, _TEXT, _TEXT)
+_TRUNCATED = rb"(?:%b<truncated>(%b)</truncated>)?+" % (_SPACE, _FLAG + b"*+")
+_DIFFICULT = rb"(?:%b<difficult>(%b)</difficult>)?+" % (_SPACE, _FLAG + b"++")
+_BOX = b"".join(rb"%b<%b>%b</%b>" % (_SPACE, corner.encode(), _NUMBER, corner.encode()) for corner in _CORNERS)
+_OBJECT = (
+    rb"<object>%b<name>%b</name>" % (_SPACE, _NAME)
+    + _POSES + _TRUNCATED + _POSES + _DIFFICULT + _POSES
+    + rb"%b<bndbox>%b%b</bndbox>" % (_SPACE, _BOX, _SPACE)
+    + _POSES + _DIFFICULT + _POSES + _SPACE + rb"</object>"
 )  # fmt: skip
-_SIZE = re.compile(rb"<size>\s*<width>\s*([0-9]{1,9})\s*</width>\s*<height>\s*([0-9]{1,9})\s*</height>")
-_PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?<annotation[ >]")
+_SIDE = rb"%b([0-9]{1,9}+)%b" % (_SPACE, _SPACE)
+_SIZE = (
+    rb"<size>%b<width>%b</width>%b<height>%b</height>" % (_SPACE, _SIDE, _SPACE, _SIDE)
+    + rb"(?:%b<depth>%b</depth>)?+%b</size>" % (_SPACE, _TEXT, _SPACE)
+)  # fmt: skip
+_LEAF = rb"<(?P<leaf>%b)>%b</(?P=leaf)>" % (_OTHER_TAG, _TEXT)
+_BRANCH = rb"<(?P<branch>%b)>(?:%b<(?P<twig>%b)>%b</(?P=twig)>)*+%b</(?P=branch)>" % (
+    _OTHER_TAG, _SPACE, _OTHER_TAG, _TEXT, _SPACE,
+)  # fmt: skip
+_CHILD = re.compile(_SPACE + b"(?:%b|%b|%b|%b|([^ \t\r\n][\\s\\S]*+))" % (_OBJECT, _SIZE, _LEAF, _BRANCH))
+"""An element of the root; what is none of the known ones goes into the last group, with all that follows."""
+_HEAD = re.compile(
+    rb"(?:\xef\xbb\xbf)?+(?:<\?xml version=([\"'])1\.0\1(?: encoding=([\"'])(?i:utf-8)\2)?+ ?\?>)?+"
+    rb"%b<annotation(?: verified=\"[a-z]*+\")?+>" % _SPACE
+)
 
 _Found = tuple[Sequence[Sequence[Any]], tuple[int, int] | None]
 
 
 def _scan(content: bytes) -> _Found | None:
     """Objects and size of a file that is as plain as most are, else None."""
-    found = _OBJECT.findall(content)
-    if len(found) != content.count(b"<object") or b"<!" in content or not content.rstrip().endswith(b"</annotation>"):
+    head = _HEAD.match(content)
+    body, mark, tail = content.rpartition(b"</annotation>")
+    if head is None or not mark or tail.strip(b" \t\r\n") or not (content.isascii() or _is_text(content)):
         return None
-    prolog = _PROLOG.match(content)
-    if prolog is None or (b"encoding" in prolog[0] and b"utf-8" not in prolog[0].lower()):
-        return None
-    size = _SIZE.search(content)
-    return found, _positive(int(size[1]), int(size[2])) if size else None
+    found, size = [], None
+    for child in _CHILD.findall(content, head.end(), len(body.rstrip(b" \t\r\n"))):
+        if child[0]:
+            found.append(child[:8])
+        elif child[8]:
+            if size is not None:
+                return None
+            size = (int(child[8]), int(child[9]))
+        elif child[-1]:
+            return None
+    return found, None if size is None else _positive(*size)
+
+
+def _is_text(content: bytes) -> bool:
+    """Whether it is UTF-8 and has none of the characters that XML does not allow there."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\xef\xbf\xbe" not in content and b"\xef\xbf\xbf" not in content
 
 
 def _positive(width: int, height: int) -> tuple[int, int] | None:
@@ -147,7 +205,7 @@ def _decoded(names: Sequence[Any], place: Any) -> list[str]:
     known: dict[Any, str] = {}
     for row, name in enumerate(names):
         if name not in known:
-            text = decode(name, place(row)) if isinstance(name, bytes) else name
+            text = name.decode() if isinstance(name, bytes) else name
             known[name] = text.strip()
             if not known[name]:
                 raise InputError(f"{place(row)}: `name` must not be empty")
@@ -169,7 +227,7 @@ def _corner_columns(corners: Sequence[Any], place: Any) -> Any:
 
 def read_detections(source: Source, options: Options) -> Records:
     """The rows of all results files in a folder: image, score and four corners in each line."""
-    files = [file for file in source.files(".txt") if _RESULTS.match(base_of(file))] if source.is_folder else [""]
+    files = [file for file in source.files(".txt") if is_result(file)] if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: no results (comp*_det_*_CLASS.txt) in it")
     classes: dict[str, str] = {}
@@ -242,18 +300,21 @@ def _class_of(file: str, known: Sequence[str], place: str) -> str:
     names = [name for name in known if stem.endswith(f"_{name}")]
     if names:
         return max(names, key=len)
-    match = _CLASS.match(file)
-    if match is None:
-        raise InputError(f"{place}: must be named comp*_det_SET_CLASS.txt; got {file!r}")
-    return match[1]
+    mark = stem.find("_det_") if is_result(file) else -1
+    while mark >= 0:
+        end_of_set = stem.find("_", mark + 5)
+        if end_of_set > mark + 5 and end_of_set + 1 < len(stem):
+            return stem[end_of_set + 1 :]
+        mark = stem.find("_det_", mark + 1)
+    raise InputError(f"{place}: must be named comp*_det_SET_CLASS.txt; got {file[:80]!r}")
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     """`Annotations/STEM.xml` for every image, and `ImageSets/Main/all.txt` with their names."""
     host = Host.of(truths)
     box = host.corners()
-    stems = host.stems()
-    names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
+    stems = host.file_stems()
+    names = named_classes(host)
     ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
     truncated = [None] * len(host) if host.truncated is None else host.truncated.tolist()
     labels, corners = host.label.tolist(), box.tolist()
@@ -313,7 +374,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     for stem in stems.values():
         if len(stem.split()) != 1:
             raise InputError(f"image {stem!r} has a space in its name; results of VOC are separated by spaces")
-    names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
+    names = named_classes(host)
     lines: dict[int, list[str]] = {label: [] for label in names}
     columns = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), box.tolist())
     for image, label, score, corners in zip(*columns, strict=True):

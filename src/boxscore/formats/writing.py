@@ -85,6 +85,10 @@ class Host:
             column = getattr(columns, name, None)
             return None if column is None else to_numpy(column).astype(bool)
 
+        for key, name in (classes or {}).items():
+            check_text(name, f"the name of class {key}")
+        for key, name in names.items():
+            check_text(name, f"the name of image {key}")
         return cls(
             image=image,
             label=label,
@@ -146,6 +150,17 @@ class Host:
             owner[stem] = image
         return stems
 
+    def file_stems(self) -> dict[int, str]:
+        """The same, for formats with a file per image: names that readers skip are refused."""
+        stems = self.stems()
+        hidden = next((stem for stem in stems.values() if stem.startswith(".")), None)
+        if hidden is not None:
+            raise InputError(
+                f"image {hidden!r} begins with a dot: its file would be hidden, and readers skip those; rename it, or"
+                " choose a format with one file for all images, such as coco or csv"
+            )
+        return stems
+
     def fractions(self, box: Floats) -> Floats:
         """Numbers of x, y, x, y in pixels as fractions of the images' sizes, such that multiplying gives them back."""
         if not len(box):
@@ -170,6 +185,23 @@ class Host:
         for row, image in enumerate(self.image.tolist()):
             rows[image].append(row)
         return rows
+
+
+def check_text(text: str, what: str) -> None:
+    """Raise `InputError` unless the text can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} must be Unicode text; got half of a character: {text!r}") from None
+
+
+def named_classes(host: Host) -> Mapping[int, str]:
+    """The names of classes by label, for formats that have nothing else to tell a class by: none may be empty."""
+    names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
+    empty = next((label for label, name in names.items() if not name.strip()), None)
+    if empty is not None:
+        raise InputError(f"class {empty} has an empty name, and the format tells classes by their names; give it one")
+    return names
 
 
 def check_file_name(name: str) -> None:

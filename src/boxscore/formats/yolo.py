@@ -1,9 +1,9 @@
 """YOLO (ultralytics): a label file an image, boxes as fractions; names in data.yaml, sizes from the images."""
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,22 @@ from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
 from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
-from boxscore.formats.names import NAMES_FILES, find_names, names_of, read_names, read_yaml
+from boxscore.formats.names import (
+    NAMES_FILES,
+    are_numbers,
+    find_names,
+    find_yaml,
+    first_line,
+    is_label_line,
+    names_of,
+    quoted,
+    read_names,
+    read_yaml,
+)
 from boxscore.formats.records import Floats, Named, Options, Records
+from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writing import Host, Loss, changed, number
+from boxscore.formats.yolo_lines import KeypointShape, table_by_line
 
 SIZES = "sizes.csv"
 """The list of sizes that our own folders have, as they have no images."""
@@ -31,23 +44,32 @@ def recognises(source: Source, role: str) -> bool:
         return role == "truths" and source.suffix in (".yaml", ".yml")
     files = _label_files(source)
     for file in files[:100]:
-        words = source.read(file)[:10_000].removeprefix(b"\xef\xbb\xbf").strip().split(b"\n")[0].split()
+        words = first_line(source.read(file)).split()
         if words:
-            return words[0].isdigit() and len(words) >= (5 if role == "truths" else 6) and _are_numbers(words)
+            return words[0].isdigit() and len(words) >= (5 if role == "truths" else 6) and are_numbers(words)
     return bool(files)
 
 
-def _are_numbers(words: Sequence[bytes]) -> bool:
-    try:
-        return bool(list(map(float, words)))
-    except ValueError:
-        return False
-
-
 def _label_files(source: Source) -> list[str]:
-    files = source.files(".txt")
-    inside = [file for file in files if "labels" in file.split("/")[:-1] and base_of(file) not in NAMES_FILES]
-    return inside or [file for file in files if base_of(file).lower() not in _NO_LABELS]
+    """The label files of a folder: those in folders called "labels", if there are such, else all."""
+    files = [file for file in source.files(".txt") if not is_result(file) and not is_image_set(file)]
+    inside = [file for file in files if "labels" in file.split("/")[:-1]]
+    are_inside = bool(inside) or (source.path.is_dir() and _is_labels(source.path))
+    return [
+        file
+        for file in inside or files
+        if base_of(file).lower() not in _NO_LABELS or _is_label(source.read(file), is_inside=are_inside)
+    ]
+
+
+def _is_labels(folder: Path) -> bool:
+    """Whether it is called "labels", or is in a folder of that name, as `labels/val`."""
+    return "labels" in folder.absolute().parts[-2:]
+
+
+def _is_label(content: bytes, *, is_inside: bool) -> bool:
+    """Whether a file that is called as a list of names is that of an image: `classes.txt` for `classes.jpg`."""
+    return is_label_line(first_line(content)) or (is_inside and not content.strip())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,14 +127,17 @@ def _swapped(path: Path, old: str, new: str) -> Path | None:
         return None
     parts[len(parts) - 1 - parts[::-1].index(old)] = new
     other = Path(*parts)
-    return other if other.is_dir() else None
+    return other if os.path.isdir(other) else None  # noqa: PTH112
 
 
 def _read_yaml_folder(source: Source) -> _Folder:
     """The labels of the images that `val` in data.yaml names: folders, or lists of images."""
     data = read_yaml(source.text(), str(source))
-    root = source.path.parent / str(data.get("path") or "")
-    if not root.is_dir():
+    given_root = data.get("path") or ""
+    if not isinstance(given_root, str):
+        raise InputError(f"{source}: `path` must be a folder; got a {type(given_root).__name__}")
+    root = source.path.parent / given_root
+    if not os.path.isdir(root):  # noqa: PTH112 (takes any text)
         root = source.path.parent
     given = data.get("val") or data.get("test") or data.get("train")
     if given is None:
@@ -120,17 +145,23 @@ def _read_yaml_folder(source: Source) -> _Folder:
     labels: dict[str, str] = {}
     images: dict[str, str] = {}
     for entry in given if isinstance(given, list) else [given]:
+        if not isinstance(entry, str):
+            raise InputError(f"{source}: `val` must be a folder or a list of images; got a {type(entry).__name__}")
         path = root / entry
-        if path.is_dir():
+        folder = _swapped(path, "images", "labels")
+        if os.path.isdir(path):  # noqa: PTH112
             pictures = _by_key(open_source(path).files(*_IMAGES), "images", f"{path}{os.sep}")
-            folder = _swapped(path, "images", "labels") or path
+            folder = folder or path
             labels |= _by_key(_label_files(open_source(folder)), "labels", f"{folder}{os.sep}")
-        elif path.is_file():
+        elif os.path.isfile(path):  # noqa: PTH113
             lines = [line.strip() for line in open_source(path).text().splitlines() if line.strip()]
             files = [str(path.parent / line.removeprefix("./")) for line in lines]
             pictures = _by_key(files, "images")
             found = {key: _label_of(file) for key, file in pictures.items()}
-            labels |= {key: file for key, file in found.items() if os.path.exists(file)}  # noqa: PTH110
+            labels |= {key: file for key, file in found.items() if os.path.isfile(file)}  # noqa: PTH113
+        elif folder is not None:  # labels whose images are not there, as `convert` writes them
+            pictures = {}
+            labels |= _by_key(_label_files(open_source(folder)), "labels", f"{folder}{os.sep}")
         else:
             raise InputError(f"{source}: `val` must be a folder or a list of images; got {entry!r}, which is not there")
         images |= pictures
@@ -155,7 +186,8 @@ def read_truths(source: Source, options: Options) -> Records:
         sizes = _sizes(source, folder, dict(zip(keys, names, strict=True)))
     labels = [key for key in keys if key in folder.labels]
     name_of = dict(zip(keys, names, strict=True))
-    records = _records(folder, labels, [name_of[key] for key in labels], "truths", str(source))
+    shape = partial(_keypoint_shape, source, options)
+    records = _records(folder, labels, [name_of[key] for key in labels], "truths", str(source), shape)
     image = records["image"]
     also = [name_of[key] for key in keys if key not in folder.labels]
     records["image"] = Named(code=image.code, names=[*image.names, *also])
@@ -209,14 +241,48 @@ def read_detections(source: Source, options: Options) -> Records:
         names = found[0]
     if not keys and names is None:
         raise InputError(f"{source}: no label files (*.txt) in it")
-    records = _records(folder, keys, _image_names(keys), "detections", str(source))
+    shape = partial(_keypoint_shape, source, options)
+    records = _records(folder, keys, _image_names(keys), "detections", str(source), shape)
     return Records(**records, class_names=names, is_position=names is None)
 
 
-def _records(folder: _Folder, keys: list[str], names: list[str], role: str, source: str) -> dict[str, Any]:
+def _keypoint_shape(source: Source, options: Options) -> KeypointShape | None:
+    """`kpt_shape` of the data.yaml that is read or that gives the names, of the folder, or of the two above it."""
+    found = None
+    if not source.is_folder:
+        found = read_yaml(source.text(), str(source)), str(source)
+    elif isinstance(options.names, str | Path) and Path(options.names).suffix in (".yaml", ".yml"):
+        given = open_source(options.names)
+        found = read_yaml(given.text(), str(given)), str(given)
+    else:
+        near = [parent / "data.yaml" for parent in list(source.path.absolute().parents)[:2]]
+        found = find_yaml(source, "kpt_shape") or next(
+            (yaml for file in near if file.is_file() and (yaml := find_yaml(open_source(file), "kpt_shape"))), None
+        )
+    if found is None or found[0].get("kpt_shape") is None:
+        return None
+    shape = found[0]["kpt_shape"]
+    if isinstance(shape, list) and len(shape) == 2 and all(isinstance(each, str) and each.isdigit() for each in shape):
+        num, size = (int(each[:9]) for each in shape)
+        if num == 0 or size in (2, 3):
+            return num, size
+    raise InputError(f"{found[1]}: `kpt_shape` must be [number of keypoints, 2 or 3]")
+
+
+def _records(
+    folder: _Folder,
+    keys: list[str],
+    names: list[str],
+    role: str,
+    source: str,
+    keypoint_shape: Callable[[], KeypointShape | None],
+) -> dict[str, Any]:
     """What both roles have: all lines of all files as one table."""
     files = [folder.labels[key] for key in keys]
-    contents = list(map(folder.read, files))
+    contents = [
+        content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
+        for content in map(folder.read, files)
+    ]
     lines = b"\n".join(contents).split(b"\n")
     num_lines = [content.count(b"\n") + 1 for content in contents]
     first = np.concatenate([[0], np.cumsum(num_lines)])
@@ -237,7 +303,7 @@ def _records(folder: _Folder, keys: list[str], names: list[str], role: str, sour
         else:
             raise ValueError
     except ValueError:
-        table = _table_by_line([fields[line] for line in line_of.tolist()], role, place)
+        table = table_by_line([fields[line] for line in line_of.tolist()], role, place, keypoint_shape)
     given = table[:, 0]
     is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
     if not is_fine.all():
@@ -256,45 +322,19 @@ def _records(folder: _Folder, keys: list[str], names: list[str], role: str, sour
     }
 
 
-def _table_by_line(rows: Sequence[Sequence[bytes]], role: str, place: Callable[[int], str]) -> Floats:
-    """The slow way, for polygons and for errors."""
-    has_score = role == "detections"
-    table = np.zeros((len(rows), 6 if has_score else 5))
-    for row, words in enumerate(rows):
-        try:
-            values = [float(word.removeprefix(b"\xef\xbb\xbf")) for word in words]
-        except ValueError:
-            values = []
-        score, values = (values[-1:], values[:-1]) if has_score else ([], values)
-        if len(values) == 5:
-            table[row] = [*values, *score]
-        elif len(values) >= 7 and len(values) % 2 == 1:
-            x, y = values[1::2], values[2::2]
-            low, high = (min(x), min(y)), (max(x), max(y))
-            middle = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2]
-            table[row] = [values[0], *middle, high[0] - low[0], high[1] - low[1], *score]
-        else:
-            text = decode_shown(b" ".join(words))
-            wanted = "class cx cy w h" + (" confidence" if has_score else ", or a class and a polygon")
-            raise InputError(f"{place(row)} must be numbers: {wanted}; got {text!r}")
-    return table
+def write_truths(truths: Truths, *, folder: Path | None = None) -> tuple[Output, list[Loss]]:
+    """`labels/STEM.txt` for every image, data.yaml as Ultralytics has it, and a list of sizes.
 
-
-def decode_shown(content: bytes) -> str:
-    """Bytes for an error message, not too many of them."""
-    text = content.decode("utf-8", "replace")
-    return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """`labels/STEM.txt` for every image, data.yaml with the names, and a list of sizes."""
+    `folder`: where it will be. Where that is called "labels", or is in such a folder, label files are right in it.
+    """
     host = Host.of(truths)
-    output, losses = _written(host, host.by_image(), None)
+    output, losses = _written(host, host.by_image(), None, folder)
     stems = host.stems()
     sizes = "".join(
         f"{_cell(stems[image])},{w},{h}\n" for image, (w, h) in sorted(host.sizes.items()) if image in stems
     )
     output[SIZES] = f"name,width,height\n{sizes}".encode()
+    output["data.yaml"] = _places(folder).encode() + output["data.yaml"]
     losses = [
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
@@ -303,19 +343,32 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     return output, losses
 
 
+def _places(folder: Path | None) -> str:
+    """Where Ultralytics looks for images, and, with "labels" for "images", for labels."""
+    root, inside = (folder or Path()).absolute(), ["images"]
+    if _is_labels(root):
+        depth = root.parts[::-1].index("labels")
+        root, inside = Path(*root.parts[: -1 - depth]), ["images", *root.parts[len(root.parts) - depth :]]
+    images = quoted("/".join(inside))
+    hint = f"# The images belong into {'/'.join(inside)}; labels of the same names are beside it.\n"
+    return f"{hint}path: {quoted(str(root))}\ntrain: {images}\nval: {images}\n"
+
+
 def _cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n') else text
 
 
-def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """`labels/STEM.txt` for every image that has detections, with the score as sixth number, and data.yaml."""
+def write_detections(
+    detections: Detections, truths: Truths, *, folder: Path | None = None
+) -> tuple[Output, list[Loss]]:
+    """`labels/STEM.txt` for every image with detections, with the score as sixth number; names in data.yaml."""
     host = Host.of(detections, truths)
     rows = {image: rows for image, rows in host.by_image().items() if rows}
-    return _written(host, rows, host.scores.tolist())
+    return _written(host, rows, host.scores.tolist(), folder)
 
 
 def _written(
-    host: Host, rows_by_image: dict[int, list[int]], scores: list[float] | None
+    host: Host, rows_by_image: dict[int, list[int]], scores: list[float] | None, folder: Path | None
 ) -> tuple[dict[str, bytes], list[Loss]]:
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     order = {label: position for position, label in enumerate(sorted(names))}
@@ -324,7 +377,8 @@ def _written(
     if host.box_format != "cxcywh":
         box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
     fractions = host.fractions(box)
-    stems = host.stems()
+    stems = host.file_stems()
+    prefix = "" if folder is not None and _is_labels(folder) else "labels/"
     labels, rows = host.label.tolist(), fractions.tolist()
     output: dict[str, bytes] = {}
     for image, chosen in rows_by_image.items():
@@ -332,8 +386,8 @@ def _written(
             f"{order[labels[row]]} {' '.join(map(number, rows[row]))}{f' {number(scores[row])}' if scores else ''}\n"
             for row in chosen
         ]
-        output[f"labels/{stems[image]}.txt"] = "".join(lines).encode()
-    listed = "".join(f"  {position}: {json.dumps(names[label])}\n" for label, position in order.items())
+        output[f"{prefix}{stems[image]}.txt"] = "".join(lines).encode()
+    listed = "".join(f"  {position}: {quoted(names[label])}\n" for label, position in order.items())
     output["data.yaml"] = f"names:\n{listed}".encode() if listed else b"names: []\n"
     scale = _scale(host)
     moved = np.stack(to_xywh(fractions * scale, "cxcywh"), axis=1) if len(host) else host.box

@@ -1,0 +1,164 @@
+"""Text files of Cartucho/mAP and review_object_detection_metrics: one per image, a line per box.
+
+A line is `class left top right bottom`. Detections have their confidence after the class. A ground truth that is to be
+ignored ends in `difficult`. Coordinates are pixels, or fractions of the image.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from boxscore.errors import InputError
+from boxscore.formats.files import Source, base_of, decode, stem_of
+from boxscore.formats.names import NAMES_FILES, find_yaml
+from boxscore.formats.records import Floats, Named, Options, Records, places
+from boxscore.formats.voc import is_image_set, is_result
+
+_NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
+_DIFFICULT = "difficult"
+_MOST_FILES, _MOST_LINES = 100, 300
+"""How much is looked at to tell the format."""
+
+
+def recognises(source: Source, role: str) -> bool:
+    """Whether the lines of a folder's files can be nothing else.
+
+    YOLO's lines begin with a whole number and have fractions: `class cx cy w h confidence`. So a class that is no
+    number, or pixels where those have fractions, are of this format.
+    """
+    rows = _sample(source) if source.is_folder else []
+    if not rows:
+        return False
+    parsed = [each for words in rows if (each := _parsed(words, role)) is not None]
+    if len(parsed) < len(rows):
+        return False
+    if not all(name.isdigit() for name, _, _ in parsed):
+        return True
+    if find_yaml(source, "names") or any("labels" in file.split("/")[:-1] for file in source.files(".txt")):
+        return False  # YOLO's, whatever its numbers are
+    numbers = np.array([values for _, values, _ in parsed])
+    box = numbers[:, -4:]
+    are_corners = bool((box[:, :2] <= box[:, 2:]).all())
+    are_scores = role == "truths" or bool((np.abs(numbers[:, 0]) <= 1).all())
+    return are_corners and are_scores and not _are_fractions(box)
+
+
+def _files(source: Source) -> list[str]:
+    files = [file for file in source.files(".txt") if not is_result(file) and not is_image_set(file)]
+    return [file for file in files if base_of(file).lower() not in _NO_BOXES]
+
+
+def _sample(source: Source) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for file in _files(source)[:_MOST_FILES]:
+        content = source.read(file)
+        lines = content[:100_000].decode("utf-8-sig", "replace").splitlines()
+        rows += [line.split() for line in (lines[:-1] if len(content) > 100_000 else lines) if line.strip()]
+        if len(rows) >= _MOST_LINES or (rows and _is_yolo(rows[0])):
+            break
+    return rows
+
+
+def _is_yolo(words: Sequence[str]) -> bool:
+    """Whether a line has a whole number and fractions: no more need be looked at."""
+    return words[0].isdigit() and all(_is_number(word) and abs(float(word)) <= 1 for word in words[1:])
+
+
+def _parsed(words: Sequence[str], role: str) -> tuple[str, list[float], bool] | None:
+    """The class, the numbers, and whether the line ends in `difficult`; None if it is no such line.
+
+    A class may have spaces in its name, so the numbers are counted from the end.
+    """
+    is_difficult = role == "truths" and len(words) > 5 and words[-1].lower() == _DIFFICULT
+    words = words[:-1] if is_difficult else words
+    num = 4 if role == "truths" else 5
+    try:
+        values = [float(word) for word in words[-num:]]
+    except ValueError:
+        return None
+    name = words[:-num]
+    if len(values) < num or not name or (len(name) > 1 and _is_number(name[0])):
+        return None
+    if role == "truths" and len(name) > 1 and _is_number(name[-1]) and abs(float(name[-1])) <= 1:
+        return None  # a confidence: it is a detection
+    return " ".join(name), values, is_difficult
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _are_fractions(box: Floats) -> bool:
+    """Whether coordinates are fractions of the image: none is far from 0 … 1, and not all are whole."""
+    with np.errstate(invalid="ignore"):
+        return bool(((box >= -1) & (box <= 2)).all() and (box != np.floor(box)).any())
+
+
+def read_truths(source: Source, options: Options) -> Records:
+    """The boxes of every file. Images are numbered by name, classes alphabetically."""
+    return Records(**_records(source, options, "truths"))
+
+
+def read_detections(source: Source, options: Options) -> Records:
+    """The boxes of every file with their scores."""
+    return Records(**_records(source, options, "detections"))
+
+
+def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
+    files = _files(source) if source.is_folder else [""]
+    if not files:
+        raise InputError(f"{source}: no text files (*.txt) in it")
+    names: list[str] = []
+    numbers: list[list[float]] = []
+    flags: list[bool] = []
+    lines: list[int] = []
+    offsets = [0]
+    for file in files:
+        text = decode(source.read(file), source.place(file))
+        for line, content in enumerate(text.splitlines(), start=1):
+            words = content.split()
+            if not words:
+                continue
+            found = _parsed(words, role)
+            if found is None:
+                raise InputError(f"{source.place(file)}: line {line} must be {_wanted(role)}; got {content[:80]!r}")
+            names.append(found[0])
+            numbers.append(found[1])
+            flags.append(found[2])
+            lines.append(line)
+        offsets.append(len(lines))
+    file_of = places(offsets[:-1], lambda file, _: source.place(files[file]))
+    table = np.array(numbers, np.float64).reshape(-1, 4 if role == "truths" else 5)
+    box = np.ascontiguousarray(table[:, -4:])
+    is_inverted = (box[:, 2:] < box[:, :2]).any(axis=1)
+    if options.box_format is None and is_inverted.any():
+        row = int(np.argmax(is_inverted))
+        rule = (
+            "must have left <= right and top <= bottom; if the four are no corners, say by `box_format` what they are"
+        )
+        raise InputError(f"{file_of(row)}: line {lines[row]} {rule}; got {box[row].tolist()}")
+    stems = [stem_of(file or source.name) for file in files]
+    if len(set(stems)) < len(stems):
+        stems = [file.removesuffix(".txt") for file in files]
+    return {
+        "image": Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=stems),
+        "label": Named.of(names),
+        "box": box,
+        "box_format": options.box_format or "xyxy",
+        "score": np.ascontiguousarray(table[:, 0]) if role == "detections" else None,
+        "ignore": np.array(flags, bool) if any(flags) else None,
+        "is_normalized": bool(len(box)) and _are_fractions(box),
+        "place": lambda row: f"{file_of(row)}: line {lines[row]}",
+        "source": str(source),
+    }
+
+
+def _wanted(role: str) -> str:
+    if role == "truths":
+        return "`class left top right bottom`, and `difficult` where it is that"
+    return "`class confidence left top right bottom`"

@@ -1,0 +1,130 @@
+"""Lines of YOLO label files that are more than a box: polygons, poses, and what is wrong with the others."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from boxscore.errors import InputError
+from boxscore.formats.records import Floats
+
+KeypointShape = tuple[int, int]
+"""How many keypoints a box has, and how many numbers a keypoint: `kpt_shape` in data.yaml."""
+
+_BOM = b"\xef\xbb\xbf"
+_BORDER = 0.01
+"""How far a box may reach over the border of its image, in fractions of it."""
+_MARGIN = 0.25
+"""How far keypoints may lie outside of their box, in fractions of it."""
+_MOST = 0.8
+"""The share of lines that must look like poses. Of polygons anywhere in an image, less than half do."""
+
+
+def table_by_line(
+    lines: Sequence[Sequence[bytes]],
+    role: str,
+    place: Callable[[int], str],
+    keypoint_shape: Callable[[], KeypointShape | None],
+) -> Floats:
+    """Class, cx, cy, w, h and, for detections, the score of every line; of a polygon by its bounds.
+
+    A pose is `class cx cy w h` and its keypoints, a polygon `class x y x y x y …`. `kpt_shape` says which; without it
+    the lines must do, and are refused if they may be both.
+    """
+    has_score = role == "detections"
+    rows, scores = [], []
+    for row, words in enumerate(lines):
+        values = _numbers(words)
+        if not values or len(values) < (6 if has_score else 5):
+            raise _refusal(words, values, has_score, place(row))
+        rows.append(values[:-1] if has_score else values)
+        scores += values[-1:] if has_score else []
+    wide = [row for row, values in enumerate(rows) if len(values) > 5]
+    are_poses = bool(wide) and _are_poses([rows[row] for row in wide], wide, has_score, place, keypoint_shape())
+    table = np.zeros((len(rows), 5))
+    for row, values in enumerate(rows):
+        if len(values) == 5 or are_poses:
+            table[row] = values[:5]
+        elif len(values) >= 7 and len(values) % 2 == 1:
+            x, y = values[1::2], values[2::2]
+            low, high = (min(x), min(y)), (max(x), max(y))
+            table[row] = [values[0], (low[0] + high[0]) / 2, (low[1] + high[1]) / 2, high[0] - low[0], high[1] - low[1]]
+        else:
+            raise _refusal(lines[row], values, has_score, place(row))
+    return np.column_stack([table, scores]) if has_score else table
+
+
+def _numbers(words: Sequence[bytes]) -> list[float]:
+    try:
+        return [float(word.removeprefix(_BOM)) for word in words]
+    except ValueError:
+        return []
+
+
+def _refusal(words: Sequence[bytes], values: Sequence[float], has_score: bool, place: str) -> InputError:
+    wanted = "class cx cy w h" + (" confidence" if has_score else ", or a class and a polygon")
+    text = decode_shown(b" ".join(words))
+    if has_score and len(values) == 5:
+        hint = "the sixth, the confidence, is missing (in Ultralytics, `save_conf=True` writes it)"
+        return InputError(f"{place} must be six numbers: {wanted}; got five: {hint}")
+    return InputError(f"{place} must be numbers: {wanted}; got {text!r}")
+
+
+def decode_shown(content: bytes) -> str:
+    """Bytes for an error message, not too many of them."""
+    text = content.decode("utf-8", "replace")
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _are_poses(
+    rows: Sequence[Sequence[float]],
+    numbers: Sequence[int],
+    has_score: bool,
+    place: Callable[[int], str],
+    shape: KeypointShape | None,
+) -> bool:
+    """Whether lines of more than five numbers are boxes with keypoints. All lines of poses have the same length."""
+    if shape is not None:
+        num_wanted = 5 + shape[0] * shape[1]
+        wrong = next((index for index, row in enumerate(rows) if len(row) != num_wanted), None)
+        if wrong is not None and shape[0]:
+            what = f"`kpt_shape: [{shape[0]}, {shape[1]}]` in data.yaml means 5 + {shape[0] * shape[1]} numbers a line"
+            more = " and the confidence" if has_score else ""
+            raise InputError(f"{place(numbers[wrong])}: {what}{more}; got {len(rows[wrong]) + has_score}")
+        return shape[0] > 0
+    length = len(rows[0])
+    if any(len(row) != length for row in rows):
+        return False
+    if length % 2 == 0:  # no polygon
+        return (length - 5) % 3 == 0 and _look_like_poses(rows, 3, has_score)
+    is_likely = (length - 5) % 3 == 0 and _look_like_poses(rows, 3, has_score)
+    if is_likely and not has_score and any(2 in row[7::3] for row in rows):
+        return True  # "labelled and visible", and no fraction of an image
+    if not is_likely and not _look_like_poses(rows, 2, has_score):
+        return False
+    if length == 9 and _are_oriented_boxes(rows):
+        return False
+    raise InputError(
+        f"{place(numbers[0])}: {length + has_score} numbers, here and in all such lines, may be polygons, or boxes with"
+        " keypoints; say which in data.yaml: `kpt_shape: [number of keypoints, 2 or 3]`, or [0, 0] for polygons"
+    )
+
+
+def _are_oriented_boxes(rows: Sequence[Sequence[float]]) -> bool:
+    """Whether all lines are four corners, each as far from the one before as the third is from the fourth."""
+    corners = np.array(rows, np.float64)[:, 1:].reshape(-1, 4, 2)
+    return bool((np.abs(corners[:, 0] - corners[:, 1] + corners[:, 2] - corners[:, 3]) <= _BORDER).all())
+
+
+def _look_like_poses(rows: Sequence[Sequence[float]], size: int, has_score: bool) -> bool:
+    """Whether nearly all lines are a box in the image with its keypoints about it. `size`: numbers per keypoint."""
+    table = np.array(rows, np.float64)
+    center, extent = table[:, 1:3], table[:, 3:5]
+    low, high = center - extent / 2, center + extent / 2
+    is_box = ((extent > 0) & (low >= -_BORDER) & (high <= 1 + _BORDER)).all(axis=1)
+    points = table[:, 5:].reshape(len(rows), -1, size)
+    low, high = (low - _MARGIN * extent)[:, None], (high + _MARGIN * extent)[:, None]
+    is_inside = ((points[..., :2] >= low) & (points[..., :2] <= high)).all(axis=2)
+    is_pose = is_box & (is_inside | (points[..., :2] == 0).all(axis=2)).all(axis=1)
+    if size == 3 and not has_score:
+        is_pose &= np.isin(points[..., 2], (0, 1, 2)).all(axis=1)
+    return bool(is_pose.mean() >= _MOST)
