@@ -16,7 +16,9 @@ from boxscore.formats.records import Options, RowsWarning, Sizes
 from boxscore.inspection import lists, pairs, rows
 from boxscore.inspection.findings import SEVERITIES, Finding
 from boxscore.inspection.pairs import Pair
+from boxscore.inspection.pycocotools import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.inspection.side import Flags, Side, codes_of, side_of_detections, side_of_truths
+from boxscore.pipeline import evaluate
 from boxscore.protocol import Protocol
 
 
@@ -45,6 +47,7 @@ def inspect_files(
         known: Truths | None = None
         sizes = read_sizes(reading.options.sizes)
         records = _read(truths, "truths", reading.truths_format, reading.options, found)
+        ids = None if records is None else records.id
         if records is not None:
             known = _inspect_truths(records, protocol, sizes, found)
         names = list((known.names_by_label or {}).values()) if known is not None else []
@@ -53,6 +56,8 @@ def inspect_files(
             records = _read(file, "detections", reading.detections_format, options, found)
             if records is not None:
                 _inspect_detections(records, known, protocol, sizes, found)
+                if known is not None and why_ids_differ(ids):
+                    found += _other_number(truths, file, records, known, protocol)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -146,6 +151,30 @@ def _inspect_detections(
     if refusal is not None:
         own.append(_refusal(records.source, "refused", refusal))
     found += own
+
+
+def _other_number(
+    truths: str | Path, file: str | Path, records: Records, known: Truths, protocol: Protocol
+) -> list[Finding]:
+    """The finding that pycocotools gives another number, because of annotation ids, if it does."""
+    try:
+        own = evaluate(join(records, known)[0], known, protocol)["map"]
+    except InputError:
+        return []
+    other = map_of_pycocotools(truths, file, protocol)
+    if other is None or abs(other - own) <= SAME:
+        return []
+    return [
+        Finding(
+            severity="warning",
+            kind="pycocotools-differs",
+            file=str(file),
+            count=1,
+            title=f"pycocotools would give map {other:.4f}, boxscore gives {own:.4f}",
+            example=f"{truths}: annotation ids that are 0, or come twice",
+            effect="give every annotation an id of its own, from 1 on, and both give the same",
+        )
+    ]
 
 
 def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | None) -> Pair:
