@@ -144,7 +144,8 @@ def test_bad_detectors_are_not_accused(real: tuple[Detections, Truths], name: st
     """An untrained model on real images has no reading that would make it good."""
     rng = np.random.default_rng(num_images)
     images = rng.choice(np.unique(np.asarray(real[1].image)), num_images, replace=False)
-    found, truths = (take(each, np.isin(np.asarray(each.image), images)) for each in real)
+    found = take(real[0], np.isin(np.asarray(real[0].image), images))
+    truths = take(real[1], np.isin(np.asarray(real[1].image), images))
     sizes = truths.image_sizes or {}
     size = np.array([sizes[image] for image in np.asarray(found.image).tolist()], np.float64)
     assert look(replace(found, **BAD[name](found, rng, size)), truths) is None
@@ -208,10 +209,10 @@ def test_the_metric_says_nothing_of_good_and_of_bad_boxes() -> None:
     """An untrained model in the first epoch is no mistake."""
     found, truths = data()
     rng = np.random.default_rng(1)
-    for change in ({}, {"box": rng.permutation(np.asarray(found.box))}):
+    for each in (found, replace(found, box=rng.permutation(np.asarray(found.box)))):
         metric = MeanAveragePrecision(box_format="xywh")
         with warnings.catch_warnings(action="error"):
-            for preds, targets in batches(replace(found, **change), truths):
+            for preds, targets in batches(each, truths):
                 metric.update(preds, targets)
             metric.compute()
 
@@ -295,6 +296,20 @@ def test_a_class_beside_background_may_be_off_by_one(tmp_path: Path, capsys: pyt
     paths = files(tmp_path, replace(found, label=np.asarray(found.label) - 1), truths)
     assert main(["eval", *paths]) == 0
     assert "look one too low: of 60 that overlap a truth, 60 would be of its class" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name in MISTAKES if name != "nothing"])
+def test_check_finds_what_eval_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """One warning, whichever check has found it; and none without the mistake."""
+    found, truths = data()
+    assert main(["check", *files(tmp_path, found, truths)]) == 0
+    assert "no warnings" in capsys.readouterr().out
+    kind, _, change = MISTAKES[name]
+    assert main(["check", *files(tmp_path, replace(found, **change(found)), truths), "--json", "-"]) == 0
+    kinds = {finding["kind"] for finding in json.loads(capsys.readouterr().out) if finding["severity"] == "warning"}
+    same = {"shifted-labels": "shifted-classes", "unit": "fractions-as-pixels"}
+    assert kinds & {kind, same.get(kind)}
+    assert len(kinds - {"outside-image", "over-the-border"}) == 1
 
 
 def test_the_option_that_is_named_mends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Truths
+from boxscore.cli import main
+from boxscore.outofcore import evaluate_files
 from boxscore.sample import FOLDER
 
 NAMES = {1: "x/000007.jpg", 7: "x/000001.jpg", 12: "x/cat.v2.png"}
@@ -236,3 +240,63 @@ def test_truths_of_nothing_know_no_image_and_no_class() -> None:
     with pytest.raises(InputError, match=r"result 0: class \d+ is not among those of the truths \(356 .*known: none\)"):
         boxscore.read_detections(found, classless)
     assert len(boxscore.read_detections(found, Truths(image=[], label=[], box=[]))) == 356
+
+
+def yolo(folder: Path, names: list[str]) -> Path:
+    """Labels of images of 100 x 100, each with one box, at another place in each."""
+    labels = folder / "labels"
+    labels.mkdir()
+    for place, name in enumerate(names):
+        (labels / f"{name}.txt").write_text(f"0 {0.1 + 0.2 * place} 0.5 0.1 0.1\n")
+    sizes = "".join(f"{name},100,100\n" for name in names)
+    (folder / "sizes.csv").write_text(f"name,width,height\n{sizes}")
+    return labels
+
+
+def perfect_results(folder: Path, images: list[int]) -> Path:
+    """COCO results with the boxes of `yolo`, in the same order, on these images."""
+    boxes = [[5 + 20 * place, 45, 10, 10] for place in range(len(images))]
+    rows = [
+        {"image_id": image, "category_id": 0, "bbox": box, "score": 0.9}
+        for image, box in zip(images, boxes, strict=True)
+    ]
+    path = folder / "results.json"
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_commands_join_ids_to_names_or_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`eval` and `compare` of a YOLO folder: by the number in the name, never by a place in the list."""
+    labels = yolo(tmp_path, ["000003", "000005", "000010"])
+    good = str(perfect_results(tmp_path, [3, 5, 10]))
+    assert main(["eval", str(labels), good, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(1)
+    assert main(["compare", str(labels), good, good, "--bootstrap", "10"]) == 0
+    capsys.readouterr()
+    for images in ([0, 1, 2], [1, 2, 0]):
+        bad = str(perfect_results(tmp_path, images))
+        for call in (["eval", str(labels), bad], ["compare", str(labels), bad, bad]):
+            assert main(call) == 1
+            assert (
+                f"{bad}: images have ids (0, 1, 2), but those of the truths have only names" in capsys.readouterr().err
+            )
+
+
+def test_files_beyond_memory_join_ids_to_names_or_refuse(tmp_path: Path) -> None:
+    """The same rule for Parquet files in pieces."""
+    names = {0: "000003", 1: "000005", 2: "000010"}
+    box = [[0.0, 0.0, 9.0 + place, 9.0] for place in range(3)]
+    named = Truths(image=[0, 1, 2], label=[0] * 3, box=box, image_names=names, class_names=["cat"], is_numbered=True)
+    rows = pa.table({"file_name": list(names.values()), "label": ["cat"] * 3, "box": box})
+    pa.parquet.write_table(rows, tmp_path / "gt.parquet")
+    for images, is_fine in (([3, 5, 10], True), ([0, 1, 2], False)):
+        found = pa.table({"image_id": images, "label": ["cat"] * 3, "box": box, "score": [0.9] * 3})
+        pa.parquet.write_table(found, tmp_path / "dt.parquet")
+        files = [str(tmp_path / "gt.parquet"), str(tmp_path / "dt.parquet")]
+        if is_fine:
+            detections = boxscore.read_detections(files[1], named, box_format="xyxy")
+            expected = boxscore.evaluate(detections, named)["map"]
+            assert evaluate_files(*files, memory="1GB", box_format="xyxy")["map"] == expected == pytest.approx(1)
+        else:
+            with pytest.raises(InputError, match=r"dt.parquet: images have ids \(0, 1, 2\), but those of the truths"):
+                evaluate_files(*files, memory="1GB", box_format="xyxy")

@@ -228,9 +228,9 @@ def _readings(sample: _Sample, words: Words) -> list[tuple[str, str, str, dict[s
             readings.append(("unit", says, factor, {key: corner * scale / whole}))
     images = np.unique(np.concatenate([sample.image, sample.truth_image]))
     place = np.searchsorted(images, sample.image)
-    for shift, says in ((1, "low"), (-1, "high")):
+    for shift, word in ((1, "low"), (-1, "high")):
         moved = np.where(np.isin(place + shift, np.arange(images.size)), place + shift, 0)
-        says = f"the images of {words.detections} look one too {says}: they are the images next to the right ones"
+        says = f"the images of {words.detections} look one too {word}: they are the images next to the right ones"
         readings.append(("image-ids", says, "give each detection the id of its own image", {"image": images[moved]}))
     return readings
 
@@ -337,7 +337,8 @@ class Watch:
             return
         if max(len(detections), len(truths)) > self.NUM_ROWS:
             images = np.unique(host_ids(truths.image)[: self.NUM_ROWS // 10])
-            detections, truths = (take(each, np.isin(host_ids(each.image), images)) for each in (detections, truths))
+            detections = take(detections, np.isin(host_ids(detections.image), images))
+            truths = take(truths, np.isin(host_ids(truths.image), images))
         images, code = np.unique(
             np.concatenate([host_ids(detections.image), host_ids(truths.image)]), return_inverse=True
         )
@@ -379,5 +380,5 @@ class Watch:
         return diagnose(counts, detections, truths, words, has_classes=has_classes, is_whole=False)
 
 
-def _joined(batches: Sequence[Any], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _joined(batches: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}

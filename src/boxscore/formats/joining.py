@@ -392,7 +392,8 @@ def _check_fractions(records: Records) -> None:
     if not records.is_normalized or not len(records):
         return
     with np.errstate(invalid="ignore"):
-        is_large = (np.abs(records.box) > LARGEST_FRACTION).any(axis=1) & np.isfinite(records.box).all(axis=1)
+        is_large = np.asarray((np.abs(records.box) > LARGEST_FRACTION).any(axis=1))
+    is_large &= np.isfinite(records.box).all(axis=1)
     row, num = _first(is_large), int(is_large.sum())
     if row is None:
         return

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from boxscore.columns import Truths
+from boxscore.columns import Detections, Truths
+from boxscore.diagnosis import Words, diagnose
 from boxscore.errors import InputError
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
@@ -20,6 +21,10 @@ from boxscore.inspection.pycocotools import SAME, map_of_pycocotools, why_ids_di
 from boxscore.inspection.side import Flags, Side, codes_of, side_of_detections, side_of_truths
 from boxscore.pipeline import evaluate
 from boxscore.protocol import Protocol
+from boxscore.suspicion import Counts
+
+_CAUSES = {"empty", "box-format", "shifted-classes", "fractions-as-pixels", "pixels-as-fractions"}
+"""Findings that explain a result near 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,12 +150,38 @@ def _inspect_detections(
         own += [finding for check in pairs.CHECKS for finding in check(pair)]
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
-            join(records, known, sizes)
+            detections, _ = join(records, known, sizes)
+            if _CAUSES.isdisjoint(finding.kind for finding in own):
+                own += _likely_mistake(detections, known, protocol, records.source)
         except InputError as error:
             refusal = error
     if refusal is not None:
         own.append(_refusal(records.source, "refused", refusal))
     found += own
+
+
+def _likely_mistake(detections: Detections, known: Truths, protocol: Protocol, source: str) -> list[Finding]:
+    """The likely mistake behind a result near 0."""
+    counts = Counts.of_result(evaluate(detections, known, protocol).per_class)
+    words = Words(
+        "the detections", "the ground truth", "`--box-format {}` may read them so", "convert them", "in the file"
+    )
+    found = diagnose(counts, detections, known, words, has_classes=not protocol.class_agnostic)
+    if found is None:
+        return []
+    effect = f"AP at the lowest IoU is {counts.mean_ap:.4f}"
+    title = str(found)
+    return [
+        Finding(
+            severity="warning",
+            kind=found.kind,
+            file=source,
+            count=len(detections),
+            title=title,
+            example=source,
+            effect=effect,
+        )
+    ]
 
 
 def _other_number(
