@@ -192,9 +192,9 @@ def _misread_boxes(sample: _Sample, num_before: int, words: Words) -> tuple[Diag
             shown = f"of the {count(sample.image.size, 'best detection')} {rows.size:,} would overlap a truth"
             message = f"{describe}: {shown} (IoU {IOU:g}) if read so, and {num_before:,} do now; {mend}"
             found = Diagnosis(kind=kind, message=message), rows, matched
-    if found is None and (message := unlike_units(sample.box, sample.truth_box, words)):
+    if found is None and (units := unlike_units(sample.box, sample.truth_box, words)):
         nothing = np.zeros(0, np.int64)
-        found = Diagnosis(kind="unit", message=message), nothing, nothing
+        found = Diagnosis(kind="unit", message=units), nothing, nothing
     return found
 
 
@@ -242,7 +242,8 @@ def unlike_units(box: Floats, truth_box: Floats, words: Words) -> str | None:
     sides = ((words.detections, np.abs(box).max()), (words.truths, np.abs(truth_box).max()))
     for (name, largest), (other, others) in (sides, sides[::-1]):
         if largest <= 1.5 and others > 10:
-            return f"the boxes of {name} look like fractions of the image's size, those of {other} like pixels"
+            says = f"the boxes of {name} look like fractions of the image's size, those of {other} like pixels"
+            return f"{says}; multiply the fractions by the image's width and height"
     return None
 
 
