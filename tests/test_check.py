@@ -330,9 +330,28 @@ def test_pixels_given_as_fractions(tmp_path: Path) -> None:
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "a.txt").write_text("0 100 100 20 20\n0 0.5 0.5 0.2 0.2\n0 200 100 20 20\n")
     (tmp_path / "sizes.csv").write_text("name,width,height\na,640,480\n")
-    found = of(inspect_files(tmp_path / "labels", [], Protocol.named("coco")), "pixels-as-fractions")
-    assert (found.severity, found.count) == ("warning", 2)
+    findings = inspect_files(tmp_path / "labels", [], Protocol.named("coco"))
+    found = of(findings, "pixels-as-fractions")
+    assert (found.severity, found.count) == ("error", 2)
     assert found.example.startswith(f"{tmp_path / 'labels' / 'a.txt'}: line 1: ")
+    assert not any(finding.kind == "refused" for finding in findings), "it is told once"
+
+
+def test_ids_against_names(tmp_path: Path) -> None:
+    """Integer ids of results that are no names of a YOLO folder can't be evaluated."""
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    for name in ("cat", "dog"):
+        (folder / f"{name}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    (tmp_path / "sizes.csv").write_text("name,width,height\ncat,640,480\ndog,640,480\n")
+    path = tmp_path / "results.json"
+    rows = [{"image_id": i, "category_id": 0, "bbox": [256, 192, 128, 96], "score": 0.9} for i in (0, 1)]
+    path.write_text(json.dumps(rows))
+    found = of(inspect_files(folder, [path], Protocol.named("coco")), "refused")
+    assert found.severity == "error"
+    assert found.example.startswith(
+        f"{path}: images have ids (0, 1), but those of the truths have only names (cat, dog)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,45 @@ def test_pixels_do_not_meet_fractions(tmp_path: Path) -> None:
         boxscore.read_detections(found, truths)
 
 
+def test_images_of_one_pixel_are_no_fractions(tmp_path: Path) -> None:
+    """A COCO dataset of 1 x 1 images is one in pixels."""
+    dataset = {
+        "images": [{"id": 1, "width": 1, "height": 1}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], "area": 1, "iscrowd": 0}],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    truths = boxscore.read_truths(write(tmp_path / "t.json", json.dumps(dataset)))
+    rows = [{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 0.5}]
+    found = boxscore.read_detections(write(tmp_path / "d.json", json.dumps(rows)), truths)
+    assert not truths.is_normalized
+    assert boxscore.evaluate(found, truths)["map"] == pytest.approx(1)
+
+
+def yolo_folder(folder: Path, lines: str) -> Path:
+    """Labels of one image of 640 x 480."""
+    write(folder / "sizes.csv", "name,width,height\na,640,480\n")
+    return write(folder / "labels" / "a.txt", lines).parent
+
+
+def test_yolo_rows_in_pixels_are_refused(tmp_path: Path) -> None:
+    """They would lie far outside of their image. Among many detections a few may be very large: that is told."""
+    pixels = yolo_folder(tmp_path / "pixels", "0 0.5 0.5 0.2 0.2\n0 320 240 100 50\n")
+    with pytest.raises(boxscore.InputError) as refused:
+        boxscore.read_truths(pixels)
+    assert str(refused.value) == (
+        f"{pixels / 'a.txt'}: line 2: boxes must be fractions of the image's width and height, 0 to 1; got"
+        " 320 240 100 50 (cxcywh); these look like pixels: divide them by the image's size"
+    )
+    truths = boxscore.read_truths(yolo_folder(tmp_path / "truths", "0 0.5 0.5 1.0003 1.0003\n0 0.9 0.9 0.3 0.3\n"))
+    assert len(truths) == 2, "a box may reach over the border"
+    most = yolo_folder(tmp_path / "most", "0 320 240 100 50 0.9\n0 0.5 0.5 0.2 0.2 0.8\n")
+    with pytest.raises(boxscore.InputError, match=r"a.txt: line 1: boxes must be fractions"):
+        boxscore.read_detections(most, truths)
+    few = yolo_folder(tmp_path / "few", "0 0.5 0.5 0.2 0.2 0.8\n" * 2 + "0 0.5 0.5 7 0.2 0.1\n")
+    with pytest.warns(UserWarning, match=r"^1 box of 3 look like pixels; .*a.txt: line 3: boxes must be fractions"):
+        assert len(boxscore.read_detections(few, truths)) == 3
+
+
 @pytest.mark.parametrize(
     ("header", "box", "expected"),
     [

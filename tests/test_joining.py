@@ -5,10 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Truths
+from boxscore.cli import main
+from boxscore.outofcore import evaluate_files
+from boxscore.sample import FOLDER
 
 NAMES = {1: "x/000007.jpg", 7: "x/000001.jpg", 12: "x/cat.v2.png"}
 
@@ -81,18 +86,57 @@ def test_stems_that_two_images_share_find_neither(tmp_path: Path) -> None:
         boxscore.read_detections(results(tmp_path, ["1.png"]), twins)
 
 
-def test_numbers_that_we_gave_are_no_ids_of_a_file(tmp_path: Path) -> None:
-    """Truths of VOC are numbered by name. Then 7 may be 000007.jpg; where it may be two images, it is refused."""
-    names = {0: "000001", 1: "000002", 2: "000007"}
-    numbered = truths(image=[0], image_names=names, is_numbered=True)
+VOC = {0: "000001", 1: "000002", 2: "000007"}
+
+
+def test_ids_find_images_that_have_only_names_by_the_number_in_the_name(tmp_path: Path) -> None:
+    """Truths of VOC are numbered by name, and 1 is 000001, never the second of them; with ids it is the id."""
+    numbered = truths(image=[0], image_names=VOC, is_numbered=True)
     assert boxscore.read_detections(results(tmp_path, [7, 1]), numbered).image.tolist() == [2, 0]
-    assert boxscore.read_detections(results(tmp_path, [0, 2]), numbered).image.tolist() == [0, 2]
-    with pytest.raises(InputError, match="image 1 may be '000002', the truths' image of that number, or '000001'"):
-        boxscore.read_detections(results(tmp_path, [1, 2]), numbered)
-    assert boxscore.read_detections(results(tmp_path, [1, 2]), truths(image=[0], image_names=names)).image.tolist() == [
-        1,
-        2,
-    ]
+    assert boxscore.read_detections(results(tmp_path, [1, 2]), numbered).image.tolist() == [0, 1]
+    assert boxscore.read_detections(results(tmp_path, ["7", "1"]), numbered).image.tolist() == [2, 0]
+    assert len(boxscore.read_detections(results(tmp_path, []), numbered)) == 0
+    own = truths(image=[0], image_names=VOC)
+    assert boxscore.read_detections(results(tmp_path, [1, 2]), own).image.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("unmatched", ["error", "warn"])
+@pytest.mark.parametrize(
+    ("names", "images", "strange"),
+    [
+        (VOC, [0, 2], 0),  # places in the list, of which one happens to be a number in a name
+        (VOC, [0], 0),
+        (VOC, [1000, 1001], 1000),
+        ({0: "cat", 1: "dog"}, [0, 1], 0),
+    ],
+)
+def test_ids_that_are_no_names_are_refused(
+    tmp_path: Path, names: dict[int, str], images: list[int], strange: int, unmatched: Any
+) -> None:
+    """Numbers that were given to names here mean nothing in a file of results."""
+    path = results(tmp_path, images)
+    with pytest.raises(InputError) as refused:
+        boxscore.read_detections(path, truths(image=[0], image_names=names, is_numbered=True), unmatched=unmatched)
+    assert str(refused.value) == (
+        f"{path}: images have ids ({', '.join(map(str, images))}), but those of the truths have only names"
+        f" ({', '.join(names.values())}), and {strange} is none of them; give the images of the detections by file"
+        " name, or read truths that have ids, as those of COCO JSON do"
+    )
+
+
+def test_an_id_that_is_no_name_among_many_that_are_is_unmatched(tmp_path: Path) -> None:
+    """The file goes by the names; this one image is not there."""
+    numbered = truths(image=[0], image_names=VOC, is_numbered=True)
+    with pytest.raises(InputError, match=r"result 2: image 8 is not among those of the truths \(1 detection"):
+        boxscore.read_detections(results(tmp_path, [1, 7, 8]), numbered)
+
+
+def test_an_id_that_two_names_share_is_refused(tmp_path: Path) -> None:
+    """It may be either."""
+    twins = truths(image=[0], image_names={0: "a/12.jpg", 1: "b/012.jpg", 2: "b/13.jpg"}, is_numbered=True)
+    assert boxscore.read_detections(results(tmp_path, [13]), twins).image.tolist() == [2]
+    with pytest.raises(InputError, match=r"results.json: image 12 may be 'a/12.jpg' or 'b/012.jpg' of the truths"):
+        boxscore.read_detections(results(tmp_path, [13, 12]), twins)
 
 
 def test_unmatched_images_are_an_error_with_place_count_and_examples(tmp_path: Path) -> None:
@@ -188,7 +232,7 @@ def test_a_selection_tells_folders_apart() -> None:
 
 def test_truths_of_nothing_know_no_image_and_no_class() -> None:
     """A file that lists none says so; one that lists nothing leaves it open."""
-    found = boxscore.sample.FOLDER / "detections.json"
+    found = FOLDER / "detections.json"
     nowhere = Truths(image=[], label=[], box=[], image_names={}, class_names={})
     with pytest.raises(InputError, match=r"result 0: image 1 is not among those of the truths \(356 .*known: none\)"):
         boxscore.read_detections(found, nowhere)
@@ -196,3 +240,63 @@ def test_truths_of_nothing_know_no_image_and_no_class() -> None:
     with pytest.raises(InputError, match=r"result 0: class \d+ is not among those of the truths \(356 .*known: none\)"):
         boxscore.read_detections(found, classless)
     assert len(boxscore.read_detections(found, Truths(image=[], label=[], box=[]))) == 356
+
+
+def yolo(folder: Path, names: list[str]) -> Path:
+    """Labels of images of 100 x 100, each with one box, at another place in each."""
+    labels = folder / "labels"
+    labels.mkdir()
+    for place, name in enumerate(names):
+        (labels / f"{name}.txt").write_text(f"0 {0.1 + 0.2 * place} 0.5 0.1 0.1\n")
+    sizes = "".join(f"{name},100,100\n" for name in names)
+    (folder / "sizes.csv").write_text(f"name,width,height\n{sizes}")
+    return labels
+
+
+def perfect_results(folder: Path, images: list[int]) -> Path:
+    """COCO results with the boxes of `yolo`, in the same order, on these images."""
+    boxes = [[5 + 20 * place, 45, 10, 10] for place in range(len(images))]
+    rows = [
+        {"image_id": image, "category_id": 0, "bbox": box, "score": 0.9}
+        for image, box in zip(images, boxes, strict=True)
+    ]
+    path = folder / "results.json"
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_commands_join_ids_to_names_or_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`eval` and `compare` of a YOLO folder: by the number in the name, never by a place in the list."""
+    labels = yolo(tmp_path, ["000003", "000005", "000010"])
+    good = str(perfect_results(tmp_path, [3, 5, 10]))
+    assert main(["eval", str(labels), good, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(1)
+    assert main(["compare", str(labels), good, good, "--bootstrap", "10"]) == 0
+    capsys.readouterr()
+    for images in ([0, 1, 2], [1, 2, 0]):
+        bad = str(perfect_results(tmp_path, images))
+        for call in (["eval", str(labels), bad], ["compare", str(labels), bad, bad]):
+            assert main(call) == 1
+            assert (
+                f"{bad}: images have ids (0, 1, 2), but those of the truths have only names" in capsys.readouterr().err
+            )
+
+
+def test_files_beyond_memory_join_ids_to_names_or_refuse(tmp_path: Path) -> None:
+    """The same rule for Parquet files in pieces."""
+    names = {0: "000003", 1: "000005", 2: "000010"}
+    box = [[0.0, 0.0, 9.0 + place, 9.0] for place in range(3)]
+    named = Truths(image=[0, 1, 2], label=[0] * 3, box=box, image_names=names, class_names=["cat"], is_numbered=True)
+    rows = pa.table({"file_name": list(names.values()), "label": ["cat"] * 3, "box": box})
+    pa.parquet.write_table(rows, tmp_path / "gt.parquet")
+    for images, is_fine in (([3, 5, 10], True), ([0, 1, 2], False)):
+        found = pa.table({"image_id": images, "label": ["cat"] * 3, "box": box, "score": [0.9] * 3})
+        pa.parquet.write_table(found, tmp_path / "dt.parquet")
+        files = [str(tmp_path / "gt.parquet"), str(tmp_path / "dt.parquet")]
+        if is_fine:
+            detections = boxscore.read_detections(files[1], named, box_format="xyxy")
+            expected = boxscore.evaluate(detections, named)["map"]
+            assert evaluate_files(*files, memory="1GB", box_format="xyxy")["map"] == expected == pytest.approx(1)
+        else:
+            with pytest.raises(InputError, match=r"dt.parquet: images have ids \(0, 1, 2\), but those of the truths"):
+                evaluate_files(*files, memory="1GB", box_format="xyxy")

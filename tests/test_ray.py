@@ -357,3 +357,19 @@ def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
         evaluate(*nothing, memory="1kB")
     with pytest.raises(InputError, match=r"`memory` must be an amount like 500MB or 2GiB; got 'much'"):
         boxscore.memory.num_bytes("much")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_likely_mistake_is_told() -> None:
+    """The driver looks at some boxes of a result near 0."""
+    from tests.test_diagnosis import centers, data
+
+    found, truths = data()
+    rows = [
+        {"image": np.asarray(each.image), "label": np.asarray(each.label), "box": list(box)}
+        for each, box in ((found, centers(found.box)), (truths, np.asarray(truths.box)))
+    ]
+    sides = [pa.table(columns) for columns in (rows[0] | {"score": np.asarray(found.score)}, rows[1])]
+    detections, there = map(ray.data.from_arrow, sides)
+    with pytest.warns(UserWarning, match="the boxes of `detections` look like cxcywh, but are read as xywh"):
+        boxscore.ray.evaluate(detections, there, box_format="xywh", quiet=True)

@@ -132,9 +132,11 @@ class Truths:
     """File names, or their stems, by image id, for joining with detections that name their images. If given, these are
     all images of the data, those without boxes, too."""
     image_sizes: Mapping[int, tuple[int, int]] | None = None
-    """Width and height by image id, for files whose boxes are fractions of them; 1 by 1 if `box` itself is."""
+    """Width and height by image id, for files whose boxes are fractions of them."""
     is_numbered: bool = False
     """Whether the image ids are only places in a list of names, from a format that has no ids."""
+    is_normalized: bool = False
+    """Whether `box` has fractions of the image's width and height, as every detection must then."""
 
     def __post_init__(self) -> None:
         check_columns(

@@ -10,13 +10,14 @@ from boxscore.measures import measures
 from boxscore.native.rules import rules_of
 from boxscore.protocol import LARGEST_SIDE, Protocol
 from boxscore.summary import ClassRow, Summary
+from boxscore.suspicion import Counts
 
 
 def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol, threads: int) -> list[Summary] | None:
     """A summary for each file of detections, the same as that of `evaluate`.
 
     None if this way can't do it: the files are not a COCO dataset and lists of results, or there is something in them
-    that a reader would tell the user about.
+    that a reader would tell the user about, or the result looks like a mistake in the input.
     """
     if protocol.average != "macro" or protocol.class_agnostic or os.name == "nt":
         return None
@@ -33,7 +34,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
     )
     if results is None:
         return None
-    return [
+    summaries = [
         Summary(
             protocol=protocol,
             numbers={measure.name: number for measure, number in zip(wanted, result["numbers"], strict=True)},
@@ -42,6 +43,9 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         )
         for result in results
     ]
+    if any(Counts.of_rows(summary.per_class).is_suspicious for summary in summaries):
+        return None  # the boxes may tell why
+    return summaries
 
 
 def _rows(result: dict[str, Any], num_thresholds: int) -> Sequence[ClassRow]:

@@ -26,6 +26,11 @@ def is_distributed(group: Any = None) -> bool:
     return num_processes > 1
 
 
+def is_first() -> bool:
+    """Whether this process is alone, or the one that speaks for all: rank 0."""
+    return not is_distributed() or _torch_distributed().get_rank() == 0
+
+
 def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) -> Tally:
     """The tallies of all processes as one, the same on every process. All of them must call this.
 

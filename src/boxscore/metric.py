@@ -14,11 +14,13 @@ from boxscore.arrays import Array, is_in_host_memory, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.checks import as_array, as_id, in_argument, shape_of
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
+from boxscore.diagnosis import Watch, Words, unlike_units
 from boxscore.errors import InputError
 from boxscore.native.batch import match_images
 from boxscore.pipeline import finish, match
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.result import Result
+from boxscore.suspicion import Counts
 from boxscore.tally import Tally, joined
 from boxscore.threads import num_threads
 
@@ -76,6 +78,7 @@ class MeanAveragePrecision:
         self.class_names = no_truths.names_by_label
         self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol, engine)
         self._lock = RLock()
+        self._is_diagnosed = False
         self.reset()
 
     def reset(self) -> None:
@@ -84,6 +87,7 @@ class MeanAveragePrecision:
         self._seen: set[int] = set()
         self._is_numbering: bool | None = None
         self._num_watched = 0
+        self._watch = Watch()
         self._warned: set[str] = set()
 
     def update(self, preds: Any, targets: Any, *, image_ids: Iterable[int] | None = None) -> None:
@@ -103,7 +107,10 @@ class MeanAveragePrecision:
         tally = self.tally
         if self.sync and distributed.is_distributed(self.process_group):
             tally = distributed.gather(tally, self._is_numbering, self.process_group)
-        return finish(tally, self.engine, threads=self.threads)
+        result = finish(tally, self.engine, threads=self.threads)
+        if self.warn and not self._is_diagnosed and not self._warned and distributed.is_first():
+            self._diagnose(result)
+        return result
 
     @property
     def tally(self) -> Tally:
@@ -204,6 +211,7 @@ class MeanAveragePrecision:
         tally = match(batch.detections, batch.truths, self.protocol, self.engine, threads=self.threads)
         if self._is_watching and len(batch.detections) and len(batch.truths):
             self._num_watched += 1
+            self._watch.add(batch.detections, batch.truths)
             self._look_for_mistakes(batch.detections, batch.truths)
         self._keep(tally, images, is_numbering=batch.ids is None)
 
@@ -291,12 +299,8 @@ class MeanAveragePrecision:
         if not (is_in_host_memory(detections.box) and is_in_host_memory(truths.box)):
             return
         found, there = to_numpy(detections.box), to_numpy(truths.box)
-        largest = [float(np.abs(box).max()) for box in (found, there)]
-        for one, other, name, others in ((0, 1, "preds", "targets"), (1, 0, "targets", "preds")):
-            if largest[one] <= 1.5 and largest[other] > 10:
-                self._tell(
-                    f"the boxes of `{name}` look like fractions of the image's size, those of `{others}` like pixels"
-                )
+        if (message := unlike_units(found, there, Words())) is not None:
+            self._tell(message)
         if self.box_format == "xywh":
             for name, box in (("preds", found), ("targets", there)):
                 if len(box) >= 10 and (box[:, 2:] > box[:, :2]).all() and (box[:, :2] > 0).mean() > 0.8:
@@ -309,6 +313,14 @@ class MeanAveragePrecision:
             for shift in (1, -1):
                 if len({label + shift for label in labels} & wanted) * 2 > len(wanted):
                     self._tell(f"no label of `preds` is in `targets`, but most would be with {shift:+d}: off by one?")
+
+    def _diagnose(self, result: Result) -> None:
+        """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
+        counts = Counts.of_result(result.per_class)
+        found = self._watch.diagnose(counts, Words(), has_classes=not self.protocol.class_agnostic)
+        if found is not None:
+            self._is_diagnosed = True
+            warnings.warn(f"{found} (warn=False silences this)", stacklevel=3)
 
     def _tell(self, message: str) -> None:
         if message not in self._warned:

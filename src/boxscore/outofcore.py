@@ -23,6 +23,7 @@ from boxscore.arrow import pyarrow
 from boxscore.boxes import BoxFormat
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves
+from boxscore.diagnosis import Watch, Words
 from boxscore.errors import InputError
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import Keys, Numbering, files_of, stream_detections, stream_truths
@@ -32,6 +33,7 @@ from boxscore.protocol import Protocol, as_protocol, check_choice
 from boxscore.reduction import Bins, Sample, reduce_bins, result_of
 from boxscore.result import Result
 from boxscore.shards import repeated_image, shard_of
+from boxscore.suspicion import Counts
 from boxscore.tally import Tally, joined
 from boxscore.text import count
 from boxscore.threads import num_threads
@@ -96,7 +98,12 @@ def evaluate_files(
             step(f"matching shard {shard + 1} of {spill.num_shards}")
             spill.match(shard, numbering.known, protocol)
         step("drawing curves")
-        return spill.finish(protocol)
+        result = spill.finish(protocol)
+    words = Words(detections=detections, truths=truths, box_format="give `box_format`", labels="in the file")
+    has_classes = not protocol.class_agnostic
+    if found := spill.watch.diagnose(Counts.of_result(result.per_class), words, has_classes=has_classes):
+        warnings.warn(str(found), stacklevel=2)
+    return result
 
 
 @contextmanager
@@ -124,6 +131,7 @@ class _Spill:
         self._box_format: dict[str, BoxFormat] = {}
         self._paths: dict[str, Sequence[str]] = {}
         self._tallies: list[Path] = []
+        self.watch = Watch()
 
     def check_room(self, for_curves: int) -> int:
         """What may be used beside all that is in use now; `InputError` unless curves of that size find room in it."""
@@ -197,7 +205,9 @@ class _Spill:
         there = self._take("truths", shard, _TRUTH)
         if not self._has_area:
             del there["area"]
-        tally = match(found, Truths(**there, class_names=known.class_names), protocol, threads=self.threads)
+        truths = Truths(**there, class_names=known.class_names)
+        self.watch.add(found, truths)
+        tally = match(found, truths, protocol, threads=self.threads)
         self._tallies.append(self.folder / f"tally-{shard}")
         tally.save(self._tallies[-1])
 

@@ -19,11 +19,13 @@ from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.checks import as_id, in_argument
 from boxscore.columns import Columns, Detections, Truths, host_ids, take
-from boxscore.distributed import renumbered, without_copies
+from boxscore.diagnosis import Watch, Words
+from boxscore.distributed import is_first, renumbered, without_copies
 from boxscore.errors import InputError
 from boxscore.pipeline import finish, match
 from boxscore.protocol import Protocol, check_choice
 from boxscore.result import Result
+from boxscore.suspicion import Counts
 from boxscore.tally import Tally, joined
 
 Images = Sequence[Mapping[str, Any]]
@@ -58,6 +60,7 @@ class MeanAveragePrecision(Metric):
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     warn_on_many_detections = True
+    warn_on_mistakes = True
     tallies: Any
     """Bytes of tallies, one or more a tensor."""
 
@@ -92,6 +95,7 @@ class MeanAveragePrecision(Metric):
         self.box_format, self.iou_type, self.average = box_format, ("bbox",), average
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
+        self._watch, self._is_diagnosed = Watch(), False
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
 
     @property
@@ -126,6 +130,8 @@ class MeanAveragePrecision(Metric):
             detections, truths = _first_of_each(detections, ids), _first_of_each(truths, ids)
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
+        if self.warn_on_mistakes and self._watch.is_open:
+            self._watch.add(detections, truths)
         content = storage.to_bytes(match(detections, truths, self.protocol))
         if self.average == "micro":
             # as in torchmetrics: one label for all, in the order that they came
@@ -138,6 +144,8 @@ class MeanAveragePrecision(Metric):
         """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
         each = list(self._split())
         per_class = self._finish(self.protocol, each)
+        if self.warn_on_mistakes and not self._is_diagnosed and is_first():
+            self._diagnose(per_class)
         averaged = per_class
         if self.average == "micro":
             averaged = self._finish(self.protocol.replace(class_agnostic=True), each)
@@ -159,8 +167,16 @@ class MeanAveragePrecision(Metric):
             "classes": torch.from_numpy(classes.label.astype(np.int32)),
         }
 
+    def _diagnose(self, result: Result) -> None:
+        """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
+        found = self._watch.diagnose(Counts.of_result(result.per_class), Words(truths="`target`"))
+        if found is not None:
+            self._is_diagnosed = True
+            warnings.warn(f"{found} (warn_on_mistakes=False silences this)", stacklevel=4)
+
     def reset(self) -> None:
         """Forget all that was seen."""
+        self._watch = Watch()
         self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
         super().reset()
 

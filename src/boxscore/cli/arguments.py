@@ -28,7 +28,9 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
 def add_details(group: Any) -> None:
     """What files may not say of themselves."""
     group.add_argument(
-        "--box-format", choices=("xyxy", "xywh", "cxcywh"), help="what the four numbers of a table's box column are"
+        "--box-format",
+        choices=("xyxy", "xywh", "cxcywh"),
+        help="what the four numbers of a table's box column, or of COCO results, are",
     )
     group.add_argument(
         "--sizes", metavar="PATH", help="image sizes for normalized boxes: name,width,height, or the images"

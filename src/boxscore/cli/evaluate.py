@@ -12,6 +12,7 @@ from boxscore import text
 from boxscore.cli import arguments
 from boxscore.cli.beyond_memory import evaluate_beyond_memory
 from boxscore.cli.output import check_outputs, deliver, folder_of, short_names, title_of
+from boxscore.cli.suspicion import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
 from boxscore.errors import InputError
@@ -160,6 +161,7 @@ def evaluate_files(
     # An image set is one of the ground truth's, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
     details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
+    scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")
         truths = read_truths(options.truths, format=options.gt_format, **selection, **details)
@@ -169,7 +171,11 @@ def evaluate_files(
                 path, truths, format=options.dt_format, unmatched=options.unmatched, **selection, **details
             )
             progress.step(f"evaluating {path}")
-            yield path, evaluate(detections, truths, protocol, options.engine, threads=options.threads)
+            result = evaluate(detections, truths, protocol, options.engine, threads=options.threads)
+            warn_if_suspicious(options, path, result)
+            scores.append((path, result["map"]))
+            yield path, result
+    warn_of_ids(options, protocol, scores)
 
 
 def _part(path: str, name: str, group: str | None, result: "Result", options: argparse.Namespace) -> Part:

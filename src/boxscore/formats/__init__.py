@@ -233,9 +233,10 @@ def read_truths(
 
     `format`: one of `FORMATS`, else it is found out. `images` and `classes`: only these, by id or name; images also by
     the path of a list of them, by a pattern like "night_*", or by the name of a VOC image set. `box_format`: what four
-    numbers in one column of a table, or in a line of text files, are. `sizes`: of images, for boxes that are
-    fractions: a mapping from names to (width, height), the path of a list `name,width,height`, or the folder of the
-    images. `names`: of classes, for YOLO and Open Images: a list of them, or the path of a file.
+    numbers in one column of a table, or in a line of text files, are, or those of COCO results, if they are not xywh.
+    `sizes`: of images, for boxes that are fractions: a mapping from names to (width, height), the path of a list
+    `name,width,height`, or the folder of the images. `names`: of classes, for YOLO and Open Images: a list of them, or
+    the path of a file.
 
     Where a format has no ids, images are numbered 0, 1, 2, … by name.
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,15 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     return _records(source, found, area=_areas(found), ignore=found["is_crowd"])
 
 
-def read_detections(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The rows of a COCO results file, or the annotations of a dataset, if they have scores."""
+def read_detections(source: Source, options: Options) -> Records:
+    """The rows of a COCO results file, or the annotations of a dataset, if they have scores.
+
+    Results may have boxes in another format than COCO's, if `options` say so.
+    """
     found = _load(source)
     records = _records(source, found, score=np.zeros(0) if found["score"] is None else found["score"])
+    if options.box_format is not None and not found["is_dataset"]:
+        records = replace(records, box_format=options.box_format)
     if found["score"] is None and len(records):
         raise InputError(f"{records.place(0)} must have `score`")
     return records

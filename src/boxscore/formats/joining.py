@@ -21,6 +21,8 @@ from boxscore.text import count
 
 NOWHERE = -1
 """The code of a value that is not among those of the truths."""
+LARGEST_FRACTION = 2
+"""A box that is a fraction of its image may reach out of it, but a number above this is one of pixels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,11 +65,13 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
     Truths on images that the file does not list are left out, and a warning says how many.
     """
     records = _on_listed_images(records)
+    _check_fractions(records)
     image, image_names, is_numbered = numbered_images(records)
     label, class_names = numbered_classes(records)
     image_sizes = sizes_by_id(records.image_sizes, sizes, image_names)
-    if records.is_normalized and records.image_sizes is None and sizes is None:
-        # Fractions are kept; an image of one by one says so to detections that come later.
+    is_normalized = records.is_normalized and records.image_sizes is None and sizes is None
+    if is_normalized:
+        # Fractions are kept: every image is one by one.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
     box, box_format = _pixels(records, image, image_sizes)
     try:
@@ -83,6 +87,7 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
             image_names=image_names,
             image_sizes=image_sizes or None,
             is_numbered=is_numbered,
+            is_normalized=is_normalized,
         )
     except InputError as error:
         raise records.refuse(error) from None
@@ -149,6 +154,7 @@ def join(
     """
     if records.score is None:
         raise InputError(f"{records.source}: detections must have a score")
+    _check_fractions(records)
     image, lost_image = join_images(records, truths)
     label, lost_class = join_classes(records, truths)
     is_lost = lost_image | lost_class
@@ -167,7 +173,7 @@ def join(
     if is_lost.any():
         records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
     box, box_format = _pixels(records, image, sizes_by_id(truths.image_sizes, sizes, truths.image_names))
-    if not records.is_normalized and _are_fractions(truths):
+    if not records.is_normalized and truths.is_normalized:
         rule = "the truths are fractions of their images' sizes, but the detections are pixels"
         raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
     try:
@@ -200,30 +206,48 @@ def join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_
                 f"{records.source}: images have names, but the truths have no `image_names` to find them in"
             )
         return records.image, np.zeros(len(records), bool)
-    by_id = partial(as_known_id, known=known)
-    by_name = [finder(known, key) for key in (str, base_of, stem_of, _whole_stem)]
+    by_name = [finder(known, key) for key in (str, base_of, stem_of)]
+    # Numbers that were given here are nobody's ids; only the number that a name is can be meant.
+    by_id = [] if truths.is_numbered else [partial(as_known_id, known=known)]
+    by_number = finder(known, _whole_stem)
     if isinstance(records.image, Named):
-        return _apply(records.image, [*by_name[:3], by_id, by_name[3]])
+        return _apply(records.image, [*by_name, *by_id, by_number])
     if records.image_names:
-        through = [_through(records.image_names, rule) for rule in by_name[:3]]
-        return _apply(records.image, [*through, by_id, by_name[3]])
+        through = [_through(records.image_names, rule) for rule in by_name]
+        return _apply(records.image, [*through, *by_id, by_number])
     if truths.is_numbered:
-        _refuse_two_meanings(records, by_id, by_name[3], known)
-    return _apply(records.image, [by_id, by_name[0], by_name[3]])
+        _check_ids_are_names(_distinct(records.image), known, records.source)
+        return _apply(records.image, [by_number])
+    return _apply(records.image, [*by_id, by_name[0], by_number])
 
 
-def _refuse_two_meanings(records: Records, by_number: Rule, by_stem: Rule, known: Mapping[int, str]) -> None:
-    """Truths without ids were numbered here; 1 may mean the second of them, or `000001.jpg`."""
-    values = _distinct(records.image)
-    numbers, stems = [by_number(value) for value in values], [by_stem(value) for value in values]
-    if None in numbers or None in stems or numbers == stems:
-        return
-    for value, number, stem in zip(values, numbers, stems, strict=True):
-        if number is not None and stem is not None and number != stem:
+def _check_ids_are_names(ids: Sequence[int], known: Mapping[int, str], source: str) -> None:
+    """Raise `InputError` unless the integer ids of detections are the numbers that the truths' names are: 12 is
+    `000012.jpg`. `known` has images that have names only, under numbers that were given here and mean nothing.
+
+    A few ids may be none of them: those are reported as unmatched later. But if none is a name, or if all would be
+    places in the list of names, they are ids of something else, and by chance some of them would find an image.
+    """
+    named: dict[str, list[str]] = {}
+    for name in known.values():
+        named.setdefault(_whole_stem(name), []).append(name)
+    num_found = 0
+    for value in ids:
+        names = named.get(str(value), [])
+        num_found += len(names) == 1
+        if len(names) > 1:
             raise InputError(
-                f"{records.source}: image {value} may be {known[number]!r}, the truths' image of that number, or"
-                f" {known[stem]!r}; these truths have no ids of their own, so name the images by file name"
+                f"{source}: image {value} may be {names[0]!r} or {names[1]!r} of the truths, which have names and no"
+                " ids; give the images of the detections by file name"
             )
+    is_place = all(0 <= value < len(known) for value in ids)
+    if ids and (num_found == 0 or (num_found < len(ids) and is_place)):
+        strange = next(value for value in ids if str(value) not in named)
+        raise InputError(
+            f"{source}: images have ids ({some(ids, 3)}), but those of the truths have only names"
+            f" ({some(known.values(), 3)}), and {strange} is none of them; give the images of the detections by file"
+            " name, or read truths that have ids, as those of COCO JSON do"
+        )
 
 
 def join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
@@ -324,11 +348,6 @@ def _first(flags: NDArray[np.bool_]) -> int | None:
     return int(np.argmax(flags)) if flags.any() else None
 
 
-def _are_fractions(truths: Truths) -> bool:
-    sizes = truths.image_sizes
-    return sizes is not None and set(sizes.values()) == {(1, 1)}
-
-
 def sizes_by_id(
     known: Sizes | None, given: Sizes | None, names: Mapping[int, str] | None
 ) -> dict[int, tuple[int, int]]:
@@ -363,3 +382,26 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
     return records.box * np.concatenate([scale, scale], axis=1), records.box_format
+
+
+def _check_fractions(records: Records) -> None:
+    """Refuse pixels where a format has fractions: any among truths, and most among detections; of a few, warn.
+
+    A detector that does not cut its boxes at the border may give a few that are very large.
+    """
+    if not records.is_normalized or not len(records):
+        return
+    with np.errstate(invalid="ignore"):
+        is_large = np.asarray((np.abs(records.box) > LARGEST_FRACTION).any(axis=1))
+    is_large &= np.isfinite(records.box).all(axis=1)
+    row, num = _first(is_large), int(is_large.sum())
+    if row is None:
+        return
+    numbers = " ".join(f"{number:.10g}" for number in records.box[row].tolist())
+    got = f"must be fractions of the image's width and height, 0 to 1; got {numbers} ({records.box_format})"
+    if records.score is None or 2 * num >= len(records):
+        advice = "these look like pixels: divide them by the image's size"
+        others = f" ({count(num, 'box', 'boxes')} like it)" if num > 1 else ""
+        raise InputError(f"{records.place(row)}: boxes {got}; {advice}{others}")
+    shown = f"{count(num, 'box', 'boxes')} of {len(records):,}"
+    warnings.warn(f"{shown} look like pixels; {records.place(row)}: boxes {got}", stacklevel=4)

@@ -46,10 +46,10 @@ def finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
     return find
 
 
-def some(values: Iterable[Any]) -> str:
+def some(values: Iterable[Any], num: int = 10) -> str:
     """The first few of them, for a message."""
     values = list(values)
-    return ", ".join(line(str(value)) for value in values[:10]) + (", …" if len(values) > 10 else "")
+    return ", ".join(line(str(value)) for value in values[:num]) + (", …" if len(values) > num else "")
 
 
 class Selection:

@@ -7,17 +7,24 @@ from pathlib import Path
 
 import numpy as np
 
-from boxscore.columns import Truths
+from boxscore.columns import Detections, Truths
+from boxscore.diagnosis import Words, diagnose
 from boxscore.errors import InputError
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
-from boxscore.formats.joining import join_classes, join_images, keep_rows, sizes_by_id
+from boxscore.formats.joining import LARGEST_FRACTION, join_classes, join_images, keep_rows, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
 from boxscore.inspection import lists, pairs, rows
 from boxscore.inspection.findings import SEVERITIES, Finding
 from boxscore.inspection.pairs import Pair
+from boxscore.inspection.pycocotools import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.inspection.side import Flags, Side, codes_of, side_of_detections, side_of_truths
+from boxscore.pipeline import evaluate
 from boxscore.protocol import Protocol
+from boxscore.suspicion import Counts
+
+_CAUSES = {"empty", "box-format", "shifted-classes", "fractions-as-pixels", "pixels-as-fractions"}
+"""Findings that explain a result near 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +52,7 @@ def inspect_files(
         known: Truths | None = None
         sizes = read_sizes(reading.options.sizes)
         records = _read(truths, "truths", reading.truths_format, reading.options, found)
+        ids = None if records is None else records.id
         if records is not None:
             known = _inspect_truths(records, protocol, sizes, found)
         names = list((known.names_by_label or {}).values()) if known is not None else []
@@ -53,6 +61,8 @@ def inspect_files(
             records = _read(file, "detections", reading.detections_format, options, found)
             if records is not None:
                 _inspect_detections(records, known, protocol, sizes, found)
+                if known is not None and why_ids_differ(ids):
+                    found += _other_number(truths, file, records, known, protocol)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
@@ -117,6 +127,8 @@ def _is_sound(side: Side) -> Flags:
     is_sound = side.is_finite & (side.extent >= 0).all(axis=1)
     if records.area is not None:
         is_sound &= np.isfinite(records.area) & (records.area >= 0)
+    if records.is_normalized:
+        is_sound &= (np.abs(records.box) <= LARGEST_FRACTION).all(axis=1)
     return is_sound & lists.is_listed(side)
 
 
@@ -138,12 +150,62 @@ def _inspect_detections(
         own += [finding for check in pairs.CHECKS for finding in check(pair)]
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
-            join(records, known, sizes)
+            detections, _ = join(records, known, sizes)
+            if _CAUSES.isdisjoint(finding.kind for finding in own):
+                own += _likely_mistake(detections, known, protocol, records.source)
         except InputError as error:
             refusal = error
     if refusal is not None:
         own.append(_refusal(records.source, "refused", refusal))
     found += own
+
+
+def _likely_mistake(detections: Detections, known: Truths, protocol: Protocol, source: str) -> list[Finding]:
+    """The likely mistake behind a result near 0."""
+    counts = Counts.of_result(evaluate(detections, known, protocol).per_class)
+    words = Words(
+        "the detections", "the ground truth", "`--box-format {}` may read them so", "convert them", "in the file"
+    )
+    found = diagnose(counts, detections, known, words, has_classes=not protocol.class_agnostic)
+    if found is None:
+        return []
+    effect = f"AP at the lowest IoU is {counts.mean_ap:.4f}"
+    title = str(found)
+    return [
+        Finding(
+            severity="warning",
+            kind=found.kind,
+            file=source,
+            count=len(detections),
+            title=title,
+            example=source,
+            effect=effect,
+        )
+    ]
+
+
+def _other_number(
+    truths: str | Path, file: str | Path, records: Records, known: Truths, protocol: Protocol
+) -> list[Finding]:
+    """The finding that pycocotools gives another number, because of annotation ids, if it does."""
+    try:
+        own = evaluate(join(records, known)[0], known, protocol)["map"]
+    except InputError:
+        return []
+    other = map_of_pycocotools(truths, file, protocol)
+    if other is None or abs(other - own) <= SAME:
+        return []
+    return [
+        Finding(
+            severity="warning",
+            kind="pycocotools-differs",
+            file=str(file),
+            count=1,
+            title=f"pycocotools would give map {other:.4f}, boxscore gives {own:.4f}",
+            example=f"{truths}: annotation ids that are 0, or come twice",
+            effect="give every annotation an id of its own, from 1 on, and both give the same",
+        )
+    ]
 
 
 def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | None) -> Pair:

@@ -28,6 +28,21 @@ def duplicate_ids(side: Side) -> Iterable[Finding]:
     )
 
 
+def zero_ids(side: Side) -> Iterable[Finding]:
+    """Annotations with the id 0."""
+    ids = side.records.id
+    if ids is None:
+        return
+    yield from side.found(
+        ids == 0,
+        kind="zero-id",
+        severity="warning",
+        title=lambda num: f"{count(num, 'annotation')} with the id 0",
+        show=side.show_box,
+        effect="boxscore counts it as any other; for pycocotools 0 is no match, so a detection that finds it is false",
+    )
+
+
 def unknown_images(side: Side) -> Iterable[Finding]:
     """Truths on images that the file does not list."""
     listed = side.records.image_names
@@ -194,6 +209,7 @@ CHECKS: Sequence[Callable[[Side], Iterable[Finding]]] = (
     unknown_classes,
     unknown_images,
     duplicate_ids,
+    zero_ids,
     areas,
     similar_names,
     duplicate_file_names,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from boxscore.boxes import BoxFormat, sizes, to_xyxy
+from boxscore.formats.joining import LARGEST_FRACTION
 from boxscore.formats.records import Floats, Ids
 from boxscore.inspection.findings import Finding
 from boxscore.inspection.side import Flags, Side
@@ -166,16 +167,18 @@ def wrong_unit(side: Side) -> Iterable[Finding]:
     is_all = np.ones(len(side.records), bool) & side.is_finite
     largest = np.abs(box).max()
     if side.records.is_normalized:
-        is_large = side.is_finite & (np.abs(side.box) > 2).any(axis=1)
-        if is_large.sum() >= 0.5 * len(box):
-            yield from side.found(
-                is_large,
-                kind="pixels-as-fractions",
-                severity="warning",
-                title=lambda num: f"{count(num, 'box', 'boxes')} with numbers above 2, in a format of fractions",
-                show=side.show_box,
-                effect="they look like pixels; each would be far outside of its image",
-            )
+        is_large = side.is_finite & (np.abs(side.box) > LARGEST_FRACTION).any(axis=1)
+        is_refused = side.role == "truths" or 2 * is_large.sum() >= len(side.records)
+        yield from side.found(
+            is_large,
+            kind="pixels-as-fractions",
+            severity="error" if is_refused else "warning",
+            title=lambda num: (
+                f"{count(num, 'box', 'boxes')} with numbers above {LARGEST_FRACTION}, in a format of fractions"
+            ),
+            show=side.show_box,
+            effect=f"they look like pixels: {REFUSED}" if is_refused else "each is far outside of its image",
+        )
     elif largest <= 2 and (box != np.floor(box)).any() and not (side.size <= 4).any():
         yield from side.found(
             is_all,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -21,6 +22,13 @@ bool is_in(const std::vector<int64_t>& some, const std::vector<int64_t>& all) {
 
 std::vector<int64_t> distinct_of(const std::vector<int64_t>& ids) { return distinct(ids.data(), ids.size()); }
 
+// Whether no annotation has the id 0 or the id of another: with such ids pycocotools gives other numbers.
+bool are_ids_fine(const std::vector<int64_t>& ids) {
+    if (std::find(ids.begin(), ids.end(), 0) != ids.end()) return false;
+    const bool is_ascending = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
+    return is_ascending || distinct_of(ids).size() == ids.size();
+}
+
 // Whether all is as it should be: truths with classes; integers for images; boxes and scores that columns would take; no
 // image and no class that the truths don't list.
 bool is_fine(const CocoFile& truths, const CocoFile& detections, double largest) {
@@ -38,6 +46,7 @@ bool is_fine(const CocoFile& truths, const CocoFile& detections, double largest)
     for (const double area : truths.boxes.area) {
         if (area < 0) return false;
     }
+    if (!are_ids_fine(truths.boxes.id)) return false;
     return are_finite(detections.boxes.score.data(), detections.boxes.size());
 }
 

@@ -2,7 +2,8 @@
 
 Rows are checked where they are read, and go to shards by the hash of their image. A shard is matched by one task. Its
 verdicts go to bins by class, or by score where a class is too large for one task, and each bin's curves are drawn by
-one task. The driver sees counts, a sample of the scores and the curves, never a box.
+one task. The driver sees counts, a sample of the scores and the curves; of boxes some, and only where the result looks
+like a mistake.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from boxscore.memory import num_bytes, text_of
 from boxscore.protocol import Protocol, as_protocol
 from boxscore.ray.datasets import check_columns, library, plain_errors, settings_of
 from boxscore.ray.files import Files
+from boxscore.ray.looking import warn_if_suspicious
 from boxscore.ray.mapping import Job
 from boxscore.ray.reducing import reduce_verdicts, result_of_nothing
 from boxscore.result import Result
@@ -76,7 +78,11 @@ def _evaluate(
         stack.enter_context(plain_errors((detections, truths), quiet, files))
         check_columns(detections, truths)
         job = Job.of(detections, truths, protocol, box_format, names, limit)
-        return reduce_verdicts(job, job.match(detections, truths)) if job.num_rows else result_of_nothing(job)
+        if not job.num_rows:
+            return result_of_nothing(job)
+        result = reduce_verdicts(job, job.match(detections, truths))
+        warn_if_suspicious(job, result, detections, truths)
+        return result
 
 
 def evaluate_files(

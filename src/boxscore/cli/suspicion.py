@@ -1,0 +1,65 @@
+"""What `eval` and `compare` say about a result that looks like a mistake in the files."""
+
+import argparse
+import shlex
+import warnings
+from typing import TYPE_CHECKING
+
+from boxscore.suspicion import Counts
+from boxscore.text import fraction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from boxscore.protocol import Protocol
+    from boxscore.result import Result
+
+_BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
+    ("csv", "parquet", "npz"), "name their columns so, or try `--box-format {}`"
+)
+"""What mends a wrong box format, by the format of the file."""
+
+
+def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result") -> None:
+    """Warn with the likely cause, once for a file of detections; a result that is just bad gets a soft sentence."""
+    counts = Counts.of_result(result.per_class)
+    if not counts.is_suspicious or result.boxes is None:
+        return
+    from boxscore.diagnosis import Words, diagnose
+    from boxscore.formats import detect
+
+    detected = options.dt_format or detect(path, "detections")
+    words = Words(
+        detections=path,
+        truths=options.truths,
+        box_format=_BOX_FORMAT.get(detected, "write them in the format's own way"),
+        truth_box_format="convert them",
+        labels="`--map-classes` does that",
+        classes="`--map-classes` says which is which",
+    )
+    found = diagnose(counts, *result.boxes, words, has_classes=not result.protocol.class_agnostic)
+    if found is not None:
+        message = str(found)
+    elif counts.is_near_zero:
+        message = (
+            f"{path}: AP at IoU {result.protocol.thresholds[0]:g} is {fraction(counts.mean_ap)}; no other reading of"
+            " labels, boxes and units would raise it, so the detections may just be bad, or those of other images"
+        )
+    else:
+        return
+    warnings.warn(f"{message}; try `{check_command(options, path)}`", stacklevel=2)
+
+
+def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequence[tuple[str, float]]") -> None:
+    """Warn if pycocotools would give another number for a file, given with its `map`, because of annotation ids."""
+    if any(getattr(options, name, None) is not None for name in ("images", "classes", "box_format", "sizes", "names")):
+        return
+    from boxscore.inspection.pycocotools import differing
+
+    for told in differing(options.truths, scores, protocol, options.gt_format):
+        warnings.warn(told, stacklevel=2)
+
+
+def check_command(options: argparse.Namespace, path: str) -> str:
+    """The call of `boxscore check` for these files."""
+    return shlex.join(["boxscore", "check", options.truths, path])
