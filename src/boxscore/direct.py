@@ -9,7 +9,7 @@ import boxscore._compiled as _compiled
 from boxscore.measures import measures
 from boxscore.native.rules import rules_of
 from boxscore.protocol import LARGEST_SIDE, Protocol
-from boxscore.summary import ClassRow, Summary
+from boxscore.summary import ClassRow, Summary, ap_50_of
 
 
 def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol, threads: int) -> list[Summary] | None:
@@ -37,14 +37,16 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         Summary(
             protocol=protocol,
             numbers={measure.name: number for measure, number in zip(wanted, result["numbers"], strict=True)},
-            per_class=list(_rows(result, len(protocol.thresholds))),
+            per_class=list(_rows(result, protocol.thresholds)),
             iou_dtype="float64",
         )
         for result in results
     ]
 
 
-def _rows(result: dict[str, Any], num_thresholds: int) -> Sequence[ClassRow]:
+def _rows(result: dict[str, Any], thresholds: Sequence[float]) -> Sequence[ClassRow]:
+    num_thresholds = len(thresholds)
+
     def at(name: str, k: int) -> Any:
         return result[name][k * num_thresholds : (k + 1) * num_thresholds]
 
@@ -53,6 +55,7 @@ def _rows(result: dict[str, Any], num_thresholds: int) -> Sequence[ClassRow]:
             label=result["label"][k],
             name=result["name"][k],
             ap=result["ap"][k],
+            ap_50=ap_50_of(at("ap_at", k), thresholds),
             ar=result["ar"][k],
             num_truths=result["num_truths"][k],
             num_detections=result["num_detections"][k],

@@ -16,7 +16,7 @@ from boxscore.average import average, mean_over_thresholds
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.errors import InputError
-from boxscore.measures import measures
+from boxscore.measures import measures, threshold_index
 from boxscore.protocol import Protocol
 from boxscore.summary import ClassRow, Summary, class_table
 from boxscore.tally import Tally, Totals, joined
@@ -49,6 +49,8 @@ class PerClass:
     """Class names, or labels as text. Length K."""
     ap: Floats
     """Average precision, mean over thresholds. Shape (K,)."""
+    ap_50: Floats
+    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds. Shape (K,)."""
     ar: Floats
     """Recall of all detections within the limit, mean over thresholds. Shape (K,)."""
     num_truths: Ints
@@ -73,6 +75,7 @@ class PerClass:
                 label=int(self.label[k]),
                 name=name,
                 ap=float(self.ap[k]),
+                ap_50=float(self.ap_50[k]),
                 ar=float(self.ar[k]),
                 num_truths=int(self.num_truths[k]),
                 num_detections=int(self.num_detections[k]),
@@ -440,14 +443,17 @@ def summarize(
 def _per_class(totals: Totals, curves: Curves, num_truths_K: Ints) -> PerClass:
     names = totals.class_names or {}
     recall_TK = np.where(num_truths_K > 0, curves.recall[:, :, 0, -1], np.nan)
+    ap_TK = curves.average_precision[:, :, 0, -1]
+    place = threshold_index(totals.protocol.thresholds, 0.5)
     return PerClass(
         label=totals.classes,
         name=tuple(names.get(int(label), str(label)) for label in totals.classes),
-        ap=mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
+        ap=mean_over_thresholds(ap_TK),
+        ap_50=np.full(ap_TK.shape[1], np.nan) if place is None else ap_TK[place],
         ar=mean_over_thresholds(recall_TK),
         num_truths=num_truths_K,
         num_detections=totals.num_detections,
-        ap_at=curves.average_precision[:, :, 0, -1].T,
+        ap_at=ap_TK.T,
         num_true=curves.num_true[:, :, 0, -1].T,
         num_false=curves.num_false[:, :, 0, -1].T,
         thresholds=totals.protocol.thresholds,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from boxscore import text
-from boxscore.measures import measures
+from boxscore.measures import measures, threshold_index
 from boxscore.protocol import Protocol
 
 
@@ -17,6 +17,8 @@ class ClassRow(NamedTuple):
     name: str
     ap: float
     """Average precision, mean over thresholds."""
+    ap_50: float
+    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds."""
     ar: float
     """Recall of all detections within the limit, mean over thresholds."""
     num_truths: int
@@ -35,6 +37,7 @@ class ClassRow(NamedTuple):
         return {
             **self._asdict(),
             "ap": plain(self.ap),
+            "ap_50": plain(self.ap_50),
             "ar": plain(self.ar),
             "ap_at": [plain(value) for value in self.ap_at],
             "num_true": list(self.num_true),
@@ -161,6 +164,12 @@ def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float], sure: Con
         for k, row in enumerate(rows)
     ]
     return text.table(cells, align="<" + ">" * (len(header) - 1), header=header)
+
+
+def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:
+    """Of the average precisions at each threshold that at IoU 0.5; NaN if there is none."""
+    place = threshold_index(thresholds, 0.5)
+    return math.nan if place is None else float(ap_at[place])
 
 
 def plain(value: float) -> float | None:
