@@ -31,6 +31,7 @@ from boxscore.reduction import Bins, Sample, reduce_bins, result_of
 from boxscore.result import Result
 from boxscore.shards import repeated_image, shard_of
 from boxscore.tally import Tally, joined
+from boxscore.temporaries import temporary_folder
 from boxscore.text import count
 from boxscore.threads import num_threads
 
@@ -72,8 +73,8 @@ def evaluate_files(
     check_choice("unmatched", unmatched, ("error", "warn"))
     pyarrow()  # or the error that it is not there
     files, truth_files = files_of(detections), files_of(truths)
-    with tempfile.TemporaryDirectory(prefix="boxscore-") as folder:
-        spill = _Spill(Path(folder), num_bytes(memory), num_threads(threads))
+    with temporary_folder(Path(tempfile.gettempdir(), "spill"), mode=0o700) as folder:
+        spill = _Spill(folder, num_bytes(memory), num_threads(threads))
         step(f"reading the images of {truths} and {detections}")
         options = Options(box_format=box_format)
         keys = Keys.of(truth_files, spill.batch_size), Keys.of(files, spill.batch_size)

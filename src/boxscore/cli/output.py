@@ -1,25 +1,47 @@
 """Where results go: files and stdout; and names that tell files apart, for columns, folders and titles."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from boxscore.cli.places import check_apart
 from boxscore.cli.terminal import Outcome
+from boxscore.errors import InputError
 from boxscore.writing import check_place, write_file
 
 STDOUT = "-"
 """The file that is no file."""
 
 
+DOCUMENTS = ("json", "csv", "html")
+"""Options that name a file to write, where a command has them."""
+_INPUTS = ("truths", "first", "others", "detections", "sizes", "names", "images", "slice")
+"""Options and arguments that may name what is read."""
+
+
 def check_outputs(options: argparse.Namespace) -> None:
-    """Refuse what can't be written, before any work is done."""
-    given = {name: getattr(options, name, None) for name in ("json", "csv", "html")}
-    printed = [f"--{name}" for name, path in given.items() if path == STDOUT]
+    """Refuse what can't be written, or would replace an input or another output, before any work is done."""
+    given = {f"--{name}": getattr(options, name, None) for name in DOCUMENTS}
+    printed = [name for name, path in given.items() if path == STDOUT]
     if len(printed) > 1:
         options.command.error(f"argument {printed[1]}: stdout has room for one; {printed[0]} goes there")
-    for path in given.values():
-        if path is not None and path != STDOUT:
-            check_place(Path(path))
+    files = {name: path for name, path in given.items() if path is not None and path != STDOUT}
+    for path in files.values():
+        check_place(Path(path))
+    if (folder := getattr(options, "plots", None)) is not None:
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise InputError(f"{folder}: can't be made a folder: {os.strerror(errno.EEXIST)}")
+        files["--plots"] = folder
+    if files:
+        check_apart(files, _inputs(options))
+
+
+def _inputs(options: argparse.Namespace) -> Iterator[str]:
+    for name in _INPUTS:
+        value = getattr(options, name, None)
+        yield from [value] if isinstance(value, str) else value or ()
 
 
 def deliver(
