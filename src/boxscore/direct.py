@@ -39,6 +39,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
             numbers={measure.name: number for measure, number in zip(wanted, result["numbers"], strict=True)},
             per_class=list(_rows(result, protocol.thresholds)),
             iou_dtype="float64",
+            num_beyond_limit=result["num_read"] - sum(result["num_detections"]),
         )
         for result in results
     ]

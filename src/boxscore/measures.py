@@ -19,11 +19,10 @@ class Measure(NamedTuple):
 
     def meaning(self, protocol: Protocol) -> list[str]:
         """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
-        low, high = protocol.thresholds[self.thresholds[0]], protocol.thresholds[self.thresholds[-1]]
         limit = protocol.limits[self.limit]
         return [
             "AR" if self.is_recall else "AP",
-            f"IoU {low:.2f}" if low == high else f"IoU {low:.2f}:{high:.2f}",
+            f"IoU {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
             protocol.areas[self.area].name,
             "all detections" if limit is None else text.count(limit, "detection"),
         ]

@@ -175,7 +175,14 @@ class Result(Mapping[str, float]):
             numbers=self.numbers,
             per_class=list(self.per_class.rows()),
             iou_dtype=self.iou_dtype,
+            num_beyond_limit=self._num_beyond_limit(),
         )
+
+    def _num_beyond_limit(self) -> int | None:
+        """How many detections no number counts, as their image and class have better ones; None: they are forgotten."""
+        if self.protocol.limits[-1] is None:
+            return 0
+        return None if self.boxes is None else len(self.boxes.detections) - int(self.per_class.num_detections.sum())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
@@ -200,17 +207,17 @@ class Result(Mapping[str, float]):
             write_file(Path(path), content)
         return content
 
-    def to_markdown(self) -> str:
-        """The numbers in one table, the classes in another."""
+    def to_markdown(self, name: str | None = None) -> str:
+        """The numbers in one table, the classes in another. `name`: of the model, for a column that says it."""
         from boxscore import exports
 
-        return exports.to_markdown(self.summary)
+        return exports.to_markdown([self.summary], None if name is None else [name])
 
-    def to_latex(self) -> str:
-        """The same tables for LaTeX's booktabs, in percent."""
+    def to_latex(self, name: str | None = None) -> str:
+        """The same tables for LaTeX's booktabs, in percent; one of more than 40 rows is a `longtable`."""
         from boxscore import exports
 
-        return exports.to_latex(self.summary)
+        return exports.to_latex([self.summary], None if name is None else [name])
 
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
         """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.

@@ -98,6 +98,8 @@ class Summary:
     numbers: Mapping[str, float]
     per_class: Sequence[ClassRow]
     iou_dtype: str
+    num_beyond_limit: int | None = None
+    """Detections that no number counts, as their image and class have more than the largest limit; None: unknown."""
     confidence: Confidence | None = None
     """How sure all of it is, where that was asked for."""
 
@@ -114,6 +116,7 @@ class Summary:
             "protocol": self.protocol.name,
             **{name: plain(value) for name, value in self.numbers.items()},
             "per_class": per_class,
+            "num_beyond_limit": self.num_beyond_limit,
             "settings": self.protocol.to_dict(),
             "iou_dtype": self.iou_dtype,
             **({} if self.confidence is None else {"intervals": self.confidence.to_dict()}),
@@ -122,14 +125,28 @@ class Summary:
     @property
     def class_table(self) -> str:
         """Classes as a table, a line each."""
-        return class_table(self.per_class, self.protocol.thresholds, self.confidence)
+        table = class_table(self.per_class, self.protocol.thresholds, self.confidence)
+        if not self.num_beyond_limit:
+            return table
+        return f"{table}\n\nwithout {text.count(self.num_beyond_limit, 'detection')} beyond {self._limit}"
+
+    @property
+    def _limit(self) -> str:
+        return f"the limit of {self.protocol.limits[-1]:,} per image and class"
+
+    @property
+    def counts(self) -> str:
+        """How many classes, truths and detections there are, and how many of these are beyond the limit."""
+        num = sum(row.num_detections for row in self.per_class)
+        found = text.count(num + (self.num_beyond_limit or 0), "detection")
+        if self.num_beyond_limit is None and self.protocol.limits[-1] is not None:
+            found += f" within {self._limit}"
+        elif self.num_beyond_limit:
+            found += f" ({self.num_beyond_limit:,} beyond {self._limit})"
+        truths = text.count(sum(row.num_truths for row in self.per_class), "truth")
+        return f"{text.count(len(self.per_class), 'class', 'classes')}, {truths}, {found}"
 
     def __str__(self) -> str:
-        counts = [
-            text.count(len(self.per_class), "class", "classes"),
-            text.count(sum(row.num_truths for row in self.per_class), "truth"),
-            text.count(sum(row.num_detections for row in self.per_class), "detection"),
-        ]
         sure = self.confidence
         rows = [
             [
@@ -140,30 +157,43 @@ class Summary:
             ]
             for measure in measures(self.protocol)
         ]
-        title = f"{self.protocol.title}: {', '.join(counts)}" + ("" if sure is None else f"\n{sure.title}")
+        title = f"{self.protocol.title}: {self.counts}" + ("" if sure is None else f"\n{sure.title}")
         return f"{title}\n\n{text.table(rows, align='<><<<<' if sure is None else '<><<<<<')}"
 
 
 def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float], sure: Confidence | None = None) -> str:
-    """Classes as a table, a line each, with intervals where there are any."""
-    first = f"{thresholds[0]:.2f}"
+    """Classes as a table, a line each, with intervals where there are any.
+
+    True, false and ignored detections at the first threshold make up all; the last have a column where there are some.
+    """
+    first = text.threshold(thresholds[0])
     intervals = ["interval"] if sure is not None else []
-    header = ["class", "AP", *intervals, "AR", *intervals, "truths", "detections", f"TP@{first}", f"FP@{first}"]
+    half = ["AP50"] if has_ap_50(thresholds) else []
+    ignored = [row.num_detections - row.num_true[0] - row.num_false[0] for row in rows]
+    header = ["class", "AP", *intervals, *half, "AR", *intervals, "truths", "detections", f"TP@{first}", f"FP@{first}"]
+    header += [f"ignored@{first}"] if any(ignored) else []
     cells = [
         [
             row.name,
             text.fraction(row.ap),
             *([] if sure is None else [str(sure.ap[k])]),
+            *([text.fraction(row.ap_50)] if half else []),
             text.fraction(row.ar),
             *([] if sure is None else [str(sure.ar[k])]),
             f"{row.num_truths:,}",
             f"{row.num_detections:,}",
             f"{row.num_true[0]:,}",
             f"{row.num_false[0]:,}",
+            *([f"{ignored[k]:,}"] if any(ignored) else []),
         ]
         for k, row in enumerate(rows)
     ]
     return text.table(cells, align="<" + ">" * (len(header) - 1), header=header)
+
+
+def has_ap_50(thresholds: Sequence[float]) -> bool:
+    """Whether the AP at IoU 0.5 is a number of its own: 0.5 is one of several thresholds."""
+    return len(thresholds) > 1 and threshold_index(thresholds, 0.5) is not None
 
 
 def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:

@@ -10,15 +10,14 @@ end, also after an error or an interrupt. After `kill -9` the next process that 
 import contextlib
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _NAME = re.compile(r"\..*\.boxscore-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}", re.DOTALL)
 _LONG_AGO = 24 * 3600
@@ -47,7 +46,7 @@ def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
     """A new folder beside `target`; whatever has its name at the end is removed."""
     with _reserved(target) as path:
         path.mkdir(mode)
-        if fcntl is None:
+        if sys.platform == "win32":
             yield path
             return
         descriptor = os.open(path, os.O_RDONLY)
@@ -80,7 +79,7 @@ def _reserved(target: Path) -> Iterator[Path]:
 
 def _remove_leftovers(folder: Path) -> None:
     """Temporaries of processes that ended without removing them are gone from the folder."""
-    if fcntl is None or str(folder) in _searched:
+    if sys.platform == "win32" or str(folder) in _searched:
         return
     _searched.add(str(folder))
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -120,7 +119,7 @@ def _is_alive(process: int) -> bool:
 
 def _lock(descriptor: int) -> None:
     """The file is locked until it is closed; where that can't be, the number of its process has to do."""
-    if fcntl is not None:
+    if sys.platform != "win32":
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
