@@ -14,6 +14,7 @@ from boxscore.cli.parsing import parse
 from boxscore.cli.stopping import Stopped, stopped_by_signals
 from boxscore.cli.terminal import Outcome, say, show, styled
 from boxscore.errors import InputError
+from boxscore.text import lines
 
 _EXAMPLES = """\
 examples:
@@ -62,10 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcome, complaint = Outcome("", stop.code), str(stop)
     if not getattr(options, "quiet", False):
         for warning in caught:
-            say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {warning.message}", sys.stderr)
+            say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {lines(str(warning.message))}", sys.stderr)
     if complaint is None:
         complaint = show(outcome.text, sys.stdout)
         outcome = outcome if complaint is None else Outcome("", 1)
+    for note in outcome.notes:
+        say(lines(note), sys.stderr)
     if complaint is not None:
-        say(f"{styled('boxscore:', 'red', sys.stderr)} {complaint}", sys.stderr)
+        say(f"{styled('boxscore:', 'red', sys.stderr)} {lines(complaint)}", sys.stderr)
     return outcome.code

@@ -10,7 +10,7 @@ from boxscore.cli import arguments
 from boxscore.cli.places import check_conversion
 from boxscore.cli.terminal import Outcome
 from boxscore.errors import InputError
-from boxscore.text import count
+from boxscore.text import count, line
 
 if TYPE_CHECKING:
     from boxscore.columns import Detections, Truths
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> Outcome:
     written, losses = (_convert_truths if role == "truths" else _convert_detections)(options, output, name)
     for loss in losses:
         warnings.warn(str(loss), stacklevel=2)
-    return Outcome("" if options.quiet else f"wrote {written} to {output} ({name})")
+    return Outcome("" if options.quiet else line(f"wrote {written} to {output} ({name})"))
 
 
 def _role(options: argparse.Namespace) -> "Role":
