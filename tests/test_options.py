@@ -267,6 +267,7 @@ def test_classes_may_be_disregarded(folder: Path, capsys: Captured) -> None:
     ("name", "content"),
     [
         ("0:1,1:2,2:3,7:18", None),
+        ("0:1,1:2,2:3,7:18" + "".join(f",{k}:1" for k in range(100, 200)), None),
         ("map.json", '{"0": 1, "1": "bicycle", "2": 3, "7": "dog"}'),
         ("map.csv", "from,to\n0,person\n1,2\n2,car\n7,18\n"),
         ("map.tsv", "0\t1\n1\t2\n2\t3\n7\tdog\n"),

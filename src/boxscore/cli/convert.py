@@ -57,7 +57,8 @@ def run(options: argparse.Namespace) -> Outcome:
     if not options.overwrite and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise InputError(f"{output}: is there already; --overwrite replaces it")
     read = [path for path in (options.input, options.truths, options.sizes, options.names) if path is not None]
-    check_conversion(output, read, is_same_format=_format_to_read(options, role) == name)
+    if output.exists():
+        check_conversion(output, read, is_same_format=_format_to_read(options, role) == name)
     written, losses = (_convert_truths if role == "truths" else _convert_detections)(options, output, name)
     for loss in losses:
         warnings.warn(str(loss), stacklevel=2)

@@ -117,6 +117,8 @@ def run(options: argparse.Namespace) -> Outcome:
     try:
         parts = _parts(options, models, protocol)
     except InputError as error:
+        if options.engine == "ray" or options.memory is not None:
+            raise  # what does not fit in memory is not read for a hint
         raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
     if options.plots is not None:
         _save_plots(options, parts)

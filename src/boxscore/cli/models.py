@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from boxscore.cli.places import is_there
+
 
 class Model(NamedTuple):
     """One file, folder or pattern of detections."""
@@ -30,7 +32,7 @@ def models_of(options: argparse.Namespace, words: Sequence[str]) -> list[Model]:
 def _split(word: str) -> tuple[str | None, str]:
     """The name, if there is one, and the path. What is there under the whole word is a path, `=` or not."""
     name, sign, path = word.partition("=")
-    if not sign or not name or not path or "/" in name or "\\" in name or Path(word).exists():
+    if not sign or not name or not path or "/" in name or "\\" in name or is_there(word):
         return None, word
     if any(mark in word for mark in "*?["):
         from glob import glob

@@ -1,7 +1,6 @@
 """The command line: files and options in any order, and a wrong option with the one that was meant."""
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,6 +52,8 @@ def _check_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
     near = [_ALSO_CALLED[word]] if word in _ALSO_CALLED else get_close_matches(word, commands, n=1)
     if Path(word).exists():
+        import shlex
+
         near = [shlex.join(["eval", *words])]
     hint = f"; did you mean `boxscore {near[0]}`?" if near else ""
     parser.error(f"unknown command {word!r}{hint} (commands: {', '.join(commands)})")

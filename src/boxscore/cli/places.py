@@ -61,10 +61,18 @@ def is_inside(path: Path, folder: Path) -> bool:
     return Path(os.path.realpath(folder)) in Path(os.path.realpath(path)).parents
 
 
+def is_there(path: str) -> bool:
+    """Whether there is a file or folder of this name; what can't be a name is none."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long, or with a zero in it
+        return False
+
+
 def _each(inputs: Iterable[str]) -> Iterator[Path]:
     """The inputs that are there, patterns expanded."""
     for path in inputs:
-        if Path(path).exists():
+        if is_there(path):
             yield Path(path)
         elif "*" in path or "?" in path:
             from glob import glob

@@ -17,16 +17,14 @@ class Stopped(BaseException):
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP raise `Stopped`, unless they are ignored (as by nohup) or handled by somebody else."""
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python takes handlers from the main thread alone
-        return
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     try:
         for number in ours:
             signal.signal(number, _stop)
+    except ValueError:
+        ours = []  # in another thread than the main one, which Python takes no handlers from
+    try:
         yield
     finally:
         for number in ours:

@@ -1,12 +1,18 @@
 """A hint for those who give detections first: every command takes the ground truth before them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from boxscore.errors import InputError
 
 
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
-    """What to add to an error if the first file looks like detections and another like ground truth; else nothing."""
+    """What to add to an error if the first file looks like detections and another like ground truth; else nothing.
+
+    Pipes are not asked: they can be read only once.
+    """
+    if not all(Path(path).is_file() or Path(path).is_dir() for path in (truths, *detections)):
+        return ""
     if not _looks_like_detections(truths):
         return ""
     other = next((path for path in detections if _looks_like_truths(path)), None)

@@ -32,7 +32,7 @@ def read_class_map(source: Any) -> dict[Class, Class]:
     """
     if isinstance(source, Mapping):
         pairs, place = list(source.items()), "`map_classes`"
-    elif isinstance(source, PathLike) or Path(source).is_file():
+    elif isinstance(source, PathLike) or _is_file(source):
         pairs, place = _read(Path(source)), str(source)
     else:
         parts = [part.rpartition(":") for part in str(source).split(",")]
@@ -45,6 +45,15 @@ def read_class_map(source: Any) -> dict[Class, Class]:
         if found.setdefault(key, value) != value:
             raise InputError(f"{place}: class {old!r} comes twice, with {found[key]!r} and {new!r}")
     return found
+
+
+def _is_file(source: Any) -> bool:
+    if not isinstance(source, str):
+        raise InputError(f"`map_classes` must be a mapping, a path, or text like 1:0,2:1; got {type(source).__name__}")
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):  # text of many classes is too long for a name
+        return False
 
 
 def _read(path: Path) -> list[tuple[Any, Any]]:
