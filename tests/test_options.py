@@ -129,6 +129,25 @@ def test_classes_have_ap50_in_every_table(folder: Path, capsys: Captured, result
     assert [line.split()[1] for line in several[2:]] == half
 
 
+def test_classes_have_precision_and_recall_at_their_operating_point(
+    folder: Path, capsys: Captured, result: boxscore.Result
+) -> None:
+    """In every table of classes, where a point is asked for: P, R, AP, AP50."""
+    points = result.operating_points()
+    command = "eval truths.json found.json --operating-point f1"
+    table = printed(capsys, f"{command} --per-class").split("\n\n")[2].splitlines()
+    assert table[0].split()[:6] == ["class", "P", "R", "AP", "AP50", "AR"]
+    dog = [points.precision[4], points.recall[4], result.per_class.ap[3], result.per_class.ap_50[3]]
+    assert table[-1].split()[:5] == ["dog", *(f"{value:.4f}" for value in dog)]
+    rows = list(csv.DictReader(io.StringIO(printed(capsys, f"{command} --csv -"))))
+    found = {row["number"]: float(row["value"]) for row in rows if row["class"] == "dog"}
+    assert [found[name] for name in ("precision", "recall", "score")] == [*dog[:2], points.score[4]]
+    latex = printed(capsys, f"{command} --latex -").splitlines()
+    assert r"class & P & R & AP & AP50 & AR & truths & detections \\" in latex
+    assert any(line.startswith(f"dog & {100 * dog[0]:.1f} & {100 * dog[1]:.1f} & ") for line in latex)
+    assert "| class | P | R | AP | AP50 | AR |" in printed(capsys, f"{command} --markdown -")
+
+
 def test_models_have_the_names_they_are_given(folder: Path, capsys: Captured) -> None:
     """In tables, CSV, JSON, LaTeX, Markdown and comparisons; what is there under the whole word is a path."""
     head = printed(capsys, "eval truths.json large=found.json fewer.json").splitlines()[0]

@@ -88,6 +88,16 @@ def test_two_outputs_need_two_names(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["eval", "truths.json", "found.json", "--json", os.devnull, "--csv", os.devnull]) == 0
 
 
+def test_charts_need_a_folder_and_a_name_of_their_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Known before anything is read; a folder that is read may have charts, too, as they replace nothing of it."""
+    assert main(["eval", "nothing.json", "found.json", "--plots", "found.json"]) == 1
+    assert "found.json: can't be made a folder: File exists" in capsys.readouterr().err
+    assert main(["eval", "nothing.json", "found.json", "--plots", "out", "--json", "out"]) == 1
+    assert "out: is the output of --json and of --plots" in capsys.readouterr().err
+    assert main(["eval", "nothing.json", ".", "--plots", "."]) == 1
+    assert "nothing.json: no such file" in capsys.readouterr().err
+
+
 def test_files_inside_a_folder_that_is_read_are_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """But for what the command itself wrote there before."""
     assert main(["convert", "truths.json", "labels", "--to", "voc", "--quiet"]) == 0

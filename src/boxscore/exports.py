@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from boxscore import text
-from boxscore.summary import Interval, Summary, has_ap_50
+from boxscore.summary import ClassPoint, Interval, Summary, has_ap_50, plain
 
 LONGEST_TABLE = 40
 """Rows that LaTeX has on one page; a table of more of them goes on on the next."""
@@ -29,7 +29,11 @@ def to_csv(
     ]
     for i, summary in enumerate(summaries):
         whole = summary.to_dict()
-        per_class = ("ap", "ap_50", "ar", "num_truths", "num_detections")
+        per_class: tuple[str, ...] = ("ap", "ap_50", "ar", "num_truths", "num_detections")
+        if summary.points is not None:
+            per_class += ClassPoint._fields
+            for row, point in zip(whole["per_class"], summary.points, strict=True):
+                row |= {name: plain(value) for name, value in point._asdict().items()}
         parts = [("", whole, tuple(summary.numbers)), *((row["name"], row, per_class) for row in whole["per_class"])]
         first = [column[i] for column in places.values() if column is not None]
         for class_name, values, numbers in parts:
@@ -44,8 +48,8 @@ def to_csv(
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
     """Rows as CSV; None is nothing. Text is on one line and no formula."""
     output = io.StringIO()
-    plain = ([text.csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    csv.writer(output, lineterminator="\n").writerows(plain)
+    safe = ([text.csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    csv.writer(output, lineterminator="\n").writerows(safe)
     return output.getvalue()
 
 
@@ -88,7 +92,7 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
     numbers, classes = [], []
     for i, summary in enumerate(summaries):
         lead = [style.name(values[i] or "") for values in leading.values()]
-        sure = summary.confidence
+        sure, points = summary.confidence, summary.points
         numbers.append(
             [
                 *lead,
@@ -99,6 +103,7 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
             [
                 *lead,
                 style.name(row.name),
+                *([style.value(points[k].precision), style.value(points[k].recall)] if points else []),
                 _cell(style, row.ap, sure.ap[k] if sure else None),
                 *([style.value(row.ap_50)] if half else []),
                 _cell(style, row.ar, sure.ar[k] if sure else None),
@@ -108,7 +113,8 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
             for k, row in enumerate(summary.per_class)
         ]
     head = [*leading, *map(style.measure, summaries[0].numbers)]
-    class_head = [*leading, "class", "AP", *half, "AR", "truths", "detections"]
+    both = ["P", "R"] if summaries[0].points else []
+    class_head = [*leading, "class", *both, "AP", *half, "AR", "truths", "detections"]
     tables = [
         style.table(head, numbers, num_left=len(leading)),
         style.table(class_head, classes, num_left=len(leading) + 1),

@@ -45,6 +45,14 @@ class ClassRow(NamedTuple):
         }
 
 
+class ClassPoint(NamedTuple):
+    """Precision and recall of one class from some score on. NaN: there is no such score."""
+
+    score: float
+    precision: float
+    recall: float
+
+
 class Interval(NamedTuple):
     """Where a number would lie on other images, and its standard error."""
 
@@ -102,6 +110,8 @@ class Summary:
     """Detections that no number counts, as their image and class have more than the largest limit; None: unknown."""
     confidence: Confidence | None = None
     """How sure all of it is, where that was asked for."""
+    points: Sequence[ClassPoint] | None = None
+    """Each class at its operating point, where that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None.
@@ -125,7 +135,7 @@ class Summary:
     @property
     def class_table(self) -> str:
         """Classes as a table, a line each."""
-        table = class_table(self.per_class, self.protocol.thresholds, self.confidence)
+        table = class_table(self.per_class, self.protocol.thresholds, self.confidence, self.points)
         if not self.num_beyond_limit:
             return table
         return f"{table}\n\nwithout {text.count(self.num_beyond_limit, 'detection')} beyond {self._limit}"
@@ -161,8 +171,13 @@ class Summary:
         return f"{title}\n\n{text.table(rows, align='<><<<<' if sure is None else '<><<<<<')}"
 
 
-def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float], sure: Confidence | None = None) -> str:
-    """Classes as a table, a line each, with intervals where there are any.
+def class_table(
+    rows: Sequence[ClassRow],
+    thresholds: Sequence[float],
+    sure: Confidence | None = None,
+    points: Sequence[ClassPoint] | None = None,
+) -> str:
+    """Classes as a table, a line each, with precision, recall and intervals where there are any.
 
     True, false and ignored detections at the first threshold make up all; the last have a column where there are some.
     """
@@ -170,11 +185,12 @@ def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float], sure: Con
     intervals = ["interval"] if sure is not None else []
     half = ["AP50"] if has_ap_50(thresholds) else []
     ignored = [row.num_detections - row.num_true[0] - row.num_false[0] for row in rows]
-    header = ["class", "AP", *intervals, *half, "AR", *intervals, "truths", "detections", f"TP@{first}", f"FP@{first}"]
-    header += [f"ignored@{first}"] if any(ignored) else []
+    header = ["class", *(["P", "R"] if points else []), "AP", *intervals, *half, "AR", *intervals, "truths"]
+    header += ["detections", f"TP@{first}", f"FP@{first}", *([f"ignored@{first}"] if any(ignored) else [])]
     cells = [
         [
             row.name,
+            *([text.fraction(points[k].precision), text.fraction(points[k].recall)] if points else []),
             text.fraction(row.ap),
             *([] if sure is None else [str(sure.ap[k])]),
             *([text.fraction(row.ap_50)] if half else []),

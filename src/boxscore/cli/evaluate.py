@@ -20,7 +20,7 @@ from boxscore.errors import InputError
 from boxscore.exports import to_csv, to_latex, to_markdown
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
-from boxscore.summary import Summary, has_ap_50
+from boxscore.summary import ClassPoint, Summary, has_ap_50
 from boxscore.threads import num_threads
 
 if TYPE_CHECKING:
@@ -209,7 +209,9 @@ def _part(model: Model, group: str | None, result: "Result", options: argparse.N
     if options.errors:
         analyses["errors"] = result.errors(threads=options.threads)
     if options.operating_point is not None:
-        analyses["operating_points"] = result.operating_points(**options.operating_point)
+        analyses["operating_points"] = found = result.operating_points(**options.operating_point)
+        columns = (column.tolist()[1:] for column in (found.score, found.precision, found.recall))
+        summary = replace(summary, points=[ClassPoint(*row) for row in zip(*columns, strict=True)])
     if options.confusion:
         analyses["confusion"] = result.confusion(threads=options.threads)
     if options.calibration:

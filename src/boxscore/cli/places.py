@@ -31,7 +31,7 @@ def check_apart(outputs: Mapping[str, str], inputs: Iterable[str]) -> None:
             raise InputError(f"{path}: is the output of {taken[key]} and of {name}; give each a name of its own")
         taken[key] = name
         for source in read:
-            if _is_same(path, source):
+            if path.is_file() and _is_same(path, source):
                 raise InputError(f"{path}: is an input, and {name} would replace it; give another name")
             if source.is_dir() and path.is_file() and is_inside(path, source) and not _is_own(path):
                 rule = f"is in {source}, which is read, and {name} would replace it"
