@@ -8,6 +8,7 @@ bin by bin. The result has the bits of one evaluation of everything.
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -88,7 +89,7 @@ def evaluate_files(
             step(f"matching shard {shard + 1} of {spill.num_shards}")
             spill.match(shard, numbering.known, protocol)
         step("drawing curves")
-        return spill.finish(protocol)
+        return replace(spill.finish(protocol), num_given=spill.num_given)
 
 
 class _Spill:
@@ -98,6 +99,7 @@ class _Spill:
         self.folder, self.limit, self.threads = folder, limit, threads
         self.batch_size = int(np.clip(limit // 10 // READ_BYTES, 1_000, 200_000))
         self.num_shards = 1
+        self.num_given = 0
         self._for_curves = 0
         self._has_area: bool | None = None
         self._box_format: dict[str, BoxFormat] = {}
@@ -143,6 +145,7 @@ class _Spill:
             num_lost, num_rows = num_lost + num, num_rows + len(found) + num
             columns = {name: getattr(found, name) for name in ("image", "label", "score", "box")} | {"source": source}
             self._append("detections", _packed(_DETECTION, columns), found.box_format)
+        self.num_given = num_rows - num_lost
         if num_lost:
             left_out = f"{count(num_lost, 'detection')} of {num_rows:,} left out"
             warnings.warn(f"{left_out}: on images or of classes that the truths don't have", stacklevel=3)

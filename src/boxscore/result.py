@@ -119,6 +119,8 @@ class Result(Mapping[str, float]):
     """The tally, in one or more parts, or none where there were too many verdicts to keep."""
     boxes: Boxes | None = None
     """What was matched, for the questions that verdicts can't answer; none where boxes were forgotten on the way."""
+    num_given: int | None = None
+    """How many detections there were, also beyond the limit, where that is known without boxes."""
 
     @property
     def tally(self) -> Tally:
@@ -182,7 +184,8 @@ class Result(Mapping[str, float]):
         """How many detections no number counts, as their image and class have better ones; None: they are forgotten."""
         if self.protocol.limits[-1] is None:
             return 0
-        return None if self.boxes is None else len(self.boxes.detections) - int(self.per_class.num_detections.sum())
+        given = self.num_given if self.boxes is None else len(self.boxes.detections)
+        return None if given is None else given - int(self.per_class.num_detections.sum())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
