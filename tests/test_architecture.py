@@ -22,7 +22,7 @@ from tests.test_backends import padded
 SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
-    ["_compiled", "errors", "text"],
+    ["_compiled", "errors", "temporaries", "text"],
     ["arrays", "memory", "protocol", "threads", "writing"],
     ["boxes", "measures"],
     ["checks", "summary"],

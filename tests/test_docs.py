@@ -114,7 +114,7 @@ def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pyte
     (odd,) = blocks("docs/commands.md", "json")
     (sample_folder / "odd.json").write_text(odd)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 6
+    assert len(shown) == 7
     assert_commands_print(shown, capsys)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Truths, sample
+from boxscore.cli import main
 
 BOX = [[0, 0, 10, 10]]
 
@@ -104,3 +105,73 @@ def test_nothing_at_all_is_exported_too() -> None:
     assert nothing.log_dict("val/") == {}
     assert "| - | - |" in nothing.to_markdown()
     assert "-- & --" in nothing.to_latex()
+
+
+ODD = [
+    "a\rb",
+    "=1+1",
+    "+cmd",
+    "-x",
+    "@sum",
+    "-5",
+    "<img src=x onerror=y>",
+    "[a](http://b)",
+    "\u202eabc",
+    "\x1b[31mred",
+    "a\u2028b",
+]
+
+
+@pytest.fixture(scope="module")
+def odd() -> boxscore.Result:
+    """Classes whose names would do something where they are shown as they are."""
+    truths = Truths(image=[0] * len(ODD), label=range(len(ODD)), box=BOX * len(ODD), class_names=ODD)
+    return boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), truths, "voc2012")
+
+
+def test_csv_has_no_formulas_and_one_line_for_each_row(odd: boxscore.Result) -> None:
+    """An apostrophe stands before what a spreadsheet would compute; a number is none."""
+    content = odd.to_csv()
+    assert "\r" not in content
+    rows = list(csv.DictReader(io.StringIO(content, newline="")))
+    assert len(rows) == len(content.splitlines()) - 1 == 2 + 5 * len(ODD)
+    names = list(dict.fromkeys(row["class"] for row in rows if row["class"]))
+    assert names[:6] == [r"a\rb", "'=1+1", "'+cmd", "'-x", "'@sum", "-5"]
+
+
+def test_markdown_has_no_html_and_no_links(odd: boxscore.Result) -> None:
+    """They are shown as text."""
+    content = odd.to_markdown()
+    assert "<" not in content
+    assert "| &lt;img src=x onerror=y&gt; |" in content
+    assert r"| \[a\](http://b) |" in content
+    assert "| a b |" in content
+    assert len(content.splitlines()) == 3 + 1 + 2 + len(ODD)
+
+
+def test_a_terminal_is_not_told_what_to_do(
+    odd: boxscore.Result, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Neither by tables, nor by messages: control characters are escaped, also those for the direction of writing."""
+    table = str(odd.per_class)
+    assert not set(table) & set("\r\x1b\u202e\u2028")
+    assert r"\u202eabc" in table
+    assert r"\x1b[31mred" in table
+    boxscore.write_truths(tmp_path / "t.json", Truths(image=[0], label=[0], box=BOX, class_names=["\x1b[31mred\u202e"]))
+    (tmp_path / "d.csv").write_text("image_id,class_name,score,x,y,w,h\n0,other,0.5,1,2,3,4\n")
+    assert main(["eval", str(tmp_path / "t.json"), str(tmp_path / "d.csv")]) == 1
+    err = capsys.readouterr().err
+    assert r"known: \x1b[31mred\u202e" in err
+    assert "\x1b" not in err
+    assert main(["check", str(tmp_path / "t.json"), str(tmp_path / "d.csv")]) == 1
+    assert not set(capsys.readouterr().out) & set("\x1b\u202e")
+
+
+def test_a_table_of_names_with_line_ends_reads_back(tmp_path: Path) -> None:
+    """Also with the bare carriage return, which Python's writer leaves unquoted."""
+    names = ["a\rb", "c\nd", "e\r\nf", 'g"h']
+    truths = Truths(image=[0] * 4, label=range(4), box=BOX * 4, class_names=names)
+    for name in ("t.csv", "t.tsv"):
+        boxscore.write_truths(tmp_path / name, truths)
+        again = boxscore.read_truths(tmp_path / name)
+        assert again.class_names == dict(enumerate(names))

@@ -139,7 +139,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
 
     def interrupt(doing: str) -> None:
         if doing.startswith("matching"):
-            assert list(temporary.glob("boxscore-*/detections-*"))
+            assert list(temporary.glob("*.boxscore-*/detections-*"))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -56,6 +56,22 @@ def test_per_class_has_a_row_for_each_name(result: boxscore.Result) -> None:
     assert (per_class.num_true + per_class.num_false <= per_class.num_detections[:, None]).all()
 
 
+def test_per_class_has_the_ap_at_half_overlap(result: boxscore.Result) -> None:
+    """Where 0.5 is one of the thresholds, whatever its place among them; else it is undefined."""
+    per_class = result.per_class
+    assert np.array_equal(per_class.ap_50, per_class.ap_at[:, 0])
+    assert np.mean(per_class.ap_50) == pytest.approx(result["map_50"], abs=1e-12)
+    assert [row.ap_50 for row in per_class.rows()] == per_class.ap_50.tolist()
+    assert [row["ap_50"] for row in result.to_dict()["per_class"]] == per_class.ap_50.tolist()
+    other = boxscore.evaluate(*sample.load(), Protocol.named("coco", thresholds=(0.3, 0.5, 0.7)))
+    assert np.array_equal(other.per_class.ap_50, per_class.ap_50)
+    voc = boxscore.evaluate(*sample.load(), "voc2012").per_class
+    assert np.array_equal(voc.ap_50, voc.ap)
+    strict = boxscore.evaluate(*sample.load(), Protocol.named("coco", thresholds=(0.75,)))
+    assert np.isnan(strict.per_class.ap_50).all()
+    assert strict.to_dict()["per_class"][0]["ap_50"] is None
+
+
 def test_classes_without_names_go_by_their_labels() -> None:
     """And those without truths have no AP."""
     result = boxscore.evaluate(

@@ -9,7 +9,7 @@ import boxscore._compiled as _compiled
 from boxscore.measures import measures
 from boxscore.native.rules import rules_of
 from boxscore.protocol import LARGEST_SIDE, Protocol
-from boxscore.summary import ClassRow, Summary
+from boxscore.summary import ClassRow, Summary, ap_50_of
 from boxscore.suspicion import Counts
 
 
@@ -38,8 +38,9 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         Summary(
             protocol=protocol,
             numbers={measure.name: number for measure, number in zip(wanted, result["numbers"], strict=True)},
-            per_class=list(_rows(result, len(protocol.thresholds))),
+            per_class=list(_rows(result, protocol.thresholds)),
             iou_dtype="float64",
+            num_beyond_limit=result["num_read"] - sum(result["num_detections"]),
         )
         for result in results
     ]
@@ -48,7 +49,9 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
     return summaries
 
 
-def _rows(result: dict[str, Any], num_thresholds: int) -> Sequence[ClassRow]:
+def _rows(result: dict[str, Any], thresholds: Sequence[float]) -> Sequence[ClassRow]:
+    num_thresholds = len(thresholds)
+
     def at(name: str, k: int) -> Any:
         return result[name][k * num_thresholds : (k + 1) * num_thresholds]
 
@@ -57,6 +60,7 @@ def _rows(result: dict[str, Any], num_thresholds: int) -> Sequence[ClassRow]:
             label=result["label"][k],
             name=result["name"][k],
             ap=result["ap"][k],
+            ap_50=ap_50_of(at("ap_at", k), thresholds),
             ar=result["ar"][k],
             num_truths=result["num_truths"][k],
             num_detections=result["num_detections"][k],

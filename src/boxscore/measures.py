@@ -1,6 +1,6 @@
 """Measures: which numbers a protocol has, and what each is the mean of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from boxscore import text
@@ -19,11 +19,10 @@ class Measure(NamedTuple):
 
     def meaning(self, protocol: Protocol) -> list[str]:
         """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
-        low, high = protocol.thresholds[self.thresholds[0]], protocol.thresholds[self.thresholds[-1]]
         limit = protocol.limits[self.limit]
         return [
             "AR" if self.is_recall else "AP",
-            f"IoU {low:.2f}" if low == high else f"IoU {low:.2f}:{high:.2f}",
+            f"IoU {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
             protocol.areas[self.area].name,
             "all detections" if limit is None else text.count(limit, "detection"),
         ]
@@ -42,12 +41,21 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     sizes = list(enumerate(protocol.areas))[1:]
     yield Measure("map", False, every, 0, last)
     for percent in (50, 75):
-        places = tuple(t for t in every if abs(protocol.thresholds[t] - percent / 100) < 1e-9)
-        if places and len(every) > 1:
-            yield Measure(f"map_{percent}", False, places, 0, last)
+        place = threshold_index(protocol.thresholds, percent / 100)
+        if place is not None and len(every) > 1:
+            yield Measure(f"map_{percent}", False, (place,), 0, last)
     for a, area in sizes:
         yield Measure(f"map_{area.name}", False, every, a, last)
     for m, limit in enumerate(protocol.limits):
         yield Measure("mar" if limit is None else f"mar_{limit}", True, every, 0, m)
     for a, area in sizes:
         yield Measure(f"mar_{area.name}", True, every, a, last)
+
+
+def threshold_index(thresholds: Sequence[float], iou: float) -> int | None:
+    """Which of the thresholds is `iou`, whatever its last digits; None if none is.
+
+    >>> threshold_index((0.5, 0.55, 0.6000000000000001), 0.6), threshold_index((0.75,), 0.5)
+    (2, None)
+    """
+    return next((t for t, threshold in enumerate(thresholds) if abs(threshold - iou) < 1e-9), None)

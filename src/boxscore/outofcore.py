@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -35,6 +36,7 @@ from boxscore.result import Result
 from boxscore.shards import repeated_image, shard_of
 from boxscore.suspicion import Counts
 from boxscore.tally import Tally, joined
+from boxscore.temporaries import temporary_folder
 from boxscore.text import count
 from boxscore.threads import num_threads
 
@@ -98,7 +100,7 @@ def evaluate_files(
             step(f"matching shard {shard + 1} of {spill.num_shards}")
             spill.match(shard, numbering.known, protocol)
         step("drawing curves")
-        result = spill.finish(protocol)
+        result = replace(spill.finish(protocol), num_given=spill.num_given)
     words = Words(detections=detections, truths=truths, box_format="give `box_format`", labels="in the file")
     has_classes = not protocol.class_agnostic
     if found := spill.watch.diagnose(Counts.of_result(result.per_class), words, has_classes=has_classes):
@@ -109,11 +111,11 @@ def evaluate_files(
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
     """A folder that is gone afterwards; what goes wrong with it, such as a full disk, is told with its name."""
-    place = "a folder for temporary files"
+    place = Path(tempfile.gettempdir())
     try:
-        with tempfile.TemporaryDirectory(prefix="boxscore-") as folder:
+        with temporary_folder(place / "spill", mode=0o700) as folder:
             place = folder
-            yield Path(folder)
+            yield folder
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{place}: can't be used: {reason}; TMPDIR=FOLDER takes another folder") from None
@@ -126,6 +128,7 @@ class _Spill:
         self.folder, self.limit, self.threads = folder, limit, threads
         self.batch_size = int(np.clip(limit // 10 // READ_BYTES, 1_000, 200_000))
         self.num_shards = 1
+        self.num_given = 0
         self._for_curves = 0
         self._has_area: bool | None = None
         self._box_format: dict[str, BoxFormat] = {}
@@ -187,6 +190,7 @@ class _Spill:
             num_lost, num_rows = num_lost + num, num_rows + len(found) + num
             columns = {name: getattr(found, name) for name in ("image", "label", "score", "box")} | {"source": source}
             self._append("detections", _packed(_DETECTION, columns), found.box_format)
+        self.num_given = num_rows - num_lost
         if num_lost:
             left_out = f"{count(num_lost, 'detection')} of {num_rows:,} left out"
             warnings.warn(f"{left_out}: on images or of classes that the truths don't have", stacklevel=3)

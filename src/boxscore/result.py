@@ -16,7 +16,7 @@ from boxscore.average import average, mean_over_thresholds
 from boxscore.columns import Detections, Truths
 from boxscore.curves import Curves, Floats, Ints
 from boxscore.errors import InputError
-from boxscore.measures import measures
+from boxscore.measures import measures, threshold_index
 from boxscore.protocol import Protocol
 from boxscore.summary import ClassRow, Summary, class_table
 from boxscore.tally import Tally, Totals, joined
@@ -49,6 +49,8 @@ class PerClass:
     """Class names, or labels as text. Length K."""
     ap: Floats
     """Average precision, mean over thresholds. Shape (K,)."""
+    ap_50: Floats
+    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds. Shape (K,)."""
     ar: Floats
     """Recall of all detections within the limit, mean over thresholds. Shape (K,)."""
     num_truths: Ints
@@ -73,6 +75,7 @@ class PerClass:
                 label=int(self.label[k]),
                 name=name,
                 ap=float(self.ap[k]),
+                ap_50=float(self.ap_50[k]),
                 ar=float(self.ar[k]),
                 num_truths=int(self.num_truths[k]),
                 num_detections=int(self.num_detections[k]),
@@ -116,6 +119,8 @@ class Result(Mapping[str, float]):
     """The tally, in one or more parts, or none where there were too many verdicts to keep."""
     boxes: Boxes | None = None
     """What was matched, for the questions that verdicts can't answer; none where boxes were forgotten on the way."""
+    num_given: int | None = None
+    """How many detections there were, also beyond the limit, where that is known without boxes."""
 
     @property
     def tally(self) -> Tally:
@@ -172,7 +177,15 @@ class Result(Mapping[str, float]):
             numbers=self.numbers,
             per_class=list(self.per_class.rows()),
             iou_dtype=self.iou_dtype,
+            num_beyond_limit=self._num_beyond_limit(),
         )
+
+    def _num_beyond_limit(self) -> int | None:
+        """How many detections no number counts, as their image and class have better ones; None: they are forgotten."""
+        if self.protocol.limits[-1] is None:
+            return 0
+        given = self.num_given if self.boxes is None else len(self.boxes.detections)
+        return None if given is None else given - int(self.per_class.num_detections.sum())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
@@ -197,17 +210,17 @@ class Result(Mapping[str, float]):
             write_file(Path(path), content)
         return content
 
-    def to_markdown(self) -> str:
-        """The numbers in one table, the classes in another."""
+    def to_markdown(self, name: str | None = None) -> str:
+        """The numbers in one table, the classes in another. `name`: of the model, for a column that says it."""
         from boxscore import exports
 
-        return exports.to_markdown(self.summary)
+        return exports.to_markdown([self.summary], None if name is None else [name])
 
-    def to_latex(self) -> str:
-        """The same tables for LaTeX's booktabs, in percent."""
+    def to_latex(self, name: str | None = None) -> str:
+        """The same tables for LaTeX's booktabs, in percent; one of more than 40 rows is a `longtable`."""
         from boxscore import exports
 
-        return exports.to_latex(self.summary)
+        return exports.to_latex([self.summary], None if name is None else [name])
 
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
         """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
@@ -440,14 +453,17 @@ def summarize(
 def _per_class(totals: Totals, curves: Curves, num_truths_K: Ints) -> PerClass:
     names = totals.class_names or {}
     recall_TK = np.where(num_truths_K > 0, curves.recall[:, :, 0, -1], np.nan)
+    ap_TK = curves.average_precision[:, :, 0, -1]
+    place = threshold_index(totals.protocol.thresholds, 0.5)
     return PerClass(
         label=totals.classes,
         name=tuple(names.get(int(label), str(label)) for label in totals.classes),
-        ap=mean_over_thresholds(curves.average_precision[:, :, 0, -1]),
+        ap=mean_over_thresholds(ap_TK),
+        ap_50=np.full(ap_TK.shape[1], np.nan) if place is None else ap_TK[place],
         ar=mean_over_thresholds(recall_TK),
         num_truths=num_truths_K,
         num_detections=totals.num_detections,
-        ap_at=curves.average_precision[:, :, 0, -1].T,
+        ap_at=ap_TK.T,
         num_true=curves.num_true[:, :, 0, -1].T,
         num_false=curves.num_false[:, :, 0, -1].T,
         thresholds=totals.protocol.thresholds,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from boxscore import text
-from boxscore.measures import measures
+from boxscore.measures import measures, threshold_index
 from boxscore.protocol import Protocol
 
 
@@ -17,6 +17,8 @@ class ClassRow(NamedTuple):
     name: str
     ap: float
     """Average precision, mean over thresholds."""
+    ap_50: float
+    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds."""
     ar: float
     """Recall of all detections within the limit, mean over thresholds."""
     num_truths: int
@@ -35,11 +37,20 @@ class ClassRow(NamedTuple):
         return {
             **self._asdict(),
             "ap": plain(self.ap),
+            "ap_50": plain(self.ap_50),
             "ar": plain(self.ar),
             "ap_at": [plain(value) for value in self.ap_at],
             "num_true": list(self.num_true),
             "num_false": list(self.num_false),
         }
+
+
+class ClassPoint(NamedTuple):
+    """Precision and recall of one class from some score on. NaN: there is no such score."""
+
+    score: float
+    precision: float
+    recall: float
 
 
 class Interval(NamedTuple):
@@ -95,8 +106,12 @@ class Summary:
     numbers: Mapping[str, float]
     per_class: Sequence[ClassRow]
     iou_dtype: str
+    num_beyond_limit: int | None = None
+    """Detections that no number counts, as their image and class have more than the largest limit; None: unknown."""
     confidence: Confidence | None = None
     """How sure all of it is, where that was asked for."""
+    points: Sequence[ClassPoint] | None = None
+    """Each class at its operating point, where that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None.
@@ -111,6 +126,7 @@ class Summary:
             "protocol": self.protocol.name,
             **{name: plain(value) for name, value in self.numbers.items()},
             "per_class": per_class,
+            "num_beyond_limit": self.num_beyond_limit,
             "settings": self.protocol.to_dict(),
             "iou_dtype": self.iou_dtype,
             **({} if self.confidence is None else {"intervals": self.confidence.to_dict()}),
@@ -119,14 +135,28 @@ class Summary:
     @property
     def class_table(self) -> str:
         """Classes as a table, a line each."""
-        return class_table(self.per_class, self.protocol.thresholds, self.confidence)
+        table = class_table(self.per_class, self.protocol.thresholds, self.confidence, self.points)
+        if not self.num_beyond_limit:
+            return table
+        return f"{table}\n\nwithout {text.count(self.num_beyond_limit, 'detection')} beyond {self._limit}"
+
+    @property
+    def _limit(self) -> str:
+        return f"the limit of {self.protocol.limits[-1]:,} per image and class"
+
+    @property
+    def counts(self) -> str:
+        """How many classes, truths and detections there are, and how many of these are beyond the limit."""
+        num = sum(row.num_detections for row in self.per_class)
+        found = text.count(num + (self.num_beyond_limit or 0), "detection")
+        if self.num_beyond_limit is None and self.protocol.limits[-1] is not None:
+            found += f" within {self._limit}"
+        elif self.num_beyond_limit:
+            found += f" ({self.num_beyond_limit:,} beyond {self._limit})"
+        truths = text.count(sum(row.num_truths for row in self.per_class), "truth")
+        return f"{text.count(len(self.per_class), 'class', 'classes')}, {truths}, {found}"
 
     def __str__(self) -> str:
-        counts = [
-            text.count(len(self.per_class), "class", "classes"),
-            text.count(sum(row.num_truths for row in self.per_class), "truth"),
-            text.count(sum(row.num_detections for row in self.per_class), "detection"),
-        ]
         sure = self.confidence
         rows = [
             [
@@ -137,30 +167,55 @@ class Summary:
             ]
             for measure in measures(self.protocol)
         ]
-        title = f"{self.protocol.title}: {', '.join(counts)}" + ("" if sure is None else f"\n{sure.title}")
+        title = f"{self.protocol.title}: {self.counts}" + ("" if sure is None else f"\n{sure.title}")
         return f"{title}\n\n{text.table(rows, align='<><<<<' if sure is None else '<><<<<<')}"
 
 
-def class_table(rows: Sequence[ClassRow], thresholds: Sequence[float], sure: Confidence | None = None) -> str:
-    """Classes as a table, a line each, with intervals where there are any."""
-    first = f"{thresholds[0]:.2f}"
+def class_table(
+    rows: Sequence[ClassRow],
+    thresholds: Sequence[float],
+    sure: Confidence | None = None,
+    points: Sequence[ClassPoint] | None = None,
+) -> str:
+    """Classes as a table, a line each, with precision, recall and intervals where there are any.
+
+    True, false and ignored detections at the first threshold make up all; the last have a column where there are some.
+    """
+    first = text.threshold(thresholds[0])
     intervals = ["interval"] if sure is not None else []
-    header = ["class", "AP", *intervals, "AR", *intervals, "truths", "detections", f"TP@{first}", f"FP@{first}"]
+    half = ["AP50"] if has_ap_50(thresholds) else []
+    ignored = [row.num_detections - row.num_true[0] - row.num_false[0] for row in rows]
+    header = ["class", *(["P", "R"] if points else []), "AP", *intervals, *half, "AR", *intervals, "truths"]
+    header += ["detections", f"TP@{first}", f"FP@{first}", *([f"ignored@{first}"] if any(ignored) else [])]
     cells = [
         [
             row.name,
+            *([text.fraction(points[k].precision), text.fraction(points[k].recall)] if points else []),
             text.fraction(row.ap),
             *([] if sure is None else [str(sure.ap[k])]),
+            *([text.fraction(row.ap_50)] if half else []),
             text.fraction(row.ar),
             *([] if sure is None else [str(sure.ar[k])]),
             f"{row.num_truths:,}",
             f"{row.num_detections:,}",
             f"{row.num_true[0]:,}",
             f"{row.num_false[0]:,}",
+            *([f"{ignored[k]:,}"] if any(ignored) else []),
         ]
         for k, row in enumerate(rows)
     ]
     return text.table(cells, align="<" + ">" * (len(header) - 1), header=header)
+
+
+def has_ap_50(thresholds: Sequence[float]) -> bool:
+    """Whether the AP at IoU 0.5 is a number of its own: 0.5 is one of several thresholds."""
+    return len(thresholds) > 1 and threshold_index(thresholds, 0.5) is not None
+
+
+def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:
+    """Of the average precisions at each threshold that at IoU 0.5; NaN if there is none."""
+    place = threshold_index(thresholds, 0.5)
+    return math.nan if place is None else float(ap_at[place])
 
 
 def plain(value: float) -> float | None:

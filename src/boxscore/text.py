@@ -1,8 +1,41 @@
-"""Plain-text tables."""
+"""Plain-text tables, and text from files made safe for where it is shown: terminals, CSV, Markdown, LaTeX.
+
+Names of classes, images and files are whatever somebody wrote into a file. Shown as they are they could move a
+terminal's cursor or turn a line around, end a row of a table, or be run as the formula of a spreadsheet.
+"""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
+_BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""What changes the direction in which a terminal writes."""
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029, *_BIDI)}
+_MARKDOWN = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        **{mark: f"\\{mark}" for mark in "\\|`*[]"},
+        **dict.fromkeys("\t\n\r", " "),
+    }
+)
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        **dict.fromkeys("\t\n\r", " "),
+    }
+)
 
 
 def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | None = None) -> str:
@@ -23,10 +56,54 @@ def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | 
 def line(words: str) -> str:
     r"""Text that stays on its line and does nothing to a terminal: control characters are escaped.
 
-    >>> line("a\nb")
-    'a\\nb'
+    Those that change the direction of writing are, too.
+
+    >>> line("a\nb"), line("\u202eabc")
+    ('a\\nb', '\\u202eabc')
     """
     return words if words.isprintable() else words.translate(_CONTROLS)
+
+
+def lines(words: str) -> str:
+    """The same of several lines, each by itself."""
+    return words if words.isprintable() else "\n".join(map(line, words.split("\n")))
+
+
+def csv_cell(words: str) -> str:
+    """Text that a spreadsheet takes as text: on one line, and with an apostrophe before what begins a formula.
+
+    >>> csv_cell("=1+1"), csv_cell("-1"), csv_cell("cat")
+    ("'=1+1", '-1', 'cat')
+    """
+    if words[:1] in ("=", "+", "-", "@") and not _is_number(words):
+        words = f"'{words}"
+    return line(words)
+
+
+def markdown(words: str) -> str:
+    r"""Text in a cell of a Markdown table: no HTML, no link, and no end of the cell.
+
+    >>> print(markdown("<b>a|b</b>"))
+    &lt;b&gt;a\|b&lt;/b&gt;
+    """
+    return line(words.translate(_MARKDOWN))
+
+
+def latex(words: str) -> str:
+    r"""Text in LaTeX, where it has commands of its own.
+
+    >>> print(latex("AP_50 & more"))
+    AP\_50 \& more
+    """
+    return line(words.translate(_LATEX))
+
+
+def _is_number(words: str) -> bool:
+    try:
+        float(words)
+    except ValueError:
+        return False
+    return True
 
 
 def width(words: str) -> int:
@@ -55,6 +132,30 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     ('1 truth', '1,234 classes')
     """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def threshold(value: float) -> str:
+    """An IoU threshold, with two digits or as many as it has.
+
+    >>> threshold(0.5), threshold(0.625)
+    ('0.50', '0.625')
+    """
+    return f"{value:.2f}" if abs(round(value, 2) - value) < 1e-9 else f"{value:.6g}"
+
+
+def thresholds(values: Sequence[float]) -> str:
+    """Some IoU thresholds: a range as COCO writes it, with the step unless it is 0.05; else each, or how many.
+
+    >>> thresholds([0.5]), thresholds([0.5, 0.9]), thresholds([0.5, 0.55, 0.6])
+    ('0.50', '0.50, 0.90', '0.50:0.60')
+    >>> thresholds([0.5, 0.7, 0.9]), thresholds([0.1, 0.2, 0.4, 0.5, 0.9])
+    ('0.50:0.90:0.20', '5 from 0.10 to 0.90')
+    """
+    first, last = threshold(values[0]), threshold(values[-1])
+    steps = [after - before for before, after in pairwise(values)]
+    if len(steps) > 1 and max(steps) - min(steps) < 1e-9:
+        return f"{first}:{last}" if abs(steps[0] - 0.05) < 1e-9 else f"{first}:{last}:{threshold(steps[0])}"
+    return ", ".join(map(threshold, values)) if len(values) < 5 else f"{len(values)} from {first} to {last}"
 
 
 def fraction(value: float) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +139,8 @@ class Comparison:
     def title(self) -> str:
         """How sure it is made."""
         images = text.count(self.num_images, "image")
+        if not self.resamples:
+            return f"{self.results[0].protocol.title}: differences on {images}, without intervals"
         how = f"{self.resamples:,} paired resamples of {images}, seed {self.seed}"
         return f"{self.results[0].protocol.title}: {self.level * 100:g} % intervals, {how}"
 
@@ -169,6 +172,31 @@ class Comparison:
                 parts.append(_image_table(difference, num_images))
         return "\n\n".join(parts)
 
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One difference a line: models, class (none: all), number, both values, difference, interval and p-value.
+
+        With `path`, a file gets it, too.
+        """
+        from boxscore.analysis import comparison_exports
+        from boxscore.writing import write_file
+
+        content = comparison_exports.to_csv(self)
+        if path is not None:
+            write_file(Path(path), content)
+        return content
+
+    def to_markdown(self) -> str:
+        """Two tables: every number, and the AP of every class, with difference, interval and p-value."""
+        from boxscore.analysis import comparison_exports
+
+        return comparison_exports.to_markdown(self)
+
+    def to_latex(self) -> str:
+        """The same tables for LaTeX's booktabs, in percent."""
+        from boxscore.analysis import comparison_exports
+
+        return comparison_exports.to_latex(self)
+
     def to_html(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -186,7 +214,7 @@ class Comparison:
 
         named = dict(zip(self.names, self.results, strict=True))
         how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
-        sure = {name: result.intervals(**how) for name, result in named.items()}
+        sure = {name: result.intervals(**how) for name, result in named.items()} if self.resamples else {}
         return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
 
     def __repr__(self) -> str:
@@ -207,7 +235,8 @@ def compare(
     """What the others differ from the first result in: every number, also per class, with its interval and p-value.
 
     `results`: by name, or in a sequence; of the same truths, under the same protocol. Images are drawn with
-    replacement, the same for all; nothing is matched again. The bits depend on `seed`, not on `threads`.
+    replacement, the same for all; nothing is matched again. The bits depend on `seed`, not on `threads`. With 0
+    `resamples` there are differences alone.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> box = [[0, 0, 10, 10]] * 9
@@ -220,7 +249,7 @@ def compare(
     >>> round(change.difference, 4), change.p_value < 0.05
     (0.5556, True)
     """
-    plan = Plan.checked(resamples, seed, level)
+    plan = Plan.checked(2 if resamples == 0 else resamples, seed, level)._replace(resamples=int(resamples))
     named = _named(results)
     _check_alike(named)
     (first_name, first), *others = named.items()
@@ -228,10 +257,10 @@ def compare(
     for _, other in others:
         images = np.union1d(images, other.images)
     labels = np.unique(np.concatenate([result.tally.classes for result in named.values()]))
-    first_samples = _aligned(resample(first.tally, images, plan, threads=threads), first, labels)
+    first_samples = _samples(first, images, labels, plan, threads)
     differences = []
     for name, second in others:
-        second_samples = _aligned(resample(second.tally, images, plan, threads=threads), second, labels)
+        second_samples = _samples(second, images, labels, plan, threads)
         samples = Samples(
             numbers={key: second_samples.numbers[key] - values for key, values in first_samples.numbers.items()},
             ap=second_samples.ap - first_samples.ap,
@@ -274,6 +303,14 @@ def _check_alike(named: Mapping[str, Result]) -> None:
 def _truths(tally: Tally) -> tuple[NDArray[Any], ...]:
     order = np.lexsort((tally.truth_state, tally.truth_label, tally.truth_image))
     return tally.truth_image[order], tally.truth_label[order], tally.truth_state[order]
+
+
+def _samples(result: Result, images: Ints, labels: Ints, plan: Plan, threads: int | None) -> Samples:
+    """The numbers of every resample, with a column for each label; those of none have no rows."""
+    if plan.resamples:
+        return _aligned(resample(result.tally, images, plan, threads=threads), result, labels)
+    nothing = np.zeros((0, labels.size))
+    return Samples(numbers={name: np.zeros(0) for name in result}, ap=nothing, ar=nothing)
 
 
 def _aligned(samples: Samples, result: Result, labels: Ints) -> Samples:
@@ -324,6 +361,10 @@ def _of_classes(result: Result, name: str, labels: Ints) -> Floats:
 def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_known: NDArray[np.bool_]) -> list[Change]:
     """A change for each column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
     difference = second - first
+    if not len(samples):
+        nothing = np.full(difference.size, np.nan)
+        columns = (first, second, difference, nothing, nothing, nothing, nothing)
+        return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     low, high, error = spread(samples, difference, level).where(is_known).within(-1, 1)
     p_value = np.where(is_known, _p_values(samples, difference), np.nan)
     columns = (first, second, difference, low, high, error, p_value)

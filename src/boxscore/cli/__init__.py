@@ -1,6 +1,6 @@
 """The `boxscore` command: arguments and exit codes; one module a command.
 
-Exit codes: 0 fine, 1 the data is bad, 2 the call is wrong, 130 interrupted.
+Exit codes: 0 fine, 1 the data is bad, 2 the call is wrong, 128 and the number of a signal that stopped it.
 """
 
 import argparse
@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import boxscore
 from boxscore.cli import check, compare, completion, convert, demo, evaluate, table1
 from boxscore.cli.parsing import parse
+from boxscore.cli.stopping import Stopped, stopped_by_signals
 from boxscore.cli.terminal import Outcome, say, show, styled
 from boxscore.errors import InputError
+from boxscore.text import lines
 
 _EXAMPLES = """\
 examples:
@@ -51,17 +53,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcome, complaint = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:
-            outcome = options.run(options)
+            with stopped_by_signals():
+                outcome = options.run(options)
         except InputError as error:
             outcome, complaint = Outcome("", 1), str(error)
         except KeyboardInterrupt:
             outcome, complaint = Outcome("", 130), "interrupted"
+        except Stopped as stop:
+            outcome, complaint = Outcome("", stop.code), str(stop)
     if not getattr(options, "quiet", False):
         for warning in caught:
-            say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {warning.message}", sys.stderr)
+            say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {lines(str(warning.message))}", sys.stderr)
     if complaint is None:
         complaint = show(outcome.text, sys.stdout)
         outcome = outcome if complaint is None else Outcome("", 1)
+    for note in outcome.notes:
+        say(lines(note), sys.stderr)
     if complaint is not None:
-        say(f"{styled('boxscore:', 'red', sys.stderr)} {complaint}", sys.stderr)
+        say(f"{styled('boxscore:', 'red', sys.stderr)} {lines(complaint)}", sys.stderr)
     return outcome.code

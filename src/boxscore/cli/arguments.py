@@ -1,6 +1,7 @@
 """What options mean: text to values. A value that can't be right is a wrong call, exit code 2."""
 
 import argparse
+import math
 from typing import Any
 
 from boxscore.errors import InputError
@@ -12,7 +13,9 @@ def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool =
     """The ground truth, and detections."""
     parser.add_argument("truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any format")
     nargs, note = (
-        ("*", "; none: the ground truth alone") if is_detections_optional else ("+", "; several get a column each")
+        ("*", "; none: the ground truth alone")
+        if is_detections_optional
+        else ("+", "; several get a column each, as NAME=DT under that name")
     )
     parser.add_argument("detections", metavar="DT", nargs=nargs, help=f"detections, in any format{note}")
 
@@ -47,6 +50,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="only these images: a file with one per line, a glob like 'night_*', or the name of a VOC image set of GT",
     )
+    group.add_argument("--min-score", type=finite, metavar="S", help="only detections with this score or a higher one")
+    group.add_argument(
+        "--map-classes",
+        metavar="MAP",
+        help="GT's classes for DT's, by id or name: 1:0,2:1, or a JSON object or CSV of two columns",
+    )
     group.add_argument(
         "--unmatched",
         choices=("error", "warn"),
@@ -70,6 +79,7 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--areas", type=areas, metavar="RANGES", help="e.g. small=0:1024,large=1024: in square pixels, or none"
     )
+    group.add_argument("--class-agnostic", action="store_true", help="disregard classes: every box is of one")
 
 
 def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = None) -> None:
@@ -81,7 +91,7 @@ def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = N
         type=several,
         default=resamples,
         metavar="N",
-        help=f"intervals from N resamples of the images, such as 1000{default}",
+        help=f"intervals from N resamples of the images, such as 1000; 0: none{default}",
     )
     group.add_argument("--seed", type=whole, default=0, metavar="S", help="what the resamples depend on (default: 0)")
     group.add_argument(
@@ -100,6 +110,23 @@ def add_slices(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="the column with the group: of FILE, else of GT or DT, a table or COCO, where it is a key of `images`",
     )
+
+
+def add_documents(group: Any, csv: str) -> None:
+    """Files to write; `csv`: what a line of a CSV has."""
+    group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
+    group.add_argument("--csv", metavar="FILE", help=f"the same of numbers and classes as CSV, one {csv} a line")
+    group.add_argument("--latex", metavar="FILE", help="the same as tables for LaTeX's booktabs, in percent")
+    group.add_argument("--markdown", metavar="FILE", help="the same as tables in Markdown")
+    group.add_argument("--html", metavar="FILE", help="the same as a report for people (needs boxscore[report])")
+    group.add_argument("--title", metavar="TEXT", help="of the report (default: the names of the files)")
+    group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no files written")
+
+
+def check_title(options: argparse.Namespace) -> None:
+    """A title without a report is a wrong call."""
+    if options.title is not None and options.html is None:
+        options.command.error("argument --title: is for --html")
 
 
 def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> None:
@@ -126,6 +153,8 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
         "areas": getattr(options, "areas", None),
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if getattr(options, "class_agnostic", False):
+        changes["class_agnostic"] = True
     base = Protocol.named(options.protocol)
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
@@ -173,10 +202,17 @@ def whole(text: str) -> int:
 
 
 def several(text: str) -> int:
-    """A whole number above 1."""
-    if (number := positive(text)) < 2:
-        raise argparse.ArgumentTypeError(f"must be 2 or more; got {text!r}")
+    """A whole number above 1, or 0 for none."""
+    if (number := whole(text)) == 1:
+        raise argparse.ArgumentTypeError(f"must be 2 or more, or 0 for none; got {text!r}")
     return number
+
+
+def finite(text: str) -> float:
+    """A finite number."""
+    if not math.isfinite(value := _number(text)):
+        raise argparse.ArgumentTypeError(f"must be a finite number; got {text!r}")
+    return value
 
 
 def inner_fraction(text: str) -> float:

@@ -9,9 +9,12 @@ from boxscore.protocol import Protocol
 if TYPE_CHECKING:
     from boxscore.result import Result
 
-_REFUSED = ("gt_format", "dt_format", "sizes", "names", "classes", "images")
+_REFUSED = ("gt_format", "dt_format", "sizes", "names", "classes", "images", "min_score", "map_classes")
 """What these ways don't read."""
-_NEEDS_VERDICTS = ("bootstrap", "html", "plots", "errors", "operating_point", "slice", "slice_by")
+_NEEDS_VERDICTS = (
+    *("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images"),
+    *("slice", "slice_by"),
+)
 """What needs every verdict or box, which are not kept."""
 
 
@@ -19,7 +22,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
     """The result of one file, folder or pattern of detections, on Ray, or within a limit of memory."""
     way = "--engine ray" if options.engine == "ray" else "--memory"
     for name in (*_REFUSED, *_NEEDS_VERDICTS):
-        if getattr(options, name) not in (None, False):
+        if getattr(options, name) not in (None, False, 0):
             options.command.error(f"argument --{name.replace('_', '-')}: not with {way}")
     if options.engine == "ray":
         from boxscore import ray

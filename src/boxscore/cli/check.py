@@ -3,14 +3,16 @@
 import argparse
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
 from boxscore.cli.output import check_outputs, deliver
+from boxscore.cli.swapped import hint_if_swapped
 from boxscore.cli.terminal import Outcome, styled
-from boxscore.text import count
+from boxscore.text import count, line
 
 if TYPE_CHECKING:
     from boxscore.inspection import Finding
@@ -22,7 +24,7 @@ examples:
   boxscore check labels/ predictions/ --sizes images/ --names data.yaml --json findings.json
 
 error: the evaluation refuses it. warning: it changes the result, or surely is a mistake. note: good to know.
-The exit code is 1 if there is an error, else 0."""
+The exit code is 1 if there is an error, or with --strict a warning; else 0."""
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "bold"}
 
@@ -41,6 +43,7 @@ def add_to(commands: Any) -> None:
     arguments.add_limits(parser)
     arguments.add_formats(parser)
     group = parser.add_argument_group("output")
+    group.add_argument("--strict", action="store_true", help="exit code 1 also if there are warnings but no errors")
     group.add_argument("--json", metavar="FILE", help="write findings as JSON; `-`: to stdout, instead of the listing")
     group.add_argument("--quiet", action="store_true", help="print no listing; the exit code says whether all is well")
     parser.set_defaults(run=run, files="detections")
@@ -58,7 +61,12 @@ def run(options: argparse.Namespace) -> Outcome:
         options=Options(box_format=options.box_format, sizes=options.sizes, names=options.names),
     )
     findings = inspect_files(options.truths, options.detections, arguments.protocol_of(options), reading)
-    code = int(any(finding.severity == "error" for finding in findings))
+    bad = ("error", "warning") if options.strict else ("error",)
+    code = int(any(finding.severity in bad for finding in findings))
+    if any(finding.severity == "error" for finding in findings) and (
+        hint := hint_if_swapped(options.truths, options.detections)
+    ):
+        warnings.warn(hint.removeprefix("; "), stacklevel=2)
     documents = {"json": lambda: f"{json.dumps([finding.to_dict() for finding in findings], indent=1)}\n"}
     return deliver(options, documents, lambda: listing(findings), code)
 
@@ -66,9 +74,9 @@ def run(options: argparse.Namespace) -> Outcome:
 def listing(findings: "Sequence[Finding]") -> str:
     """Every finding in three lines, and how many there are."""
     parts = [
-        f"{styled(finding.severity, _STYLES[finding.severity], sys.stdout)}: {finding.title}\n"
-        f"  {finding.example}\n"
-        f"  {finding.effect}\n"
+        f"{styled(finding.severity, _STYLES[finding.severity], sys.stdout)}: {line(finding.title)}\n"
+        f"  {line(finding.example)}\n"
+        f"  {line(finding.effect)}\n"
         for finding in findings
     ]
     number = Counter(finding.severity for finding in findings)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from boxscore.cli.parsing import commands_of
 from boxscore.cli.terminal import Outcome
 
 _INSTALL = """\
@@ -28,14 +29,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """The script."""
-    commands = dict(_commands(options.parser))
+    commands = commands_of(options.parser)
     return Outcome({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](commands))
-
-
-def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore.cli import arguments
+from boxscore.cli.places import check_conversion
 from boxscore.cli.terminal import Outcome
 from boxscore.errors import InputError
-from boxscore.text import count
+from boxscore.text import count, line
 
 if TYPE_CHECKING:
     from boxscore.columns import Detections, Truths
@@ -55,10 +56,13 @@ def run(options: argparse.Namespace) -> Outcome:
     output = Path(options.output)
     if not options.overwrite and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise InputError(f"{output}: is there already; --overwrite replaces it")
+    read = [path for path in (options.input, options.truths, options.sizes, options.names) if path is not None]
+    if output.exists():
+        check_conversion(output, read, is_same_format=_format_to_read(options, role) == name)
     written, losses = (_convert_truths if role == "truths" else _convert_detections)(options, output, name)
     for loss in losses:
         warnings.warn(str(loss), stacklevel=2)
-    return Outcome("" if options.quiet else f"wrote {written} to {output} ({name})")
+    return Outcome("" if options.quiet else line(f"wrote {written} to {output} ({name})"))
 
 
 def _role(options: argparse.Namespace) -> "Role":
@@ -95,6 +99,15 @@ def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
     if name not in known.split(", "):
         options.command.error(f"argument --to: must be one of {known} for {role}; got {name!r}")
     return str(name)
+
+
+def _format_to_read(options: argparse.Namespace, role: "Role") -> str | None:
+    """The format of the input; None if it can't be found out."""
+    from boxscore.formats import detect
+
+    with contextlib.suppress(InputError):
+        return options.from_format or detect(options.input, role)
+    return None
 
 
 def _details(options: argparse.Namespace) -> dict[str, Any]:

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boxscore import text
 from boxscore.cli import arguments
 from boxscore.cli.beyond_memory import evaluate_beyond_memory
-from boxscore.cli.output import check_outputs, deliver, folder_of, short_names, title_of
+from boxscore.cli.models import Model, models_of
+from boxscore.cli.output import check_outputs, deliver, folder_of, title_of
 from boxscore.cli.suspicion import warn_if_suspicious, warn_of_ids
+from boxscore.cli.swapped import hint_if_swapped
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.direct import summarize_files
 from boxscore.errors import InputError
-from boxscore.exports import to_csv
+from boxscore.exports import to_csv, to_latex, to_markdown
 from boxscore.measures import measures
 from boxscore.protocol import Protocol
-from boxscore.summary import Summary
+from boxscore.summary import ClassPoint, Summary, has_ap_50
 from boxscore.threads import num_threads
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ examples:
   boxscore eval truths.json detections.json --slice weather.csv
   boxscore eval truths.json detections.json --errors --operating-point precision=0.9 --plots charts/
   boxscore eval truths.json detections.json --html report.html
+  boxscore eval truths.json small=a.json large=b.json --latex table.tex --title 'Two sizes' --html report.html
   boxscore eval truths.json detections.json --json - | jq .map
   boxscore eval truths.parquet 'found/*.parquet' --memory 2GB   larger than memory
   boxscore eval s3://bucket/truths s3://bucket/found --engine ray --address head:6379"""
@@ -55,7 +58,7 @@ def add_to(commands: Any) -> None:
     arguments.add_protocol(parser)
     arguments.add_formats(parser)
     arguments.add_selection(parser)
-    group = parser.add_argument_group("output")
+    group = parser.add_argument_group("analysis")
     group.add_argument("--per-class", action="store_true", help="print a table of classes, too")
     group.add_argument(
         "--errors", action="store_true", help="print why: TIDE's types of errors, and what fixing each would add to AP"
@@ -66,11 +69,16 @@ def add_to(commands: Any) -> None:
         metavar="AIM",
         help="print score thresholds: f1 (the best), precision=P (the lowest with it) or recall=R (the highest)",
     )
+    group.add_argument("--confusion", action="store_true", help="print which classes are taken for which")
+    group.add_argument("--calibration", action="store_true", help="print how scores compare with precision")
+    group.add_argument(
+        "--worst-images",
+        type=arguments.positive,
+        metavar="N",
+        help="print the N images with the most false positives and truths not found",
+    )
     group.add_argument("--plots", metavar="DIR", help="draw every chart there as PNG and PDF (needs boxscore[plots])")
-    group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
-    group.add_argument("--csv", metavar="FILE", help="the same of numbers and classes as CSV, one number a line")
-    group.add_argument("--html", metavar="FILE", help="the same as a report for people (needs boxscore[report])")
-    group.add_argument("--quiet", action="store_true", help="print no table and no warnings")
+    arguments.add_documents(parser.add_argument_group("output"), "number")
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
     arguments.add_engine(parser, has_ray=True)
@@ -80,9 +88,7 @@ def add_to(commands: Any) -> None:
 class Part(NamedTuple):
     """What was found in one file of detections, or in one group of images of it."""
 
-    path: str
-    name: str
-    """As much of the path as tells it from others."""
+    model: Model
     group: str | None
     summary: Summary
     num_images: int = 0
@@ -96,6 +102,9 @@ class Part(NamedTuple):
 
 def run(options: argparse.Namespace) -> Outcome:
     """The table, and the files that were asked for."""
+    arguments.check_title(options)
+    models = models_of(options, options.detections)
+    options.detections = [model.path for model in models]
     check_outputs(options)
     protocol = arguments.protocol_of(options)
     if options.plots is not None:
@@ -106,55 +115,64 @@ def run(options: argparse.Namespace) -> Outcome:
         from boxscore.report.charts import check_vl_convert
 
         check_vl_convert()
-    parts = _parts(options, protocol)
+    try:
+        parts = _parts(options, models, protocol)
+    except InputError as error:
+        if options.engine == "ray" or options.memory is not None:
+            raise  # what does not fit in memory is not read for a hint
+        raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
     if options.plots is not None:
         _save_plots(options, parts)
     documents = {
         "html": lambda: _report(options, parts),
-        "csv": lambda: _csv(parts),
-        "json": lambda: f"{json.dumps(_plain(parts), indent=1)}\n",
+        "csv": lambda: to_csv(*_columns(parts, is_always_named=True)),
+        "latex": lambda: f"{to_latex(*_columns(parts))}\n",
+        "markdown": lambda: f"{to_markdown(*_columns(parts))}\n",
+        "json": lambda: f"{json.dumps(_plain(parts, options.min_score), indent=1)}\n",
     }
-    return deliver(options, documents, lambda: _everything(parts, is_per_class=options.per_class))
+    drawn = [] if options.plots is None else [f"wrote charts to {options.plots}"]
+    return deliver(options, documents, lambda: _everything(parts, is_per_class=options.per_class), notes=drawn)
 
 
-def _parts(options: argparse.Namespace, protocol: Protocol) -> list[Part]:
+def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Protocol) -> list[Part]:
     """All that has a column: by the short way for COCO files, else through columns."""
-    names = short_names(options.detections)
     if options.address is not None and options.engine != "ray":
         options.command.error("argument --address: is for --engine ray")
     if options.engine == "ray" or options.memory is not None:
-        return [
-            Part(path, name, None, evaluate_beyond_memory(options, path, protocol).summary)
-            for path, name in zip(options.detections, names, strict=True)
-        ]
+        return [Part(model, None, evaluate_beyond_memory(options, model.path, protocol).summary) for model in models]
     files = [Path(path) for path in options.detections]
     is_sliced = options.slice is not None or options.slice_by is not None
-    is_whole = all(getattr(options, name) is None for name in ("classes", "images", "box_format", "sizes", "names"))
+    is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
         path.suffix.lower() == ".json" for path in (Path(options.truths), *files)
     )
-    wanted = (options.bootstrap, options.html, options.plots, options.operating_point)
-    is_plain = all(each is None for each in wanted) and not options.errors and not is_sliced
+    is_plain = not any(getattr(options, name) not in (None, False, 0) for name in _NEEDS_RESULT) and not is_sliced
     if is_plain and is_whole and is_coco and options.engine in ("auto", "native"):
         summaries = summarize_files(Path(options.truths), files, protocol, num_threads(options.threads))
         if summaries is not None:
-            columns = zip(options.detections, names, summaries, strict=True)
-            return [Part(path, name, None, summary) for path, name, summary in columns]
+            return [Part(model, None, summary) for model, summary in zip(models, summaries, strict=True)]
     parts = []
-    for (path, result), name in zip(evaluate_files(options, options.detections, protocol), names, strict=True):
-        parts.append(_part(path, name, None, result, options))
+    for model, (path, result) in zip(models, evaluate_files(options, options.detections, protocol), strict=True):
+        parts.append(_part(model, None, result, options))
         if is_sliced:
             from boxscore.analysis.slices import slices
 
             groups = slices(result, _groups(options, path, result), threads=options.threads)
-            parts += [_part(path, name, group, part, options) for group, part in groups.items()]
+            parts += [_part(model, group, part, options) for group, part in groups.items()]
     return parts
+
+
+_CHANGES_INPUT = ("classes", "images", "box_format", "sizes", "names", "min_score", "map_classes")
+"""Options that the short way does not know."""
+_NEEDS_RESULT = ("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images")
+"""Options that need more than a summary."""
 
 
 def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocol: Protocol
 ) -> Iterator[tuple[str, "Result"]]:
     """Each file of detections, and its result."""
+    from boxscore.columns import host_scores, take
     from boxscore.formats import read_detections, read_truths, selected_images
     from boxscore.pipeline import evaluate
 
@@ -168,8 +186,16 @@ def evaluate_files(
         for path in paths:
             progress.step(f"reading {path}")
             detections = read_detections(
-                path, truths, format=options.dt_format, unmatched=options.unmatched, **selection, **details
+                path,
+                truths,
+                format=options.dt_format,
+                unmatched=options.unmatched,
+                map_classes=options.map_classes,
+                **selection,
+                **details,
             )
+            if options.min_score is not None:
+                detections = take(detections, host_scores(detections.score) >= options.min_score)
             progress.step(f"evaluating {path}")
             result = evaluate(detections, truths, protocol, options.engine, threads=options.threads)
             warn_if_suspicious(options, path, result)
@@ -178,11 +204,11 @@ def evaluate_files(
     warn_of_ids(options, protocol, scores)
 
 
-def _part(path: str, name: str, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
+def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
     """The result with its intervals, where they are asked for; a report has them always, the table then not."""
     summary, sure = result.summary, None
-    if options.bootstrap is not None or options.html is not None:
-        resamples = 1000 if options.bootstrap is None else options.bootstrap
+    resamples = (1000 if options.html is not None else 0) if options.bootstrap is None else options.bootstrap
+    if resamples:
         sure = result.intervals(resamples=resamples, seed=options.seed, level=options.level, threads=options.threads)
     if sure is not None and options.bootstrap is not None:
         summary = replace(summary, confidence=sure.confidence)
@@ -190,8 +216,16 @@ def _part(path: str, name: str, group: str | None, result: "Result", options: ar
     if options.errors:
         analyses["errors"] = result.errors(threads=options.threads)
     if options.operating_point is not None:
-        analyses["operating_points"] = result.operating_points(**options.operating_point)
-    return Part(path, name, group, summary, result.images.size, result, sure, analyses)
+        analyses["operating_points"] = found = result.operating_points(**options.operating_point)
+        columns = (column.tolist()[1:] for column in (found.score, found.precision, found.recall))
+        summary = replace(summary, points=[ClassPoint(*row) for row in zip(*columns, strict=True)])
+    if options.confusion:
+        analyses["confusion"] = result.confusion(threads=options.threads)
+    if options.calibration:
+        analyses["calibration"] = result.calibration()
+    if options.worst_images is not None:
+        analyses["worst_images"] = result.worst_images(num=options.worst_images)
+    return Part(model, group, summary, result.images.size, result, sure, analyses)
 
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
@@ -208,7 +242,7 @@ def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
     named = dict(zip(_names(parts), parts, strict=True))
     return make_report(
         {name: part.result for name, part in named.items() if part.result is not None},
-        title=title_of([part.name for part in parts if part.group is None], options.truths),
+        title=options.title or title_of([part.model.name for part in parts if part.group is None], options.truths),
         made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
         intervals={name: part.intervals for name, part in named.items() if part.intervals is not None},
     )
@@ -235,7 +269,7 @@ def _everything(parts: Sequence[Part], *, is_per_class: bool) -> str:
     """The tables, and below them what else was asked for."""
     tables = [_tables(parts, is_per_class=is_per_class)]
     for name, part in zip(_names(parts), parts, strict=True):
-        heading = f"{styled(name, 'bold', sys.stdout)}: " if len(parts) > 1 else ""
+        heading = f"{styled(text.line(name), 'bold', sys.stdout)}: " if len(parts) > 1 else ""
         tables += [f"{heading}{analysis}" for analysis in part.analyses.values()]
     return "\n\n".join(tables)
 
@@ -268,6 +302,12 @@ def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
             [row.name, *(_class_cell(part.summary, k) for part in parts)] for k, row in enumerate(first.per_class)
         ]
         tables.append(text.table(classes, align=align, header=["AP by class", *names]))
+        if has_ap_50(first.protocol.thresholds):
+            halves = [
+                [row.name, *(text.fraction(part.summary.per_class[k].ap_50) for part in parts)]
+                for k, row in enumerate(first.per_class)
+            ]
+            tables.append(text.table(halves, align=align, header=["AP50 by class", *names]))
     return "\n\n".join(tables)
 
 
@@ -283,23 +323,25 @@ def _class_cell(summary: Summary, k: int) -> str:
 
 def _names(parts: Sequence[Part]) -> list[str]:
     """What each part is called: the file, and of several the file, the group, or both."""
-    return [parts[0].name] if len(parts) == 1 else _heads(parts)
+    return [parts[0].model.name] if len(parts) == 1 else _heads(parts)
 
 
 def _heads(parts: Sequence[Part]) -> list[str]:
     """The name of each column: the file, the group, or both."""
     if sum(part.group is None for part in parts) > 1:
-        return [part.name if part.group is None else f"{part.name}: {part.group}" for part in parts]
+        return [part.model.name if part.group is None else f"{part.model.name}: {part.group}" for part in parts]
     everything = "all images" if any(part.group == "all" for part in parts) else "all"
     return [everything if part.group is None else part.group for part in parts]
 
 
-def _plain(parts: Sequence[Part]) -> Any:
+def _plain(parts: Sequence[Part], min_score: float | None) -> Any:
     """What `Result.to_dict()` gives, and that of each group under `slices`; for several files a list of those."""
+    selection = {} if min_score is None else {"min_score": min_score}
     documents: list[dict[str, Any]] = []
     for part in parts:
         if part.group is None:
-            documents.append({"detections": part.path, **_document(part)})
+            named = {"name": part.model.name} if part.model.is_named else {}
+            documents.append({"detections": part.model.path, **named, **_document(part), **selection})
         else:
             plain = {"num_images": part.num_images, **_document(part)}
             documents[-1].setdefault("slices", {})[part.group] = plain
@@ -312,7 +354,11 @@ def _document(part: Part) -> dict[str, Any]:
     return part.summary.to_dict() | {name: analysis.to_dict() for name, analysis in part.analyses.items()}
 
 
-def _csv(parts: Sequence[Part]) -> str:
-    """The numbers of all parts; a column tells groups apart where there are any."""
+def _columns(
+    parts: Sequence[Part], *, is_always_named: bool = False
+) -> tuple[list[Summary], list[str] | None, list[str] | None]:
+    """The summaries, and columns for models and groups where there are several, or the user has named the only one."""
     groups = [part.group or "" for part in parts]
-    return to_csv([part.summary for part in parts], [part.name for part in parts], groups if any(groups) else None)
+    is_named = is_always_named or any(part.model.is_named for part in parts) or groups.count("") > 1
+    names = [part.model.name for part in parts] if is_named else None
+    return [part.summary for part in parts], names, groups if any(groups) else None

@@ -1,15 +1,20 @@
 """The command line: files and options in any order, and a wrong option with the one that was meant."""
 
 import argparse
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options of the command that is called; a wrong call is explained, and exit code 2."""
-    options, rest = parser.parse_known_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words:
+        _check_first(parser, words)
+    options, rest = parser.parse_known_args(words)
     for word in rest:
         if word.startswith("-") and word != "-":
-            options.command.error(f"unknown option {word}{_meant(word, options.command)}")
+            options.command.error(f"unknown option {word}{_meant(word, options.command, parser)}")
     if rest and options.files is None:
         options.command.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
@@ -18,10 +23,63 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> a
     return options
 
 
-def _meant(word: str, command: argparse.ArgumentParser) -> str:
-    """The option most like a word, as a question."""
+_ALSO_CALLED = {
+    "evaluate": "eval",
+    "score": "eval",
+    "map": "eval",
+    "val": "eval",
+    "test": "eval",
+    "diff": "compare",
+    "validate": "check",
+    "lint": "check",
+    "inspect": "check",
+    "export": "convert",
+    "help": "--help",
+    "version": "--version",
+}
+"""Words that other tools have for our commands."""
+
+
+def _check_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """What stands where the command should be is a command or an option of all of them; else say what was meant."""
+    word, commands = words[0], commands_of(parser)
+    flags = _flags(parser)
+    if word in commands or not word or any(flag.startswith(word) for flag in flags if word.startswith("-")):
+        return
+    if word.startswith("-"):
+        parser.error(f"unknown option {word}{_meant(word, parser, parser)}")
     from difflib import get_close_matches
 
-    known = [flag for action in command._actions for flag in action.option_strings]
-    near = get_close_matches(word.partition("=")[0], known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = [_ALSO_CALLED[word]] if word in _ALSO_CALLED else get_close_matches(word, commands, n=1)
+    if Path(word).exists():
+        import shlex
+
+        near = [shlex.join(["eval", *words])]
+    hint = f"; did you mean `boxscore {near[0]}`?" if near else ""
+    parser.error(f"unknown command {word!r}{hint} (commands: {', '.join(commands)})")
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands by name."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in parser._actions for flag in action.option_strings]
+
+
+def _meant(word: str, command: argparse.ArgumentParser, parser: argparse.ArgumentParser) -> str:
+    """The option most like a word, as a question; or the commands that have an option of this name."""
+    from difflib import get_close_matches
+
+    flag = word.partition("=")[0]
+    if near := get_close_matches(flag, _flags(command), n=1):
+        return f"; did you mean {near[0]}?"
+    having = [name for name, each in commands_of(parser).items() if flag in _flags(each)]
+    if not having:
+        return ""
+    example = f": `boxscore {having[0]} … {flag}`" if command is parser else ""
+    return f"; it is an option of {' and '.join(having)}{example}"

@@ -7,14 +7,17 @@ import os
 import sys
 from typing import NamedTuple, TextIO
 
+from boxscore.text import line
+
 _STYLES = {"bold": "1", "red": "31", "yellow": "33"}
 
 
 class Outcome(NamedTuple):
-    """The text for stdout, and the exit code."""
+    """The text for stdout, the exit code, and what else to say on stderr, below the text."""
 
     text: str
     code: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def say(text: str, stream: TextIO | None) -> None:
@@ -63,7 +66,7 @@ class Progress:
         if self._is_shown:
             width = 20
             filled = width * min(self._done, self._total) // self._total
-            sys.stderr.write(f"\r\033[K[{'#' * filled}{'.' * (width - filled)}] {doing}")
+            sys.stderr.write(f"\r\033[K[{'#' * filled}{'.' * (width - filled)}] {line(doing)}")
             sys.stderr.flush()
         self._done += 1
 

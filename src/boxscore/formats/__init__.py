@@ -263,12 +263,15 @@ def read_detections(
     sizes: Any = None,
     names: Any = None,
     unmatched: Literal["error", "warn"] = "error",
+    map_classes: Any = None,
 ) -> Detections:
     """The detections in a file, folder, .gz or .zip of any format, on the images and classes of the truths.
 
     A detection on an image, or of a class, that the truths don't have is an error; with `unmatched="warn"` it is left
-    out, and a warning says how many are. Those outside of `images` and `classes` are left out in silence. The other
-    options are those of `read_truths`.
+    out, and a warning says how many are. Those outside of `images` and `classes` are left out in silence.
+    `map_classes`: classes of the truths for those of the file, by id or name: a mapping, text like "1:0,2:1", or the
+    path of a JSON object or of a CSV of two columns; classes that it does not have stay. The other options are those of
+    `read_truths`.
 
     >>> from boxscore.sample import FOLDER
     >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
@@ -284,6 +287,10 @@ def read_detections(
     known = list((truths.names_by_label or {}).values())
     options = Options(box_format=box_format, sizes=sizes, names=names, known_classes=known)
     records = read_records(path, "detections", options, format=format)
+    if map_classes is not None:
+        from boxscore.formats import class_map
+
+        records = class_map.map_classes(records, class_map.read_class_map(map_classes), truths)
     pictures, kinds = selected_images(images, path), _classes(classes)
     detections, report = join(records, truths, read_sizes(sizes), images=pictures, classes=kinds)
     if report.unmatched and unmatched == "error":

@@ -256,8 +256,14 @@ def _open_images_rows(host: Host, scores: list[float] | None) -> list[tuple[str,
 
 
 def _written(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:
+    content = _quoted(header, rows, delimiter, csv.QUOTE_MINIMAL)
+    # Python quotes a cell that has the end of a line in it, but not for "\r", which readers take for one, too.
+    return (_quoted(header, rows, delimiter, csv.QUOTE_ALL) if "\r" in content else content).encode()
+
+
+def _quoted(header: list[str], rows: list[tuple[str, ...]], delimiter: str, quoting: Any) -> str:
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting)
     writer.writerow(header)
     writer.writerows(rows)
-    return buffer.getvalue().encode()
+    return buffer.getvalue()

@@ -1,6 +1,5 @@
 """Files, folders, .gz and .zip, opened alike. Nothing is ever extracted, and bombs are refused."""
 
-import contextlib
 import gzip
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import IO
 
 from boxscore.errors import InputError
 from boxscore.formats.archives import Archive, gunzip
-from boxscore.writing import write_file
+from boxscore.writing import write_file, write_folder
 
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
@@ -215,40 +214,6 @@ def write_output(path: Path, output: Output, *, overwrite: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, gzip.compress(content, 6, mtime=0) if path.suffix.lower() == ".gz" else content)
         else:
-            _write_folder(path, output, overwrite)
+            write_folder(path, output, overwrite=overwrite)
     except OSError as error:
         raise InputError(f"{error.filename or path}: can't be written: {error.strerror}") from None
-
-
-def _write_folder(path: Path, output: Output, overwrite: bool) -> None:
-    import shutil
-
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path}: must be the name of a folder; got a file")
-    is_there = path.is_dir() and any(path.iterdir())
-    if is_there and not overwrite:
-        raise InputError(
-            f"{path}: must be a new or an empty folder; got one with files in it (overwrite=True allows it)"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        temporary.mkdir()
-        for folder in {str(PurePosixPath(name).parent) for name in output}:
-            (temporary / folder).mkdir(parents=True, exist_ok=True)
-        for name, content in output.items():
-            with _opened(f"{temporary}{os.sep}{name}") as file:
-                file.write(content)
-        if not is_there:
-            temporary.replace(path)
-        else:
-            for name in output:
-                (path / name).parent.mkdir(parents=True, exist_ok=True)
-                (temporary / name).replace(path / name)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(temporary)
-
-
-def _opened(path: str) -> IO[bytes]:
-    return open(path, "xb")  # noqa: PTH123 (a Path for each of many files takes as long as writing it)

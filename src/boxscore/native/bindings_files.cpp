@@ -153,6 +153,7 @@ nb::dict dict_of(const PlainResult& result, const CocoCategories& categories) {
     columns["ar"] = list_of(result.ar);
     columns["num_truths"] = list_of(result.num_truths);
     columns["num_detections"] = list_of(result.num_detections);
+    columns["num_read"] = result.num_read;
     columns["ap_at"] = list_of(result.ap_at);
     columns["num_true"] = list_of(result.num_true);
     columns["num_false"] = list_of(result.num_false);

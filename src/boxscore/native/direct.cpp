@@ -119,6 +119,7 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
     result.classes = distinct_of(truths.categories.id);
     const size_t num_classes = result.classes.size(), num_thresholds = rules.num_thresholds();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_points = rules.recall_points.size();
+    result.num_read = detections.boxes.size();
     const OwnTally<State> tally = match_files<State>(truths, std::move(detections), result.classes, rules, run);
     const TallyRows<double, State>& rows = tally.rows;
     const std::vector<int64_t> num_truths = count_truths(rows.truth_label.data(), rows.truth_state.data(),

@@ -17,6 +17,7 @@ struct PlainResult {
     std::vector<double> numbers;  // of the measures
     std::vector<int64_t> classes;
     std::vector<int64_t> num_truths, num_detections;
+    size_t num_read = 0;                       // detections in the file, also beyond the limit
     std::vector<double> ap, ar;                // means over thresholds
     std::vector<double> ap_at;                 // [K, T]
     std::vector<int64_t> num_true, num_false;  // [K, T]

@@ -1,0 +1,138 @@
+"""Other classes for detections: from the ids or names that a detector gives to those of the truths."""
+
+import csv
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boxscore.columns import Truths
+from boxscore.errors import InputError
+from boxscore.formats.files import open_source
+from boxscore.formats.records import Named, Records
+from boxscore.formats.selection import some
+
+Class = int | str
+"""An id, or a name."""
+
+
+def read_class_map(source: Any) -> dict[Class, Class]:
+    """The map that is meant: a mapping, text like "1:0,cat:dog", or the path of a JSON object or of a two-column CSV.
+
+    Names that are whole numbers are ids.
+
+    >>> read_class_map("1:0,cat:dog")
+    {1: 0, 'cat': 'dog'}
+    """
+    if isinstance(source, Mapping):
+        pairs, place = list(source.items()), "`map_classes`"
+    elif isinstance(source, PathLike) or _is_file(source):
+        pairs, place = _read(Path(source)), str(source)
+    else:
+        parts = [part.rpartition(":") for part in str(source).split(",")]
+        if not all(sign for _, sign, _ in parts):
+            raise InputError(f"`map_classes` must be a file, or like 1:0,2:1; got {source!r}")
+        pairs, place = [(old, new) for old, _, new in parts], "`map_classes`"
+    found: dict[Class, Class] = {}
+    for old, new in pairs:
+        key, value = _class(old, place), _class(new, place)
+        if found.setdefault(key, value) != value:
+            raise InputError(f"{place}: class {old!r} comes twice, with {found[key]!r} and {new!r}")
+    return found
+
+
+def _is_file(source: Any) -> bool:
+    if not isinstance(source, str):
+        raise InputError(f"`map_classes` must be a mapping, a path, or text like 1:0,2:1; got {type(source).__name__}")
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):  # text of many classes is too long for a name
+        return False
+
+
+def _read(path: Path) -> list[tuple[Any, Any]]:
+    content = open_source(path).text()
+    if path.suffix.lower() == ".json":
+        try:
+            plain = json.loads(content)
+        except ValueError as error:
+            raise InputError(f"{path}: not JSON: {error}") from None
+        if not isinstance(plain, dict):
+            raise InputError(f"{path}: must be an object of classes to classes; got a {type(plain).__name__}")
+        return list(plain.items())
+    pairs = []
+    for number, row in enumerate(csv.reader(io.StringIO(content), delimiter="\t" if "\t" in content else ","), 1):
+        if not row or (number == 1 and [cell.strip().lower() for cell in row] == ["from", "to"]):
+            continue
+        if len(row) != 2:
+            raise InputError(f"{path}: line {number} must have two classes, from and to; got {','.join(row)!r}")
+        pairs.append((row[0], row[1]))
+    return pairs
+
+
+def _class(value: Any, place: str) -> Class:
+    if isinstance(value, str) and value.strip():
+        word = value.strip()
+        return int(word) if word.removeprefix("-").isdecimal() and word.isascii() and len(word) < 19 else word
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise InputError(f"{place}: classes must be ids or names; got {value!r}")
+
+
+def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths) -> Records:
+    """The records with classes of the truths for those that the map has; others stay as they are.
+
+    A class is found by its id, or by its name if it has one.
+    """
+    known = truths.names_by_label
+    target = {old: _target(new, known) for old, new in mapping.items()}
+    label = records.label
+    names = label.names if isinstance(label, Named) else records.class_names
+    if isinstance(label, Named):
+        code, values = label.code, list[Class](label.names)
+    else:
+        distinct, code = np.unique(label, return_inverse=True)
+        values = list[Class](distinct.tolist())
+    own = [_found(value, target, names) for value in values]
+    if values and all(each is None for each in own):
+        warnings.warn(
+            f"{records.source}: no detection is of a class that `map_classes` has ({some(mapping)}); "
+            f"they are of {some(values)}",
+            stacklevel=3,
+        )
+        return records
+    if all(each is not None for each in own) or (not isinstance(label, Named) and records.class_names is None):
+        mapped = [value if new is None else new for value, new in zip(values, own, strict=True)]
+        return replace(records, label=np.array(mapped, np.int64)[code], class_names=None, is_position=False)
+    if known is None:
+        raise InputError(f"`map_classes` must have every class of {records.source}, as the truths have no names")
+    texts = [_name(value, names) if new is None else known[new] for value, new in zip(values, own, strict=True)]
+    merged = Named.of(texts)
+    return replace(records, label=replace(merged, code=merged.code[code]), class_names=None, is_position=False)
+
+
+def _target(new: Class, known: Mapping[int, str] | None) -> int:
+    """The id of a class of the truths."""
+    if isinstance(new, int) and (known is None or new in known):
+        return new
+    label = next((label for label, name in (known or {}).items() if name == str(new)), None)
+    if label is None:
+        classes = some(f"{label} ({name})" for label, name in (known or {}).items()) or "ids alone"
+        raise InputError(f"`map_classes`: {new!r} is not a class of the truths; they have {classes}")
+    return label
+
+
+def _found(value: Class, target: Mapping[Class, int], names: Any) -> int | None:
+    if value in target:
+        return target[value]
+    return target.get(_name(value, names))
+
+
+def _name(value: Class, names: Any) -> str:
+    return names.get(value, str(value)) if isinstance(names, Mapping) else str(value)

@@ -1,0 +1,141 @@
+"""Temporary files and folders beside what they will become, and the removal of those that a killed process left.
+
+    .truths.json.boxscore-1f0c9a2e-4711-8d3a51c7
+     target's name        host     process  random
+
+They are made in the folder of their target, so that a rename puts them in its place. A process removes its own at the
+end, also after an error or an interrupt. After `kill -9` the next process that writes to the same folder does.
+"""
+
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
+
+_NAME = re.compile(r"\..*\.boxscore-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}", re.DOTALL)
+_LONG_AGO = 24 * 3600
+"""Seconds after which a temporary of another machine, or of a process whose number is in use again, is left over."""
+
+_in_use: set[str] = set()
+"""The temporaries of this process."""
+_searched: set[str] = set()
+"""Folders in which this process has looked for those of others."""
+
+
+@contextlib.contextmanager
+def temporary_file(target: Path, mode: int | None = None) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A new file beside `target`, open for writing; whatever has its name at the end is removed. `mode`: its own."""
+    with _reserved(target) as path:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                set_mode(path, mode)  # before anything is in it
+            _lock(descriptor)
+            yield path, file
+
+
+@contextlib.contextmanager
+def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
+    """A new folder beside `target`; whatever has its name at the end is removed."""
+    with _reserved(target) as path:
+        path.mkdir(mode)
+        if sys.platform == "win32":
+            yield path
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            _lock(descriptor)
+            yield path
+        finally:
+            os.close(descriptor)
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """The file has these permissions, where its file system knows permissions."""
+    with contextlib.suppress(OSError):
+        path.chmod(mode)
+
+
+@contextlib.contextmanager
+def _reserved(target: Path) -> Iterator[Path]:
+    """A name that nobody has; it is free again at the end."""
+    _remove_leftovers(target.parent)
+    # A file system may have no room for more than 255 bytes; the target's name is there for people only.
+    path = target.with_name(f".{target.name[:40]}.boxscore-{_host()}-{os.getpid()}-{os.urandom(4).hex()}")
+    _in_use.add(str(path))
+    try:
+        yield path
+    finally:
+        _remove(path)
+        _in_use.discard(str(path))
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Temporaries of processes that ended without removing them are gone from the folder."""
+    if sys.platform == "win32" or str(folder) in _searched:
+        return
+    _searched.add(str(folder))
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if ".boxscore-" in entry.name and (match := _NAME.fullmatch(entry.name)):
+                is_here = match["host"] == _host()
+                with contextlib.suppress(OSError):
+                    if _is_left_over(entry, int(match["process"]) if is_here else None):
+                        _remove(Path(entry.path))
+
+
+def _is_left_over(entry: "os.DirEntry[str]", process: int | None) -> bool:
+    """Whether the process that made it is gone. `process`: its number, or None if it was on another machine."""
+    status = entry.stat(follow_symlinks=False)
+    if entry.path in _in_use or entry.is_symlink() or status.st_uid != os.geteuid():
+        return False
+    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process has it open
+    finally:
+        os.close(descriptor)
+    return (process is not None and not _is_alive(process)) or time.time() - status.st_mtime > _LONG_AGO
+
+
+def _is_alive(process: int) -> bool:
+    """Whether there is another process of this number; in a container this one may have that of one before it."""
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _lock(descriptor: int) -> None:
+    """The file is locked until it is closed; where that can't be, the number of its process has to do."""
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        import shutil
+
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    """Eight digits for the name of this machine."""
+    import zlib
+
+    name = os.uname().nodename if hasattr(os, "uname") else ""
+    return f"{zlib.crc32(name.encode(errors='replace')):08x}"
