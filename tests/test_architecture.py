@@ -24,8 +24,9 @@ SOURCE = Path(boxscore.__file__).parent
 LAYERS = [
     ["_compiled", "errors", "text"],
     ["arrays", "memory", "protocol", "threads", "writing"],
-    ["boxes", "measures"],
+    ["boxes", "measures", "keys"],
     ["checks", "summary"],
+    ["images"],
     ["columns", "tally", "exports"],
     ["storage"],
     ["arrow"],

@@ -15,6 +15,8 @@ from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.checks import as_array, as_id, in_argument, shape_of
 from boxscore.columns import ClassNames, Detections, Truths, host_ids
 from boxscore.errors import InputError
+from boxscore.images import padded_columns
+from boxscore.keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.native.batch import match_images
 from boxscore.pipeline import finish, match
 from boxscore.protocol import Protocol, as_protocol
@@ -255,20 +257,9 @@ class MeanAveragePrecision:
         return _Batch(preds, targets, len(images), images)
 
     def _padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: list[int] | None) -> _Batch:
-        found = _renamed(
-            "preds", preds, {"boxes": "box", "labels": "label", "scores": "score", "discarded": "discarded"}
-        )
-        there = _renamed(
-            "targets",
-            targets,
-            {
-                "boxes": "box",
-                "labels": "label",
-                "ignore": "ignore",
-                "iscrowd": "ignore",
-                "difficult": "ignore",
-                "area": "area",
-            },
+        found, there = (
+            in_argument(name, padded_columns, keys.of_padded(batch, f"`{name}`"), keys)
+            for name, batch, keys in (("preds", preds, PADDED_DETECTION_KEYS), ("targets", targets, TRUTH_KEYS))
         )
         if "image_id" in targets and ids is None:
             ids = _as_ids(to_numpy(as_array("image_id", targets["image_id"])).tolist())
@@ -336,26 +327,6 @@ def _number(batch: _Batch, images: list[int]) -> None:
     for columns in (batch.detections, batch.truths):
         shifted = columns.image + images[0] if images else columns.image
         object.__setattr__(columns, "image", shifted)  # made a moment ago, and nobody else's
-
-
-def _renamed(name: str, batch: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Array]:
-    """The columns of a padded batch under our names."""
-    found: dict[str, Array] = {}
-    for key, value in batch.items():
-        if key == "image_id":
-            continue
-        if key not in names:
-            raise InputError(f"`{name}` must have the keys {', '.join(names)}; got {key!r}")
-        if value is None:
-            continue
-        if names[key] in found:
-            both = " and ".join(f"`{each}`" for each in batch if names.get(each) == names[key])
-            raise InputError(f"`{name}` must have one of {both}, not both")
-        found[names[key]] = in_argument(name, as_array, key, value)
-    for key in ("boxes", "labels", *(["scores"] if "scores" in names else [])):
-        if names[key] not in found:
-            raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, batch))}")
-    return found
 
 
 def _hosted(columns: Mapping[str, Array]) -> dict[str, Array | NDArray[Any]]:

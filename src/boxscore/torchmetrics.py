@@ -28,16 +28,14 @@ from boxscore.tally import Tally, joined
 
 Images = Sequence[Mapping[str, Any]]
 
-_KEYS = ("boxes", "labels", "iscrowd", "area")
-"""What torchmetrics reads of a target."""
-
 
 class MeanAveragePrecision(Metric):
     """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
 
     `update` takes a list of dicts, one an image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
-    `boxes` (G, 4), `labels` (G,), and if you like `iscrowd` (G,) and `area` (G,), of what is there. It matches, and
-    keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools is needed.
+    `boxes` (G, 4), `labels` (G,), and if you like `area` (G,) and any of `iscrowd`, `ignore` and `difficult` (G,), of
+    what is there. It matches, and keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
+    is needed.
 
     The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Two are new:
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
@@ -118,9 +116,7 @@ class MeanAveragePrecision(Metric):
             raise InputError(f"`preds` and `target` must have an entry an image; got {len(preds)} and {len(target)}")
         given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
         detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
-        truths = _with_areas(
-            in_argument("target", Truths.from_images, in_argument("target", _complete, target), **given)
-        )
+        truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
         if self.unique_images:
             ids = np.array(in_argument("target", _ids, target), np.int64)
             detections, truths = _first_of_each(detections, ids), _first_of_each(truths, ids)
@@ -234,16 +230,15 @@ def _first_of_each(columns: Columns, ids: NDArray[np.int64]) -> Columns:
 
 
 def _complete(target: Images) -> Images:
-    """The targets with no keys but torchmetrics'; if one has `area`, all have: 0 means the box's own."""
-    for index, image in enumerate(target):
-        if not isinstance(image, Mapping):
-            raise InputError(f"images[{index}] must be a dict; got {type(image).__name__}")
-    images = [{key: image[key] for key in _KEYS if key in image} for image in target]
-    if any("area" in image for image in images):
-        for image in images:
-            if "area" not in image and "labels" in image:
-                image["area"] = _zeros_like(image["labels"])
-    return images
+    """The targets; if one has `area`, all have: 0 means the box's own."""
+    if not any(isinstance(image, Mapping) and "area" in image for image in target):
+        return target
+    return [
+        {**image, "area": _zeros_like(image["labels"])}
+        if isinstance(image, Mapping) and "labels" in image and "area" not in image
+        else image
+        for image in target
+    ]
 
 
 def _zeros_like(labels: Any) -> Any:
