@@ -249,7 +249,9 @@ def test_metrics_merge() -> None:
         part.update([preds[i] for i in images], [targets[i] for i in images], image_ids=images)
     parts[0].merge(*parts[1:])
     assert_same(parts[0].compute(), boxscore.evaluate(scene.detections, scene.truths))
-    with pytest.raises(InputError, match=r"^image 2 is in more than one of the metrics$"):
+    with pytest.raises(
+        InputError, match=r"^image 2 is in more than one of the metrics; unique_images=True counts the first$"
+    ):
         parts[0].merge(parts[1])
     unnamed = metric_of(scene)
     unnamed.update(preds[:1], targets[:1])

@@ -230,6 +230,12 @@ def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
     return replace(columns, **kept)
 
 
+def renamed_images(columns: Columns, places: Sequence[int], ids: Sequence[int]) -> Columns:
+    """The boxes of some images of a batch, under their ids; until now images were numbered by their places in it."""
+    kept = take(columns, np.isin(host_ids(columns.image), places))
+    return replace(kept, image=np.asarray(ids, np.int64)[host_ids(kept.image)])
+
+
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
     """Raise `InputError` if a label has no name."""
     seen = _compiled.distinct(compact(host_ids(label)))

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torchmetrics import Metric
 
 from boxscore import storage
 from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.checks import as_id, in_argument
-from boxscore.columns import Columns, Detections, Truths, host_ids, take
+from boxscore.columns import Detections, Truths, host_ids, renamed_images
 from boxscore.distributed import renumbered, without_copies
 from boxscore.errors import InputError
 from boxscore.pipeline import finish, match
@@ -119,7 +118,8 @@ class MeanAveragePrecision(Metric):
         truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
         if self.unique_images:
             ids = np.array(in_argument("target", _ids, target), np.int64)
-            detections, truths = _first_of_each(detections, ids), _first_of_each(truths, ids)
+            first = np.unique(ids, return_index=True)[1].tolist()
+            detections, truths = (renamed_images(each, first, ids) for each in (detections, truths))
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         content = storage.to_bytes(match(detections, truths, self.protocol))
@@ -220,13 +220,6 @@ def _ids(target: Images) -> list[int]:
         except InputError as error:
             raise InputError(f"images[{index}]: {error}") from None
     return ids
-
-
-def _first_of_each(columns: Columns, ids: NDArray[np.int64]) -> Columns:
-    """The rows of the first image with each id, under that id; until now images were numbered."""
-    _, first = np.unique(ids, return_index=True)
-    kept = take(columns, np.isin(host_ids(columns.image), first))
-    return replace(kept, image=ids[host_ids(kept.image)])
 
 
 def _complete(target: Images) -> Images:
