@@ -38,7 +38,7 @@ LAYERS = [
     ["pipeline", "direct", "reduction"],
     ["analysis"],
     ["report"],
-    ["metric", "shards"],
+    ["metric", "seen_boxes", "shards"],
     ["torchmetrics", "jax", "keras", "coco"],
     ["formats"],
     ["inspection", "outofcore", "ray", "sample"],

@@ -324,15 +324,17 @@ class MeanAveragePrecision:
             raise InputError(
                 f"`preds` and `targets` must have as many images; got {sizes['preds']} and {sizes['targets']}"
             )
-        rows = self._new(ids, sizes["preds"]) if self.unique_images else _check_each_comes_once(ids)
+        rows = self._new(ids, sizes["preds"]) if self.unique_images else None
+        if rows is None:
+            _check_each_comes_once(ids)
         image = None if ids is None or rows is not None else np.array(ids)
         settings: dict[str, Any] = {"image": image, "box_format": self.box_format}
         detections = in_argument("preds", Detections.from_padded, **_hosted(found), **settings)
         truths = in_argument("targets", Truths.from_padded, **_hosted(there), class_names=self.class_names, **settings)
         if rows is None or ids is None:
             return _Batch(detections, truths, sizes["preds"], ids)
-        detections, truths = (renamed_images(each, rows, ids) for each in (detections, truths))
-        return _Batch(detections, truths, len(rows), [ids[row] for row in rows])
+        named = renamed_images(detections, rows, ids), renamed_images(truths, rows, ids)
+        return _Batch(*named, len(rows), [ids[row] for row in rows])
 
     def _look_for_mistakes(self, detections: Detections, truths: Truths) -> None:
         """Warn about what is likely wrong, though it may be right."""

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torchmetrics import Metric
 
-from boxscore import storage
+from boxscore import seen_boxes, storage
 from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.checks import as_id, in_argument
@@ -36,10 +36,12 @@ class MeanAveragePrecision(Metric):
     what is there. It matches, and keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
     is needed.
 
-    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Two are new:
+    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Four are new:
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
     same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
     ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
+    `skip_undefined`: leave out numbers that are undefined, in place of -1. `keep_boxes`: keep all boxes, about 90 bytes
+    each, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
 
     >>> metric = MeanAveragePrecision()
     >>> found = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
@@ -49,14 +51,22 @@ class MeanAveragePrecision(Metric):
     (tensor(0.9000), tensor(-1.))
     """
 
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *Metric.__jit_unused_properties__,
+        "iou_thresholds",
+        "rec_thresholds",
+        "max_detection_thresholds",
+    ]
     is_differentiable = False
     higher_is_better = True
     full_state_update = False
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     warn_on_many_detections = True
-    tallies: Any
+    tallies: list[torch.Tensor]
     """Bytes of tallies, one or more a tensor."""
+    boxes: list[torch.Tensor]
+    """Bytes of all boxes, if they are kept; see `boxscore.seen_boxes`."""
 
     def __init__(
         self,
@@ -72,24 +82,28 @@ class MeanAveragePrecision(Metric):
         *,
         unique_images: bool = False,
         scalars_only: bool = False,
+        skip_undefined: bool = False,
+        keep_boxes: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
         check_box_format(box_format)
-        if iou_type not in ("bbox", ("bbox",), ["bbox"]):
-            instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
-            raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
+        _check_iou_type(iou_type)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
-        for name, flag in (flags | {"unique_images": unique_images, "scalars_only": scalars_only}).items():
+        flags |= {"unique_images": unique_images, "scalars_only": scalars_only}
+        for name, flag in (flags | {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}).items():
             if not isinstance(flag, bool):
                 raise InputError(f"`{name}` must be True or False; got {flag!r}")
         self.protocol = _protocol(iou_thresholds, rec_thresholds, max_detection_thresholds)
         self.box_format, self.iou_type, self.average = box_format, ("bbox",), average
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
+        self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
+        if self.keep_boxes:
+            self.add_state("boxes", default=[], dist_reduce_fx="cat")
 
     @property
     def iou_thresholds(self) -> list[float]:
@@ -116,8 +130,11 @@ class MeanAveragePrecision(Metric):
         given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
         detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
         truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
+        ids = np.arange(len(target))
         if self.unique_images:
             ids = np.array(in_argument("target", _ids, target), np.int64)
+        kept = seen_boxes.pack(detections, truths, ids.tolist()) if self.keep_boxes else b""
+        if self.unique_images:
             first = np.unique(ids, return_index=True)[1].tolist()
             detections, truths = (renamed_images(each, first, ids) for each in (detections, truths))
         if self.warn_on_many_detections:
@@ -129,8 +146,10 @@ class MeanAveragePrecision(Metric):
             there = replace(truths, label=np.zeros(len(truths), np.int64))
             content += storage.to_bytes(match(found, there, self.protocol.replace(class_agnostic=True)))
         self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
+        if kept:
+            self.boxes.append(torch.frombuffer(bytearray(kept), dtype=torch.uint8).to(self.device))
 
-    def compute(self) -> dict[str, torch.Tensor]:
+    def compute(self) -> dict[str, Any]:
         """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
         each = list(self._split())
         per_class = self._finish(self.protocol, each)
@@ -138,15 +157,21 @@ class MeanAveragePrecision(Metric):
         if self.average == "micro":
             averaged = self._finish(self.protocol.replace(class_agnostic=True), each)
         numbers = _numbers(averaged)
+        if self.skip_undefined:
+            numbers = {name: value for name, value in numbers.items() if value >= 0}
         if self.scalars_only:
             return numbers
         classes = per_class.per_class
         last = self.max_detection_thresholds[-1]
         values = (classes.ap, classes.ar) if self.class_metrics else (np.array([-1.0]), np.array([-1.0]))
-        extended = {}
+        extended: dict[str, Any] = {}
         if self.extended_summary:
             curves = averaged.curves
             extended = {name: torch.tensor(getattr(curves, name)) for name in ("precision", "recall", "scores")}
+            ious = self._seen_boxes().ious(last, is_pooled=self.average == "micro")
+            extended["ious"] = {
+                key: torch.tensor(iou, dtype=torch.float32) if len(iou) else [] for key, iou in ious.items()
+            }
         return {
             **numbers,
             **extended,
@@ -155,9 +180,41 @@ class MeanAveragePrecision(Metric):
             "classes": torch.from_numpy(classes.label.astype(np.int32)),
         }
 
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write what this process has seen to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
+
+        The metric must have been made with `keep_boxes=True`. Images are numbered as they came; with `unique_images`
+        they have their ids.
+        """
+        if not self.keep_boxes:
+            raise InputError("`tm_to_coco` needs the boxes: make the metric with keep_boxes=True")
+        self._seen_boxes().write_coco(name)
+
+    @staticmethod
+    def coco_to_tm(
+        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+    ) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
+        """What COCO's files hold as `update` takes it, boxes as xywh: predictions and targets, one dict per image.
+
+        Images with truths come in the order of their first one in the file, then those without.
+        """
+        _check_iou_type(iou_type)
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
+        preds, target = (
+            [{key: torch.from_numpy(column) for key, column in image.items()} for image in images]
+            for images in seen_boxes.read_coco(coco_preds, coco_target)
+        )
+        return preds, target
+
+    def _seen_boxes(self) -> seen_boxes.SeenBoxes:
+        content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
+        return seen_boxes.SeenBoxes.unpack(content, unique_images=self.unique_images)
+
     def reset(self) -> None:
         """Forget all that was seen."""
         self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
+        if self.keep_boxes:
+            self.boxes = []
         super().reset()
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -169,6 +226,8 @@ class MeanAveragePrecision(Metric):
         if not self._is_synced:
             # A process without data must send no bytes; torchmetrics would have it send no floats.
             self.tallies = [_as_bytes(self.tallies, self.device)]
+            if self.keep_boxes:
+                self.boxes = [_as_bytes(self.boxes, self.device)]
         super().sync(*values, **settings)
 
     def _split(self) -> Iterator[Tally]:
@@ -185,6 +244,12 @@ class MeanAveragePrecision(Metric):
         return finish(
             joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
         )
+
+
+def _check_iou_type(iou_type: Any) -> None:
+    if iou_type not in ("bbox", ("bbox",), ["bbox"]):
+        instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
+        raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
 
 
 def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
