@@ -97,7 +97,8 @@ def test_padded_batches_of_such_kinds_are_refused(kind: str) -> None:
 def test_ids_of_such_kinds_are_refused() -> None:
     """In `image_ids` and in `image_id`."""
     metric = MeanAveragePrecision()
-    for image in (np.ma.array([7]), torch.ones(1, device="meta", dtype=torch.int64)):
+    images: list[Any] = [np.ma.array([7]), torch.ones(1, device="meta", dtype=torch.int64)]
+    for image in images:
         with pytest.raises(InputError, match="`image_id` must"):
             metric.update([NUMBERS], [NUMBERS | {"image_id": image}])
         with pytest.raises(InputError, match=r"`image_ids?` must"):

@@ -100,7 +100,11 @@ def test_a_truth_that_any_flag_marks_is_ignored(read: Callable[..., float], flag
 
 def test_images_may_have_different_flags() -> None:
     """An image that has none has no truths to ignore."""
-    images = [TARGET, *(TARGET | {flag: [0, 1]} for flag in FLAGS), TARGET | {"ignore": [1, 0], "difficult": [0, 1]}]
+    images: list[dict[str, Any]] = [
+        TARGET,
+        *(TARGET | {flag: [0, 1]} for flag in FLAGS),
+        TARGET | {"ignore": [1, 0], "difficult": [0, 1]},
+    ]
     ignore = [False, False, *[False, True] * 3, True, True]
     assert Truths.from_images(images).ignore.tolist() == ignore  # type: ignore[union-attr]
 

@@ -31,7 +31,7 @@ def test_it_can_be_scripted() -> None:
     """As torchmetrics' own class can: `forward` and `compute` stay Python, and models that hold it script."""
     torch.jit.script(MeanAveragePrecision())
 
-    class Model(torch.nn.Module):
+    class Model(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.metric = MeanAveragePrecision(extended_summary=True)

@@ -177,6 +177,10 @@ class MeanAveragePrecision:
         if tally.protocol != self.protocol:
             pair = f"{tally.protocol.name!r} and {self.protocol.name!r}"
             raise InputError(f"`state` must be of the metric's own protocol; got {pair}, and they differ")
+        if not seen.issuperset(tally.images.tolist()):
+            raise InputError(
+                "`state` must be what `state_dict` gave: its tally has images that are not among those seen"
+            )
         with self._lock:
             self.reset()
             self._tallies = [tally]

@@ -136,7 +136,8 @@ class MeanAveragePrecision(Metric):
         kept = seen_boxes.pack(detections, truths, ids.tolist()) if self.keep_boxes else b""
         if self.unique_images:
             first = np.unique(ids, return_index=True)[1].tolist()
-            detections, truths = (renamed_images(each, first, ids) for each in (detections, truths))
+            detections = renamed_images(detections, first, ids.tolist())
+            truths = renamed_images(truths, first, ids.tolist())
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         content = storage.to_bytes(match(detections, truths, self.protocol))
