@@ -105,7 +105,7 @@ GOOD = {"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}
         ([GOOD, GOOD | {"scores": [0.9, 0.8]}], "images[1]: `scores` must have shape (1,) for 1 labels; got (2,)"),
         ([GOOD, GOOD | {"boxes": [[0, 0, 9]]}], "images[1]: `boxes` must have shape (1, 4) for 1 labels; got (1, 3)"),
         ([GOOD, GOOD | {"scores": [np.nan]}], "images[1]: `scores` row 0 must be finite; got nan"),
-        ([GOOD, 1], "images[1] must be a dict; got int"),
+        ([GOOD, 1], "images[1] must be a dict with `boxes`, `scores` and `labels`; got int"),
         ([GOOD, GOOD | {"labels": [1.5]}], "images[1]: `labels` must hold integers; got float64"),
         ([GOOD, GOOD | {"labels": 1}], "images[1]: `labels` must have one dimension; got shape ()"),
     ],
@@ -119,8 +119,6 @@ def test_detections_of_images(images: Any, message: str) -> None:
 def test_truths_of_images() -> None:
     """Optional keys have rules, too."""
     good = {"boxes": [[0, 0, 9, 9]], "labels": [1]}
-    with refused("images[0] must have `iscrowd` or `difficult`, not both"):
-        Truths.from_images([good | {"iscrowd": [0], "difficult": [0]}])
     with refused("images[1]: `iscrowd` row 0 must be 0 or 1; got 2"):
         Truths.from_images([good, good | {"iscrowd": [2]}])
     with refused("images[1] must have the key 'area', as other images do; got ['boxes', 'labels']"):

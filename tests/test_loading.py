@@ -105,10 +105,6 @@ def test_lists_take_the_library_of_the_others() -> None:
         ({"area": torch.ones(2)}, "samples[1]: 'area' must be in the targets of all samples, or of none"),
         ({"image_id": "b.jpg"}, "samples[1]: an image id must be an integer of 64 bits; got 'b.jpg'"),
         ({"image_id": 2.5}, "samples[1]: an image id must be an integer of 64 bits; got 2.5"),
-        (
-            {"ignore": torch.zeros(2).bool(), "iscrowd": torch.zeros(2).bool()},
-            "samples[1]: one of ignore, iscrowd, difficult must do; got ignore and iscrowd",
-        ),
     ],
 )
 def test_targets_that_cannot_be_right_are_refused(change: dict[str, Any], message: str) -> None:

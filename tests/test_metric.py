@@ -249,7 +249,9 @@ def test_metrics_merge() -> None:
         part.update([preds[i] for i in images], [targets[i] for i in images], image_ids=images)
     parts[0].merge(*parts[1:])
     assert_same(parts[0].compute(), boxscore.evaluate(scene.detections, scene.truths))
-    with pytest.raises(InputError, match=r"^image 2 is in more than one of the metrics$"):
+    with pytest.raises(
+        InputError, match=r"^image 2 is in more than one of the metrics; unique_images=True counts the first$"
+    ):
         parts[0].merge(parts[1])
     unnamed = metric_of(scene)
     unnamed.update(preds[:1], targets[:1])
@@ -292,7 +294,7 @@ PADDED_TARGET = {"boxes": [[[0.0, 0, 9, 9]]], "labels": [[1]]}
             "`targets`: `label` must be one of those in `class_names` (0, 1)",
         ),
         (GOOD, [TARGET], "`preds` and `targets` must both be a list of dicts"),
-        ([GOOD], [None], "targets[0] must be a dict; got NoneType"),
+        ([GOOD], [None], "targets[0] must be a dict with `boxes` and `labels`; got NoneType"),
         (
             [GOOD],
             [TARGET | {"iscrowd": np.array([0.5])}],
@@ -310,8 +312,8 @@ PADDED_TARGET = {"boxes": [[[0.0, 0, 9, 9]]], "labels": [[1]]}
         ),
         (
             PADDED,
-            PADDED_TARGET | {"ignore": [[0]], "iscrowd": [[0]]},
-            "`targets` must have one of `ignore` and `iscrowd`, not both",
+            PADDED_TARGET | {"ignore": [[0]], "iscrowd": [0]},
+            "`targets`: `iscrowd` must have shape (1, 1), to go with `labels`; got (1,)",
         ),
         (PADDED, PADDED_TARGET | {"image_id": 7}, "`image_ids` must be a list of integers, one an image; got 7"),
         ([GOOD], [TARGET | {"image_id": 1.5}], "an image id must be an integer of 64 bits; got 1.5"),

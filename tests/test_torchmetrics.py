@@ -43,9 +43,20 @@ def check_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
     """The same keys in whatever order, dtypes, shapes and bits."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
+        if name == "ious":
+            check_same_ious(found[name], value)
+            continue
         assert found[name].dtype == value.dtype, name
         assert found[name].shape == value.shape, name
         assert torch.equal(found[name], value), name
+
+
+def check_same_ious(found: dict[Any, Any], expected: dict[Any, Any]) -> None:
+    """The same keys and bits; a pair of image and class without detections or truths has an empty list."""
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        assert type(found[key]) is type(value), key
+        assert torch.equal(torch.as_tensor(found[key]), torch.as_tensor(value)), key
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,7 +94,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_all_is_as_torchmetrics_gives_it(theirs: Any, settings: dict[str, Any]) -> None:
-    """Keys, shapes, dtypes and bits, with thresholds in double precision; only `ious` are not kept."""
+    """Keys, shapes, dtypes and bits, with thresholds in double precision."""
     settings = dict(settings)
     scene = random_scene(7, num_images=20, num_classes=3 if settings.pop("is_one_class", False) else 6)
     if scene.num_classes == 3:
@@ -99,9 +110,7 @@ def test_all_is_as_torchmetrics_gives_it(theirs: Any, settings: dict[str, Any]) 
         del target["area"]
         for metric in (ours, other):
             metric.update([pred], [target | {"iscrowd": target["iscrowd"].int()}])
-    expected = other.compute()
-    expected.pop("ious", None)
-    check_equal(ours.compute(), expected)
+    check_equal(ours.compute(), other.compute())
 
 
 def test_an_area_of_zero_means_that_of_the_box(theirs: Any) -> None:
@@ -325,8 +334,12 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
         ([pred], [], "`preds` and `target` must have an entry an image; got 1 and 0"),
         (pred, [target], "`preds` must be a list of dicts, one an image; got dict"),
         ([pred], [target], "target[0] must have the key 'image_id', for unique_images=True"),
-        ([pred], [None], "target[0] must be a dict; got NoneType"),
-        ([None], [target | {"image_id": 3}], "preds[0] must be a dict; got NoneType"),
+        ([pred], [None], "target[0] must be a dict with `boxes` and `labels`; got NoneType"),
+        (
+            [None],
+            [target | {"image_id": 3}],
+            "preds[0] must be a dict with `boxes`, `scores` and `labels`; got NoneType",
+        ),
         ([pred], [target | {"image_id": 3.7}], "target[0]: an image id must be an integer of 64 bits; got 3.7"),
         ([pred], [target | {"image_id": "a.jpg"}], "target[0]: an image id must be an integer of 64 bits; got 'a.jpg'"),
         (
@@ -340,7 +353,11 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
             "`preds`: `box` must hold real numbers; got complex64",
         ),
         ([{"boxes": pred["boxes"]}], [target | {"image_id": 3}], "preds[0] must have the key 'scores'; got ['boxes']"),
-        ([pred], [{"labels": target["labels"], "image_id": 3}], "target[0] must have the key 'boxes'; got ['labels']"),
+        (
+            [pred],
+            [{"labels": target["labels"], "image_id": 3}],
+            "target[0] must have the key 'boxes'; got ['image_id', 'labels']",
+        ),
     ]
     for preds, targets, message in cases:
         with pytest.raises(boxscore.InputError) as caught:

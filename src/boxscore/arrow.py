@@ -122,7 +122,7 @@ def from_arrow(table: Any, source: str = "this table") -> Tally:
         raise
     except KeyError:
         raise InputError(f"{source}: not a tally of boxscore, or not all of its columns") from None
-    except (TypeError, ValueError, arrow.ArrowException) as error:
+    except (*storage.UNREADABLE, arrow.ArrowException) as error:
         raise InputError(f"{source}: a tally that is not whole: {error}") from None
     if storage.checksum(header, {name: getattr(tally, name) for name in storage.COLUMNS}) != described["checksum"]:
         raise InputError(f"{source}: a tally whose checksum does not fit; its rows have changed")

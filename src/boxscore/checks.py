@@ -1,5 +1,6 @@
 """What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -104,9 +105,14 @@ def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
 
 
 def as_array(name: str, values: Any) -> Array:
-    """`values` if it is an array, else the NumPy array of a list."""
+    """`values` if it is an array whose numbers are all there, else the NumPy array of a list."""
     if is_array(values):
+        check_is_plain(name, values)
         return values
+    if isinstance(values, list | tuple) and not {*map(type, values)} <= {int, float, bool, list, tuple}:
+        for value in filter(is_array, values):  # NumPy would drop a mask, and ask PyTorch for what it has not
+            check_is_plain(name, value)
+        values = type(values)(to_numpy(value) if is_array(value) else value for value in values)
     try:
         array = np.asarray(values)
     except ValueError:
@@ -116,6 +122,27 @@ def as_array(name: str, values: Any) -> Array:
             f"`{name}` must be an array or a list of numbers; got {type(values).__name__} of {array.dtype}"
         )
     return array
+
+
+def check_is_plain(name: str, array: Array) -> None:
+    """Raise `InputError` for a masked array, and for a tensor that is sparse, nested or without values."""
+    if type(array) is np.ndarray:
+        return
+    if isinstance(array, np.ma.MaskedArray):
+        raise InputError(
+            f"`{name}` must not be a masked array, whose mask would be lost: select its valid rows, `rows[~mask]`, and"
+            " pass them as a plain array"
+        )
+    if library(array) != "torch":
+        return
+    if array.is_nested:
+        raise InputError(f"`{name}` must not be a nested tensor; pass one dict per image, each with its own tensor")
+    if array.is_meta:
+        raise InputError(f"`{name}` must have values; got a tensor on the meta device, which has none")
+    if array.layout is not sys.modules["torch"].strided:
+        raise InputError(f"`{name}` must be a dense tensor, `values.to_dense()`; got layout {array.layout}")
+    if array.dtype.is_floating_point and array.dtype.itemsize == 1:
+        raise InputError(f"`{name}` must have at least 16 bits per number, `values.float()`; got {array.dtype}")
 
 
 def as_ids(name: str, column: Array) -> Array:
@@ -139,7 +166,7 @@ def as_id(image: Any) -> int:
     """
     if type(image) is int and -(2**63) <= image < 2**63:
         return image
-    value = to_numpy(image) if is_array(image) else np.asarray(image)
+    value = to_numpy(as_array("image_id", image)) if is_array(image) else np.asarray(image)
     if value.size != 1 or value.dtype.kind not in "iu":
         came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
         raise InputError(f"an image id must be an integer of 64 bits; got {came}")

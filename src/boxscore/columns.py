@@ -2,38 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore import text
-from boxscore.arrays import Array, compact, convert, is_array, is_in_host_memory, library, namespace, to_numpy
+from boxscore.arrays import Array, compact, convert, is_in_host_memory, library, namespace, to_numpy
 from boxscore.boxes import BoxFormat
 from boxscore.checks import RowError, as_array, as_flags, as_ids, check_columns, check_rows, is_kind, shape_of
 from boxscore.errors import InputError
+from boxscore.images import columns_of
+from boxscore.keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.protocol import POOLED
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
-
-
-class Keys(NamedTuple):
-    """What the dicts of images have, and what it is here."""
-
-    needed: Mapping[str, str]
-    optional: Mapping[str, str]
-
-    def used(self, images: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """The keys of these images."""
-        return {**self.needed, **{key: name for key, name in self.optional.items() if any(key in i for i in images)}}
-
-
-DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
-TRUTH_KEYS = Keys({"boxes": "box", "labels": "label"}, {"iscrowd": "ignore", "difficult": "ignore", "area": "area"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -159,9 +146,9 @@ class Truths:
         class_names: ClassNames | None = None,
         is_hosted: bool = False,
     ) -> "Truths":
-        """Columns from one dict an image with `boxes` (G, 4), `labels` (G,) and, if you like, `iscrowd` or `difficult`
-        (G,) and `area` (G,). Images are numbered 0, 1, 2, … unless `image_ids` says otherwise. `is_hosted`: what is in
-        host memory becomes NumPy's.
+        """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
+        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. Images are numbered 0, 1,
+        2, … unless `image_ids` says otherwise. `is_hosted`: what is in host memory becomes NumPy's.
         """
         return _from_images(
             cls,
@@ -245,6 +232,12 @@ def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
     return replace(columns, **kept)
 
 
+def renamed_images(columns: Columns, places: Sequence[int], ids: Sequence[int]) -> Columns:
+    """The boxes of some images of a batch, under their ids; until now images were numbered by their places in it."""
+    kept = take(columns, np.isin(host_ids(columns.image), places))
+    return replace(kept, image=np.asarray(ids, np.int64)[host_ids(kept.image)])
+
+
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
     """Raise `InputError` if a label has no name."""
     seen = _compiled.distinct(compact(host_ids(label)))
@@ -287,16 +280,7 @@ def _from_images(
 ) -> Columns:
     if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
-    try:
-        used = keys.used(images)
-    except TypeError:  # not all are dicts; the careful way says which
-        used = dict(keys.needed)
-    if (quick := join_alike(images, used)) is not None:
-        columns, num_rows = quick
-    else:
-        parts = [_image_columns(index, image, keys.needed, used) for index, image in enumerate(images)]
-        num_rows = [int(part["label"].shape[0]) for part in parts]
-        columns = {name: _join([part[name] for part in parts], name) for name in used.values()}
+    columns, num_rows, used = columns_of(images, keys)
     if is_hosted and is_in_host_memory(columns["box"]):
         columns = {name: to_numpy(column) for name, column in columns.items()}
     ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
@@ -308,61 +292,8 @@ def _from_images(
     except RowError as error:
         index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))
         row = error.row - sum(num_rows[:index])
-        key = next(key for key, name in used.items() if name == error.column)
+        key = next(key for key, name in used.items() if name == error.column and key in images[index])
         raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
-
-
-def join_alike(
-    images: Sequence[Mapping[str, Any]], used: Mapping[str, str]
-) -> tuple[dict[str, Array], list[int]] | None:
-    """The columns of all images and their lengths; None if images are not all alike, for the careful way to look at."""
-    if not images or len(set(used.values())) < len(used):
-        return None
-    try:
-        parts = {name: [image[key] for image in images] for key, name in used.items()}
-    except (KeyError, TypeError):
-        return None
-    first = parts["label"][0]
-    if not is_array(first):
-        return None
-    if library(first) == "torch":
-        return _join_tensors(parts)
-    num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in parts["label"]]
-    for name, column in parts.items():
-        if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
-            return None
-        if [part.shape for part in column] != [(num, 4) if name == "box" else (num,) for num in num_rows]:
-            return None
-    columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
-    return (columns, num_rows) if _are_of_kind(columns) else None
-
-
-def _are_of_kind(columns: Mapping[str, Array]) -> bool:
-    """Whether labels are integers, and flags are flags or integers."""
-    flags = columns.get("ignore")
-    are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
-    return are_flags and is_kind(columns["label"], "integral")
-
-
-def _join_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], list[int]] | None:
-    """The same of PyTorch's tensors, which are asked as little as can be: a question takes as long as ten numbers."""
-    import torch
-
-    try:
-        columns = {name: torch.cat(column) for name, column in parts.items()}
-    except (TypeError, RuntimeError):  # they are not all tensors of as many dimensions on one device
-        return None
-    if {*map(type, columns.values())} != {torch.Tensor} or not _are_of_kind(columns):
-        return None
-    num_rows = [*map(torch.Tensor.numel, parts["label"])]
-    for name, column in parts.items():
-        num_numbers = [4 * num for num in num_rows] if name == "box" else num_rows
-        if columns[name].shape != ((sum(num_rows), 4) if name == "box" else (sum(num_rows),)):
-            return None
-        if [*map(torch.Tensor.numel, column)] != num_numbers:
-            return None
-    # Labels that are flags would have become numbers.
-    return (columns, num_rows) if len({part.dtype for part in parts["label"]}) == 1 else None
 
 
 def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
@@ -374,50 +305,6 @@ def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
     if seen.size < num_images:
         raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
     return ids
-
-
-def _image_columns(
-    index: int, image: Mapping[str, Any], keys: Mapping[str, str], used: Mapping[str, str]
-) -> dict[str, Array]:
-    """The columns of one image under our names; a flag that only other images have is False here."""
-    if not isinstance(image, Mapping):
-        raise InputError(f"images[{index}] must be a dict; got {type(image).__name__}")
-    for key in keys:
-        if key not in image:
-            raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
-    if "iscrowd" in image and "difficult" in image:
-        raise InputError(f"images[{index}] must have `iscrowd` or `difficult`, not both")
-    if "area" in used and "area" not in image:
-        raise InputError(f"images[{index}] must have the key 'area', as other images do; got {sorted(map(str, image))}")
-    try:
-        given = {key: as_array(key, image[key]) for key in used if key in image}
-        size = shape_of(given["labels"])
-        if len(size) != 1:
-            raise InputError(f"`labels` must have one dimension; got shape {size}")
-        for key, column in given.items():
-            expected = (*size, 4) if key == "boxes" else size
-            if size == (0,) and shape_of(column) == (0,):
-                given[key] = np.zeros(expected)
-            elif shape_of(column) != expected:
-                raise InputError(f"`{key}` must have shape {expected} for {size[0]} labels; got {shape_of(column)}")
-        columns = {used[key]: column for key, column in given.items()}
-        columns["label"] = as_ids("labels", given["labels"])
-        if "ignore" in used.values():
-            flag = next((key for key in ("iscrowd", "difficult") if key in given), None)
-            columns["ignore"] = np.zeros(size, bool) if flag is None else as_flags(flag, given[flag])
-    except InputError as error:
-        raise InputError(f"images[{index}]: {error}") from None
-    return columns
-
-
-def _join(parts: Sequence[Array], name: str) -> Array:
-    """The rows of all parts; those of lists take the library of the others, those of empty parts their dtype, too."""
-    full = [part for part in parts if part.shape[0]] or list(parts[:1])
-    if not full:
-        return np.zeros((0, 4) if name == "box" else 0)
-    framework = library(*full)
-    home = next(part for part in full if library(part) == framework)
-    return namespace(home).concat([convert(part, like=home) for part in full], axis=0)
 
 
 def _from_padded(

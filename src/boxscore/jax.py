@@ -21,6 +21,7 @@ from boxscore.boxes import BoxFormat, check_box_format, is_in_areas, measure, si
 from boxscore.checks import as_array
 from boxscore.columns import ClassNames, Truths, check_labels_are_named
 from boxscore.errors import InputError
+from boxscore.keys import FLAGS, PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.parallel import PaddedDetections, PaddedTruths, match_batch
 from boxscore.pipeline import finish
 from boxscore.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
@@ -28,9 +29,6 @@ from boxscore.result import Result
 from boxscore.tally import Tally
 
 __all__ = ["State", "compute", "empty", "merge", "update"]
-
-_IGNORE = ("ignore", "iscrowd", "difficult")
-"""What marks a truth to be ignored, under any of its names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +125,8 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
 
     `preds`: a dict with `boxes` (N, D, 4), `labels` (N, D), `scores` (N, D) and, if you like, `discarded` (N, D), or
     `boxscore.parallel.PaddedDetections`. `targets`: a dict with `boxes` (N, G, 4), `labels` (N, G) and, if you like,
-    `iscrowd`, `difficult` or `ignore` (N, G) and `area` (N, G), or `PaddedTruths`. Rows with a label below 0 are
-    padding. `image_ids`: (N,), each image's own; an image that is all padding may have any.
+    any of `ignore`, `iscrowd` and `difficult` (N, G) and `area` (N, G), or `PaddedTruths`. Rows with a label below 0
+    are padding. `image_ids`: (N,), each image's own; an image that is all padding may have any.
 
     >>> state = empty("voc2012", 10)
     >>> preds = {"boxes": jnp.array([[[0, 0, 9, 9]]]), "labels": jnp.array([[1]]), "scores": jnp.array([[0.9]])}
@@ -263,7 +261,7 @@ def _dtype(name: str) -> Any:
 def _detections(preds: Any) -> PaddedDetections:
     """What came as `preds`, with all that is padding discarded."""
     if not isinstance(preds, PaddedDetections):
-        given = _columns("preds", preds, ("boxes", "labels", "scores"), ("discarded",))
+        given = _columns("preds", preds, PADDED_DETECTION_KEYS)
         discarded = given.get("discarded")
         preds = PaddedDetections(given["boxes"], given["labels"], given["scores"], discarded)
     box, label, score = (jnp.asarray(column) for column in preds[:3])
@@ -275,11 +273,11 @@ def _detections(preds: Any) -> PaddedDetections:
 
 def _truths(targets: Any) -> PaddedTruths:
     if not isinstance(targets, PaddedTruths):
-        given = _columns("targets", targets, ("boxes", "labels"), (*_IGNORE, "area"))
-        flags = [key for key in _IGNORE if key in given]
-        if len(flags) > 1:
-            raise InputError("`targets` must have one of ignore, iscrowd and difficult, not several")
-        ignore = _flags("targets", flags[0], given[flags[0]]) if flags else jnp.zeros(given["labels"].shape, bool)
+        given = _columns("targets", targets, TRUTH_KEYS)
+        _check_shapes("targets", given)
+        ignore = jnp.zeros(given["labels"].shape, bool)
+        for key in (key for key in FLAGS if key in given):
+            ignore = ignore | _flags("targets", key, given[key])
         targets = PaddedTruths(given["boxes"], given["labels"], ignore, given.get("area"))
     box, label, ignore = (jnp.asarray(column) for column in targets[:3])
     area = None if targets.area is None else jnp.asarray(targets.area)
@@ -295,16 +293,11 @@ def _flags(name: str, key: str, values: Any) -> jax.Array:
     return flags != 0
 
 
-def _columns(name: str, batch: Any, needed: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, jax.Array]:
+def _columns(name: str, batch: Any, keys: Keys) -> dict[str, jax.Array]:
+    """The arrays of a padded batch. Ids come as `image_ids`, so the batch must not have its own."""
     if not isinstance(batch, Mapping):
         raise InputError(f"`{name}` must be a dict of padded arrays; got {type(batch).__name__}")
-    given = {key: value for key, value in batch.items() if value is not None}
-    for key in needed:
-        if key not in given:
-            raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, given))}")
-    for key in batch:
-        if key not in needed + optional:
-            raise InputError(f"`{name}` must have the keys {', '.join(needed + optional)}; got {key!r}")
+    given = keys._replace(others=()).of_padded(batch, f"`{name}`")
     try:
         return {key: jnp.asarray(as_array(key, value)) for key, value in given.items()}
     except InputError as error:

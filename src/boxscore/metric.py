@@ -13,9 +13,11 @@ from boxscore import distributed, storage, text
 from boxscore.arrays import Array, is_in_host_memory, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format
 from boxscore.checks import as_array, as_id, in_argument, shape_of
-from boxscore.columns import ClassNames, Detections, Truths, host_ids
+from boxscore.columns import ClassNames, Detections, Truths, host_ids, renamed_images, take
 from boxscore.diagnosis import Watch, Words, unlike_units
 from boxscore.errors import InputError
+from boxscore.images import padded_columns
+from boxscore.keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.native.batch import match_images
 from boxscore.pipeline import finish, match
 from boxscore.protocol import Protocol, as_protocol
@@ -46,6 +48,8 @@ class MeanAveragePrecision:
     neither changed nor kept. `compute` can be called at any time, and leaves all as it is.
 
     Images are told apart by `image_ids`, or by `image_id` in the targets' dicts; else they are numbered as they come.
+    `unique_images`: whether an image that comes again, as loaders repeat images to fill their last batch, is left out:
+    the first one counts. Every image must be named then. Without it such an image is an error.
     `warn`: whether inputs that are likely a mistake, such as fractions beside pixels, are warned about, once each.
     `sync`: whether `compute` is over all processes of torch.distributed, where there are several, and `process_group`
     which of them; the default is all.
@@ -68,12 +72,16 @@ class MeanAveragePrecision:
         warn: bool = True,
         sync: bool = True,
         process_group: Any = None,
+        unique_images: bool = False,
     ) -> None:
         check_box_format(box_format)
+        if not isinstance(unique_images, bool):
+            raise InputError(f"`unique_images` must be True or False; got {unique_images!r}")
         self.protocol = as_protocol(protocol)
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
         self.sync, self.process_group = sync, process_group
+        self.unique_images = unique_images
         no_truths = Truths(image=[], label=[], box=[], class_names=class_names)
         self.class_names = no_truths.names_by_label
         self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol, engine)
@@ -83,17 +91,20 @@ class MeanAveragePrecision:
 
     def reset(self) -> None:
         """Forget all that was seen."""
-        self._tallies: list[Tally] = []
-        self._seen: set[int] = set()
-        self._is_numbering: bool | None = None
-        self._num_watched = 0
-        self._watch = Watch()
-        self._warned: set[str] = set()
+        with self._lock:
+            self._tallies: list[Tally] = []
+            self._seen: set[int] = set()
+            self._is_numbering: bool | None = None
+            self._num_watched = 0
+            self._watch = Watch()
+            self._warned: set[str] = set()
 
     def update(self, preds: Any, targets: Any, *, image_ids: Iterable[int] | None = None) -> None:
         """Match one batch. If anything in it is wrong, it is refused as a whole, and all is as it was before."""
         ids = None if image_ids is None else _as_ids(image_ids)
         with self._lock:
+            if type(preds) is type(targets) is list and len(preds) == len(targets):
+                preds, targets, ids = self._named(preds, targets, ids)
             if not self._update_plain(preds, targets, ids):
                 self._update_carefully(preds, targets, ids)
 
@@ -104,9 +115,10 @@ class MeanAveragePrecision:
         once, if updates named their images; numbered images are all different, those of rank 0 first. What this
         process has counted stays as it is.
         """
-        tally = self.tally
+        with self._lock:
+            tally, is_numbering = self.tally, self._is_numbering
         if self.sync and distributed.is_distributed(self.process_group):
-            tally = distributed.gather(tally, self._is_numbering, self.process_group)
+            tally = distributed.gather(tally, is_numbering, self.process_group)
         result = finish(tally, self.engine, threads=self.threads)
         if self.warn and not self._is_diagnosed and not self._warned and distributed.is_first():
             self._diagnose(result)
@@ -121,23 +133,33 @@ class MeanAveragePrecision:
             return self._tallies[0]
 
     def merge(self, *others: "MeanAveragePrecision") -> None:
-        """Count all that others have seen, too: those of other processes, say. An image may be in one of them only."""
+        """Count all that others have seen, too: those of other processes, say.
+
+        An image may be in one of them only; with `unique_images` that of the first one counts.
+        """
+        snapshots = []
+        for other in others:  # before the own lock is taken: two metrics may be merging each other
+            if not isinstance(other, MeanAveragePrecision):
+                raise InputError(f"a metric can be merged with metrics only; got {type(other).__name__}")
+            if other.protocol != self.protocol:
+                pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
+                raise InputError(f"metrics of different protocols can't be merged; got {pair}, and they differ")
+            with other._lock:
+                snapshots.append((other.tally, set(other._seen), other._is_numbering))
         with self._lock:
             tallies, seen = [self.tally], set(self._seen)
-            for other in others:
-                if not isinstance(other, MeanAveragePrecision):
-                    raise InputError(f"a metric can be merged with metrics only; got {type(other).__name__}")
-                if self._is_numbering or other._is_numbering:
+            for tally, images, is_numbering in snapshots:
+                if self._is_numbering or is_numbering:
                     raise InputError("metrics can be merged if every update named its images, by `image_ids`")
-                if other.protocol != self.protocol:
-                    pair = f"{self.protocol.name!r} and {other.protocol.name!r}"
-                    raise InputError(f"metrics of different protocols can't be merged; got {pair}, and they differ")
-                if repeated := seen & other._seen:
-                    raise InputError(f"image {min(repeated)} is in more than one of the metrics")
-                tallies.append(other.tally)
-                seen |= other._seen
+                if repeated := seen & images:
+                    if not self.unique_images:
+                        option = "unique_images=True counts the first"
+                        raise InputError(f"image {min(repeated)} is in more than one of the metrics; {option}")
+                    tally = tally.without(np.array(sorted(repeated)))
+                tallies.append(tally)
+                seen |= images
             self._tallies, self._seen = [joined(tallies)], seen
-            if any(other._is_numbering is False for other in others):
+            if any(is_numbering is False for _, _, is_numbering in snapshots):
                 self._is_numbering = False
 
     def state_dict(self) -> dict[str, Any]:
@@ -156,16 +178,21 @@ class MeanAveragePrecision:
             seen = {as_id(image) for image in seen}
         except (KeyError, TypeError, InputError):
             raise InputError("`state` must be what `state_dict` gave") from None
-        if not isinstance(content, bytes):
+        if not isinstance(content, bytes) or is_numbering not in (None, True, False):
             raise InputError("`state` must be what `state_dict` gave")
         tally = storage.from_bytes(content, "`state`")
         if tally.protocol != self.protocol:
             pair = f"{tally.protocol.name!r} and {self.protocol.name!r}"
             raise InputError(f"`state` must be of the metric's own protocol; got {pair}, and they differ")
-        self.reset()
-        self._tallies = [tally]
-        self._seen = seen
-        self._is_numbering = is_numbering
+        if not seen.issuperset(tally.images.tolist()):
+            raise InputError(
+                "`state` must be what `state_dict` gave: its tally has images that are not among those seen"
+            )
+        with self._lock:
+            self.reset()
+            self._tallies = [tally]
+            self._seen = seen
+            self._is_numbering = is_numbering
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -187,7 +214,6 @@ class MeanAveragePrecision:
             return False
         if not (type(preds) is type(targets) is list and len(preds) == len(targets)):
             return False
-        ids = _ids_of(targets) if ids is None else ids
         images = self._images(ids, len(preds))
         tally = match_images(
             preds,
@@ -217,17 +243,45 @@ class MeanAveragePrecision:
 
     def _images(self, ids: list[int] | None, num_images: int) -> list[int]:
         """The ids of a batch's images, or numbers that go on from the last batch's; all are new."""
+        if not num_images:
+            return []
         if self._is_numbering is not None and (ids is None) != self._is_numbering:
             raise InputError("either every update must name its images, or none; name them by `image_ids`")
         if ids is None:
             return list(range(len(self._seen), len(self._seen) + num_images))
         if not self._seen.isdisjoint(ids):
             repeated = next(image for image in ids if image in self._seen)
-            raise InputError(f"image {repeated} was in an update before; `reset` starts anew")
+            rule = "unique_images=True leaves out images that come again, and `reset` starts anew"
+            raise InputError(f"image {repeated} was in an update before; {rule}")
         return ids
 
+    def _named(
+        self, preds: Sequence[Any], targets: Sequence[Any], ids: list[int] | None
+    ) -> tuple[Sequence[Any], Sequence[Any], list[int] | None]:
+        """The images and their ids, if they have any; with `unique_images` only those that did not come before."""
+        ids = _ids_of(targets) if ids is None else ids
+        if not self.unique_images:
+            _check_each_comes_once(ids)
+        elif all(isinstance(target, Mapping) for target in targets):  # else there is something else to say
+            rows = self._new(ids, len(preds))
+            return [preds[row] for row in rows], [targets[row] for row in rows], [(ids or [])[row] for row in rows]
+        return preds, targets, ids
+
+    def _new(self, ids: list[int] | None, num_images: int) -> list[int]:
+        """The places in a batch of the images that did not come before, each once."""
+        if ids is None:
+            if not num_images:
+                return []
+            rule = "give every target an `image_id`, or pass `image_ids` to `update`"
+            raise InputError(f"`unique_images` needs the images' ids: {rule}")
+        if len(ids) != num_images:
+            raise InputError(f"`image_ids` must have an id per image; got {len(ids)} for {num_images} images")
+        first = {image: place for place, image in reversed([*enumerate(ids)])}
+        return sorted(place for image, place in first.items() if image not in self._seen)
+
     def _keep(self, tally: Tally, images: list[int], *, is_numbering: bool) -> None:
-        self._is_numbering = is_numbering
+        if images:
+            self._is_numbering = is_numbering
         self._seen.update(images)
         self._tallies.append(tally)
 
@@ -245,7 +299,8 @@ class MeanAveragePrecision:
                 )
         if len(preds) != len(targets):
             raise InputError(f"`preds` and `targets` must have an entry an image; got {len(preds)} and {len(targets)}")
-        ids = _ids_of(targets) if ids is None else ids
+        if type(preds) is not list or type(targets) is not list:
+            preds, targets, ids = self._named(preds, targets, ids)
         settings: dict[str, Any] = {"image_ids": ids, "box_format": self.box_format, "is_hosted": True}
         detections = in_argument("preds", Detections.from_images, preds, **settings)
         truths = in_argument("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
@@ -260,23 +315,15 @@ class MeanAveragePrecision:
             targets = replace(targets, class_names=self.class_names)
         seen = np.union1d(host_ids(preds.image), host_ids(targets.image)).tolist()
         images = sorted({*seen, *(ids or ())})
+        if self.unique_images and not self._seen.isdisjoint(images):
+            images = [image for image in images if image not in self._seen]
+            preds, targets = (take(each, np.isin(host_ids(each.image), images)) for each in (preds, targets))
         return _Batch(preds, targets, len(images), images)
 
     def _padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: list[int] | None) -> _Batch:
-        found = _renamed(
-            "preds", preds, {"boxes": "box", "labels": "label", "scores": "score", "discarded": "discarded"}
-        )
-        there = _renamed(
-            "targets",
-            targets,
-            {
-                "boxes": "box",
-                "labels": "label",
-                "ignore": "ignore",
-                "iscrowd": "ignore",
-                "difficult": "ignore",
-                "area": "area",
-            },
+        found, there = (
+            in_argument(name, padded_columns, keys.of_padded(batch, f"`{name}`"), keys)
+            for name, batch, keys in (("preds", preds, PADDED_DETECTION_KEYS), ("targets", targets, TRUTH_KEYS))
         )
         if "image_id" in targets and ids is None:
             ids = _as_ids(to_numpy(as_array("image_id", targets["image_id"])).tolist())
@@ -289,10 +336,17 @@ class MeanAveragePrecision:
             raise InputError(
                 f"`preds` and `targets` must have as many images; got {sizes['preds']} and {sizes['targets']}"
             )
-        settings: dict[str, Any] = {"image": None if ids is None else np.array(ids), "box_format": self.box_format}
+        rows = self._new(ids, sizes["preds"]) if self.unique_images else None
+        if rows is None:
+            _check_each_comes_once(ids)
+        image = None if ids is None or rows is not None else np.array(ids)
+        settings: dict[str, Any] = {"image": image, "box_format": self.box_format}
         detections = in_argument("preds", Detections.from_padded, **_hosted(found), **settings)
         truths = in_argument("targets", Truths.from_padded, **_hosted(there), class_names=self.class_names, **settings)
-        return _Batch(detections, truths, sizes["preds"], ids)
+        if rows is None or ids is None:
+            return _Batch(detections, truths, sizes["preds"], ids)
+        named = renamed_images(detections, rows, ids), renamed_images(truths, rows, ids)
+        return _Batch(*named, len(rows), [ids[row] for row in rows])
 
     def _look_for_mistakes(self, detections: Detections, truths: Truths) -> None:
         """Warn about what is likely wrong, though it may be right."""
@@ -343,31 +397,19 @@ def _ids_of(targets: Sequence[Any]) -> list[int] | None:
     return [as_id(each["image_id"]) for each in targets]
 
 
+def _check_each_comes_once(ids: list[int] | None) -> None:
+    if ids is not None and len(set(ids)) < len(ids):
+        repeated = next(image for place, image in enumerate(ids) if image in ids[:place])
+        raise InputError(
+            f"image {repeated} is in the batch twice; unique_images=True leaves out images that come again"
+        )
+
+
 def _number(batch: _Batch, images: list[int]) -> None:
     """Give the images of a batch that were numbered from 0 their own numbers."""
     for columns in (batch.detections, batch.truths):
         shifted = columns.image + images[0] if images else columns.image
         object.__setattr__(columns, "image", shifted)  # made a moment ago, and nobody else's
-
-
-def _renamed(name: str, batch: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Array]:
-    """The columns of a padded batch under our names."""
-    found: dict[str, Array] = {}
-    for key, value in batch.items():
-        if key == "image_id":
-            continue
-        if key not in names:
-            raise InputError(f"`{name}` must have the keys {', '.join(names)}; got {key!r}")
-        if value is None:
-            continue
-        if names[key] in found:
-            both = " and ".join(f"`{each}`" for each in batch if names.get(each) == names[key])
-            raise InputError(f"`{name}` must have one of {both}, not both")
-        found[names[key]] = in_argument(name, as_array, key, value)
-    for key in ("boxes", "labels", *(["scores"] if "scores" in names else [])):
-        if names[key] not in found:
-            raise InputError(f"`{name}` must have the key {key!r}; got {sorted(map(str, batch))}")
-    return found
 
 
 def _hosted(columns: Mapping[str, Array]) -> dict[str, Array | NDArray[Any]]:

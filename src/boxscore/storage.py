@@ -1,6 +1,7 @@
 """A tally as bytes, for files, queues and other processes: a mark, a header in JSON, columns and a checksum."""
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+import boxscore._compiled as _compiled
+from boxscore.arrays import compact
 from boxscore.errors import InputError
 from boxscore.protocol import Protocol
 from boxscore.tally import HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
@@ -20,6 +23,8 @@ _MARK = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")
 """Of the header and of all that follows it, checksum included."""
 _CHECKSUM = struct.Struct("<I")
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
+"""What Python and NumPy raise for a header and columns that don't go together."""
 COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
 """All columns of a tally, in the order in which they are stored."""
 
@@ -65,7 +70,7 @@ def checksum(header: bytes | memoryview, columns: Mapping[str, Any]) -> int:
 
 
 def from_columns(header: bytes | memoryview, columns: Mapping[str, Any]) -> Tally:
-    """The tally of a header and its columns; `ValueError`, `KeyError` or `TypeError` if they don't go together."""
+    """The tally of a header and its columns; one of `UNREADABLE` if they don't go together."""
     return _from_described(json.loads(bytes(header)), columns)
 
 
@@ -78,7 +83,10 @@ def _from_described(described: Mapping[str, Any], columns: Mapping[str, Any]) ->
             raise ValueError(f"`{name}` must have shape {tuple(shape)}; got {columns[name].shape}")
         typed[name] = columns[name].astype(np.dtype(dtype).newbyteorder("="), copy=False)
     _check(typed, protocol)
+    _check_values(typed, protocol)
     names = described["class_names"]
+    if described["iou_dtype"] not in ("float32", "float64"):
+        raise ValueError(f"`iou_dtype` must be float32 or float64; got {described['iou_dtype']!r}")
     return Tally(
         protocol=protocol,
         **typed,
@@ -128,7 +136,7 @@ def split_bytes(content: bytes | bytearray | memoryview, source: str = "these by
     try:
         described = json.loads(bytes(header))
         return _from_described(described, _cut(described["columns"], data)), view[end:]
-    except (KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise InputError(f"{source}: a tally that can't be read: {error}") from None
 
 
@@ -149,7 +157,9 @@ def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
     offset = 0
     for name in COLUMNS:
         dtype, shape = np.dtype(described[name][0]), tuple(described[name][1])
-        size = dtype.itemsize * int(np.prod(shape))
+        if not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError(f"`{name}` has an impossible shape")
+        size = dtype.itemsize * math.prod(shape)
         array = np.frombuffer(data[offset : offset + size], dtype).reshape(shape)
         columns[name] = array.astype(dtype.newbyteorder("="))  # a copy: one column must not keep all of them alive
         offset += size
@@ -165,8 +175,40 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
     shapes = dict.fromkeys(ROWS, (num_rows,)) | dict.fromkeys(HITS, (num_hits, num_words(protocol)))
     shapes |= dict.fromkeys(TRUTHS, (num_truths,)) | {"classes": columns["classes"].shape[:1]}
     kinds = {"score": "f", "tier": "u", "state": "u", "is_true": "u", "is_counted": "u", "truth_state": "u"}
+    widths = {
+        "tier": (1,),
+        "state": (1, 8),
+        "truth_state": (1, 8),
+        "is_true": (8,),
+        "is_counted": (8,),
+        "classes": (8,),
+    }
     for name, array in columns.items():
-        if array.shape != shapes[name] or array.dtype.kind != kinds.get(name, "i"):
+        is_odd = array.dtype.kind != kinds.get(name, "i") or array.dtype.itemsize not in widths.get(name, (4, 8))
+        if array.shape != shapes[name] or is_odd:
             raise ValueError(f"`{name}` has an unexpected shape or dtype")
     if columns["state"].dtype != state_dtype(protocol) or columns["truth_state"].dtype != state_dtype(protocol):
         raise ValueError("`state` has an unexpected dtype")
+
+
+def _check_values(columns: dict[str, Any], protocol: Protocol) -> None:
+    """Raise `ValueError` if columns of the right shapes hold what no tally can: compiled code trusts them."""
+    classes, num_areas = columns["classes"], len(protocol.areas)
+    if not (classes[1:] > classes[:-1]).all():
+        raise ValueError("`classes` must be ascending")
+    for name in ("label", "truth_label"):
+        seen = _compiled.distinct(compact(columns[name]))
+        place = np.searchsorted(classes, seen)
+        if seen.size and not (place[-1] < classes.size and (classes[place] == seen).all()):
+            raise ValueError(f"`{name}` must be one of `classes`")
+    if not np.isfinite(columns["score"]).all():
+        raise ValueError("`score` must be finite")
+    if int(columns["tier"].max(initial=0)) >= len(protocol.limits):
+        raise ValueError(f"`tier` must be below {len(protocol.limits)}, the number of limits")
+    for name, num_bits in (("state", num_areas + 1), ("truth_state", num_areas)):
+        if int(columns[name].max(initial=0)) >> num_bits:
+            raise ValueError(f"`{name}` must have {num_bits} bits")
+    is_true, is_counted = columns["is_true"], columns["is_counted"]
+    num_odd = num_areas * len(protocol.thresholds) % 64
+    if (is_true & ~is_counted).any() or (num_odd and (is_counted[:, -1] >> np.uint64(num_odd)).any()):
+        raise ValueError("`is_true` and `is_counted` must be verdicts")

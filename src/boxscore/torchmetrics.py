@@ -7,18 +7,17 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torchmetrics import Metric
 
-from boxscore import storage
+from boxscore import seen_boxes, storage
 from boxscore.arrays import convert, to_numpy
 from boxscore.boxes import BoxFormat, check_box_format, sizes
 from boxscore.checks import as_id, in_argument
-from boxscore.columns import Columns, Detections, Truths, host_ids, take
+from boxscore.columns import Detections, Truths, host_ids, renamed_images
 from boxscore.diagnosis import Watch, Words
 from boxscore.distributed import is_first, renumbered, without_copies
 from boxscore.errors import InputError
@@ -30,21 +29,21 @@ from boxscore.tally import Tally, joined
 
 Images = Sequence[Mapping[str, Any]]
 
-_KEYS = ("boxes", "labels", "iscrowd", "area")
-"""What torchmetrics reads of a target."""
-
 
 class MeanAveragePrecision(Metric):
     """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
 
     `update` takes a list of dicts, one an image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
-    `boxes` (G, 4), `labels` (G,), and if you like `iscrowd` (G,) and `area` (G,), of what is there. It matches, and
-    keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools is needed.
+    `boxes` (G, 4), `labels` (G,), and if you like `area` (G,) and any of `iscrowd`, `ignore` and `difficult` (G,), of
+    what is there. It matches, and keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
+    is needed.
 
-    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Two are new:
+    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Four are new:
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
     same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
     ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
+    `skip_undefined`: leave out numbers that are undefined, in place of -1. `keep_boxes`: keep all boxes, about 90 bytes
+    each, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
 
     >>> metric = MeanAveragePrecision()
     >>> found = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
@@ -54,6 +53,12 @@ class MeanAveragePrecision(Metric):
     (tensor(0.9000), tensor(-1.))
     """
 
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *Metric.__jit_unused_properties__,
+        "iou_thresholds",
+        "rec_thresholds",
+        "max_detection_thresholds",
+    ]
     is_differentiable = False
     higher_is_better = True
     full_state_update = False
@@ -61,8 +66,10 @@ class MeanAveragePrecision(Metric):
     plot_upper_bound = 1.0
     warn_on_many_detections = True
     warn_on_mistakes = True
-    tallies: Any
+    tallies: list[torch.Tensor]
     """Bytes of tallies, one or more a tensor."""
+    boxes: list[torch.Tensor]
+    """Bytes of all boxes, if they are kept; see `boxscore.seen_boxes`."""
 
     def __init__(
         self,
@@ -78,25 +85,29 @@ class MeanAveragePrecision(Metric):
         *,
         unique_images: bool = False,
         scalars_only: bool = False,
+        skip_undefined: bool = False,
+        keep_boxes: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
         check_box_format(box_format)
-        if iou_type not in ("bbox", ("bbox",), ["bbox"]):
-            instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
-            raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
+        _check_iou_type(iou_type)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
-        for name, flag in (flags | {"unique_images": unique_images, "scalars_only": scalars_only}).items():
+        flags |= {"unique_images": unique_images, "scalars_only": scalars_only}
+        for name, flag in (flags | {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}).items():
             if not isinstance(flag, bool):
                 raise InputError(f"`{name}` must be True or False; got {flag!r}")
         self.protocol = _protocol(iou_thresholds, rec_thresholds, max_detection_thresholds)
         self.box_format, self.iou_type, self.average = box_format, ("bbox",), average
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
+        self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
         self._watch, self._is_diagnosed = Watch(), False
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
+        if self.keep_boxes:
+            self.add_state("boxes", default=[], dist_reduce_fx="cat")
 
     @property
     def iou_thresholds(self) -> list[float]:
@@ -122,12 +133,15 @@ class MeanAveragePrecision(Metric):
             raise InputError(f"`preds` and `target` must have an entry an image; got {len(preds)} and {len(target)}")
         given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
         detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
-        truths = _with_areas(
-            in_argument("target", Truths.from_images, in_argument("target", _complete, target), **given)
-        )
+        truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
+        ids = np.arange(len(target))
         if self.unique_images:
             ids = np.array(in_argument("target", _ids, target), np.int64)
-            detections, truths = _first_of_each(detections, ids), _first_of_each(truths, ids)
+        kept = seen_boxes.pack(detections, truths, ids.tolist()) if self.keep_boxes else b""
+        if self.unique_images:
+            first = np.unique(ids, return_index=True)[1].tolist()
+            detections = renamed_images(detections, first, ids.tolist())
+            truths = renamed_images(truths, first, ids.tolist())
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         if self.warn_on_mistakes and self._watch.is_open:
@@ -139,8 +153,10 @@ class MeanAveragePrecision(Metric):
             there = replace(truths, label=np.zeros(len(truths), np.int64))
             content += storage.to_bytes(match(found, there, self.protocol.replace(class_agnostic=True)))
         self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
+        if kept:
+            self.boxes.append(torch.frombuffer(bytearray(kept), dtype=torch.uint8).to(self.device))
 
-    def compute(self) -> dict[str, torch.Tensor]:
+    def compute(self) -> dict[str, Any]:
         """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
         each = list(self._split())
         per_class = self._finish(self.protocol, each)
@@ -150,15 +166,21 @@ class MeanAveragePrecision(Metric):
         if self.average == "micro":
             averaged = self._finish(self.protocol.replace(class_agnostic=True), each)
         numbers = _numbers(averaged)
+        if self.skip_undefined:
+            numbers = {name: value for name, value in numbers.items() if value >= 0}
         if self.scalars_only:
             return numbers
         classes = per_class.per_class
         last = self.max_detection_thresholds[-1]
         values = (classes.ap, classes.ar) if self.class_metrics else (np.array([-1.0]), np.array([-1.0]))
-        extended = {}
+        extended: dict[str, Any] = {}
         if self.extended_summary:
             curves = averaged.curves
             extended = {name: torch.tensor(getattr(curves, name)) for name in ("precision", "recall", "scores")}
+            ious = self._seen_boxes().ious(last, is_pooled=self.average == "micro")
+            extended["ious"] = {
+                key: torch.tensor(iou, dtype=torch.float32) if len(iou) else [] for key, iou in ious.items()
+            }
         return {
             **numbers,
             **extended,
@@ -174,10 +196,42 @@ class MeanAveragePrecision(Metric):
             self._is_diagnosed = True
             warnings.warn(f"{found} (warn_on_mistakes=False silences this)", stacklevel=4)
 
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write what this process has seen to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
+
+        The metric must have been made with `keep_boxes=True`. Images are numbered as they came; with `unique_images`
+        they have their ids.
+        """
+        if not self.keep_boxes:
+            raise InputError("`tm_to_coco` needs the boxes: make the metric with keep_boxes=True")
+        self._seen_boxes().write_coco(name)
+
+    @staticmethod
+    def coco_to_tm(
+        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+    ) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
+        """What COCO's files hold as `update` takes it, boxes as xywh: predictions and targets, one dict per image.
+
+        Images with truths come in the order of their first one in the file, then those without.
+        """
+        _check_iou_type(iou_type)
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
+        preds, target = (
+            [{key: torch.from_numpy(column) for key, column in image.items()} for image in images]
+            for images in seen_boxes.read_coco(coco_preds, coco_target)
+        )
+        return preds, target
+
+    def _seen_boxes(self) -> seen_boxes.SeenBoxes:
+        content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
+        return seen_boxes.SeenBoxes.unpack(content, unique_images=self.unique_images)
+
     def reset(self) -> None:
         """Forget all that was seen."""
         self._watch = Watch()
         self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
+        if self.keep_boxes:
+            self.boxes = []
         super().reset()
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -189,6 +243,8 @@ class MeanAveragePrecision(Metric):
         if not self._is_synced:
             # A process without data must send no bytes; torchmetrics would have it send no floats.
             self.tallies = [_as_bytes(self.tallies, self.device)]
+            if self.keep_boxes:
+                self.boxes = [_as_bytes(self.boxes, self.device)]
         super().sync(*values, **settings)
 
     def _split(self) -> Iterator[Tally]:
@@ -205,6 +261,12 @@ class MeanAveragePrecision(Metric):
         return finish(
             joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
         )
+
+
+def _check_iou_type(iou_type: Any) -> None:
+    if iou_type not in ("bbox", ("bbox",), ["bbox"]):
+        instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
+        raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
 
 
 def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
@@ -242,24 +304,16 @@ def _ids(target: Images) -> list[int]:
     return ids
 
 
-def _first_of_each(columns: Columns, ids: NDArray[np.int64]) -> Columns:
-    """The rows of the first image with each id, under that id; until now images were numbered."""
-    _, first = np.unique(ids, return_index=True)
-    kept = take(columns, np.isin(host_ids(columns.image), first))
-    return replace(kept, image=ids[host_ids(kept.image)])
-
-
 def _complete(target: Images) -> Images:
-    """The targets with no keys but torchmetrics'; if one has `area`, all have: 0 means the box's own."""
-    for index, image in enumerate(target):
-        if not isinstance(image, Mapping):
-            raise InputError(f"images[{index}] must be a dict; got {type(image).__name__}")
-    images = [{key: image[key] for key in _KEYS if key in image} for image in target]
-    if any("area" in image for image in images):
-        for image in images:
-            if "area" not in image and "labels" in image:
-                image["area"] = _zeros_like(image["labels"])
-    return images
+    """The targets; if one has `area`, all have: 0 means the box's own."""
+    if not any(isinstance(image, Mapping) and "area" in image for image in target):
+        return target
+    return [
+        {**image, "area": _zeros_like(image["labels"])}
+        if isinstance(image, Mapping) and "labels" in image and "area" not in image
+        else image
+        for image in target
+    ]
 
 
 def _zeros_like(labels: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 import boxscore._compiled as _compiled
 from boxscore.arrays import is_in_host_memory, library, to_numpy
 from boxscore.boxes import BoxFormat
-from boxscore.columns import DETECTION_KEYS, TRUTH_KEYS, Keys, join_alike
+from boxscore.images import join_alike
+from boxscore.keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.native.engine import tally_of
 from boxscore.native.rules import rules_of
 from boxscore.protocol import LARGEST_SIDE, Protocol
@@ -53,10 +54,8 @@ def match_images(
 
 def _joined(images: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[dict[str, Any], list[int]] | None:
     """The columns of all images in host memory, and how many rows each image has."""
-    try:
-        joined = join_alike(images, keys.used(images))
-    except TypeError:  # not all of them are dicts
-        return None
+    used = keys.used(images)
+    joined = None if used is None else join_alike(images, used)
     if joined is None:
         return None
     columns, num_rows = joined

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,7 +46,13 @@ void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, W
         }
     };
     std::vector<std::thread> threads;
-    for (size_t i = 1; i < std::min(run.num_threads, num_tasks); ++i) threads.emplace_back(loop);
+    const size_t num_threads = std::max<size_t>(std::min(run.num_threads, num_tasks), 1);
+    threads.reserve(num_threads - 1);
+    try {
+        for (size_t i = 1; i < num_threads; ++i) threads.emplace_back(loop);
+    } catch (const std::system_error&) {
+        // The machine has no more threads to give; those that there are do all of it.
+    }
     loop();
     for (std::thread& thread : threads) thread.join();
     if (failure) std::rethrow_exception(failure);

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from boxscore.arrays import Array, constant, convert, int_dtype, is_array, library, namespace
 from boxscore.checks import as_array, as_flags, as_id, is_kind, shape_of
 from boxscore.errors import InputError
-
-_FLAGS = ("ignore", "iscrowd", "difficult")
-"""The names under which targets mark truths that neither reward nor punish."""
+from boxscore.images import any_of
+from boxscore.keys import FLAGS, TRUTH_KEYS
 
 
 class PaddedTruths(NamedTuple):
@@ -81,7 +80,7 @@ def pad_truths(
 def collate_truths(samples: Sequence[tuple[Any, Mapping[str, Any]]]) -> tuple[Any, dict[str, Array]]:
     """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
 
-    A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, one of `ignore`,
+    A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, any of `ignore`,
     `iscrowd` and `difficult` (G,), `area` (G,) and `image_id`. Images of one shape are stacked, others stay a list. The
     batch has `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
     targets have them, as `MeanAveragePrecision.update` takes it. Other keys are left out.
@@ -128,10 +127,8 @@ def _checked_target(sample: Any) -> dict[str, Any]:
     if not isinstance(sample, Sequence) or len(sample) != 2 or not isinstance(sample[1], Mapping):
         raise InputError(f"a sample must be an image and its target, a dict; got {type(sample).__name__}")
     target = sample[1]
-    for key in ("boxes", "labels"):
-        if key not in target:
-            raise InputError(f"the target must have the key {key!r}; got {sorted(map(str, target))}")
-    given = {key: as_array(key, target[key]) for key in ("boxes", "labels", "area", *_FLAGS) if key in target}
+    TRUTH_KEYS.check(target, "the target")
+    given = {key: as_array(key, target[key]) for key in ("boxes", "labels", "area", *FLAGS) if key in target}
     label, size = given["labels"], shape_of(given["labels"])
     xp = namespace(label)
     if len(size) != 1:
@@ -146,10 +143,8 @@ def _checked_target(sample: Any) -> dict[str, Any]:
         raise InputError(f"`labels` must hold integers; got {label.dtype}")
     if size[0] and int(xp.min(label)) < 0:
         raise InputError(f"`labels` must not be negative, as dummies are; got {int(xp.min(label))}")
-    flags = [key for key in _FLAGS if key in given]
-    if len(flags) > 1:
-        raise InputError(f"one of {', '.join(_FLAGS)} must do; got {' and '.join(flags)}")
-    ignore = as_flags(flags[0], given.pop(flags[0])) if flags else xp.zeros_like(label, dtype=xp.bool)
+    flags = [as_flags(key, given.pop(key)) for key in FLAGS if key in given]
+    ignore = any_of(flags, size) if flags else xp.zeros_like(label, dtype=xp.bool)
     return {**given, "ignore": ignore} | ({"image_id": as_id(target["image_id"])} if "image_id" in target else {})
 
 

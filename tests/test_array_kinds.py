@@ -1,0 +1,135 @@
+"""Arrays whose numbers are not all there, masked or sparse or without values, are refused wherever arrays enter."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import boxscore
+from boxscore import Detections, InputError, MeanAveragePrecision, Truths
+from boxscore.threads import num_threads
+from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
+
+
+def masked(values: Any) -> Any:
+    """NumPy's array with its last row masked."""
+    mask = np.zeros(np.shape(values), bool)
+    mask[-1] = True
+    return np.ma.array(values, mask=mask)
+
+
+def nested(values: Any) -> Any:
+    """A tensor of tensors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch calls them a prototype
+        return torch.nested.nested_tensor([torch.as_tensor(values), torch.as_tensor(values)[:1]])
+
+
+KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "masked": (masked, "must not be a masked array, whose mask would be lost"),
+    "masked, nothing": (np.ma.array, "must not be a masked array, whose mask would be lost"),
+    "masked in a list": (lambda values: list(masked(values)), "must not be a masked array, whose mask would be lost"),
+    "sparse": (
+        lambda values: torch.as_tensor(values).to_sparse(),
+        r"must be a dense tensor, `values.to_dense\(\)`; got",
+    ),
+    "meta": (lambda values: torch.as_tensor(values).to("meta"), "must have values; got a tensor on the meta device"),
+    "nested": (nested, "must not be a nested tensor"),
+}
+
+NUMBERS: dict[str, Any] = {
+    "boxes": np.array([[0.0, 0, 9, 9], [5, 5, 9, 9]]),
+    "scores": np.array([0.9, 0.8]),
+    "labels": np.array([1, 2]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key", NUMBERS)
+def test_columns_of_such_kinds_are_refused(kind: str, key: str) -> None:
+    """With the column, and what to do."""
+    make, message = KINDS[kind]
+    column = {"boxes": "box", "scores": "score", "labels": "label"}[key]
+    columns = {"image": [0, 0], "label": NUMBERS["labels"], "score": NUMBERS["scores"], "box": NUMBERS["boxes"]}
+    with pytest.raises(InputError, match=f"`{column}` {message}"):
+        Detections(**columns | {column: make(NUMBERS[key])})
+    if key != "scores":
+        del columns["score"]
+        with pytest.raises(InputError, match=f"`{column}` {message}"):
+            Truths(**columns | {column: make(NUMBERS[key])})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_dicts_of_such_kinds_are_refused(kind: str, key: str, is_whole: bool) -> None:
+    """One column of a dict, or all of it, as a tensor of another kind comes with others of its kind."""
+    make, message = KINDS[kind]
+    plain = torch.as_tensor if kind in ("sparse", "meta", "nested") else np.asarray
+    wrap = {name: make if is_whole or name == key else plain for name in NUMBERS}
+    pred = {name: wrap[name](values) for name, values in NUMBERS.items()}
+    target = {name: plain(NUMBERS[name]) for name in ("boxes", "labels")}
+    for metric in (MeanAveragePrecision(), MeanAveragePrecision(warn=False), TorchMetric()):
+        with pytest.raises(InputError, match=rf"preds\[0\]: `\w+` {message}"):
+            metric.update([pred], [target])
+    for flag in ("ignore", "area"):
+        bad = target | {flag: make(np.array([0, 1]))}
+        with pytest.raises(InputError, match=rf"images\[0\]: `{flag}` {message}"):
+            Truths.from_images([bad])
+        with pytest.raises(InputError, match=rf"samples\[0\]: `{flag}` {message}"):
+            boxscore.collate_truths([(0, bad)])
+
+
+@pytest.mark.parametrize("kind", ["masked", "sparse", "meta"])
+def test_padded_batches_of_such_kinds_are_refused(kind: str) -> None:
+    """With the argument and its key."""
+    make, message = KINDS[kind]
+    batch = {key: values[None] for key, values in NUMBERS.items()}
+    with pytest.raises(InputError, match=f"`preds`: `scores` {message}"):
+        MeanAveragePrecision().update(batch | {"scores": make(batch["scores"])}, batch)
+    with pytest.raises(InputError, match=f"`label` {message}"):
+        Truths.from_padded(box=batch["boxes"], label=make(batch["labels"]))
+
+
+def test_ids_of_such_kinds_are_refused() -> None:
+    """In `image_ids` and in `image_id`."""
+    metric = MeanAveragePrecision()
+    images: list[Any] = [np.ma.array([7]), torch.ones(1, device="meta", dtype=torch.int64)]
+    for image in images:
+        with pytest.raises(InputError, match="`image_id` must"):
+            metric.update([NUMBERS], [NUMBERS | {"image_id": image}])
+        with pytest.raises(InputError, match=r"`image_ids?` must"):
+            Truths.from_images([NUMBERS], image_ids=image)
+
+
+def test_numbers_of_eight_bits_are_refused() -> None:
+    """PyTorch itself can't compare them."""
+    tiny = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1).int()}
+    tiny["boxes"] = tiny["boxes"].to(torch.float8_e4m3fn)
+    for metric in (MeanAveragePrecision(), MeanAveragePrecision(warn=False)):
+        with pytest.raises(
+            InputError, match=r"must have at least 16 bits per number, `values.float\(\)`; got torch.fl"
+        ):
+            metric.update([tiny], [{"boxes": torch.ones(1, 4), "labels": torch.ones(1).int()}])
+
+
+def test_lists_of_tensors_are_arrays() -> None:
+    """Those that have a gradient, too."""
+    box = [torch.tensor([0.0, 0, 9, 9], requires_grad=True), np.ones(4)]
+    assert Truths(image=[0, 0], label=[1, 1], box=box).box.tolist() == [[0, 0, 9, 9], [1, 1, 1, 1]]
+
+
+@pytest.mark.parametrize("threads", [0, -1, 2**64, 2**31, 10**100, 1.5, True, "²", "many"])
+def test_numbers_of_threads_that_can_not_be_are_refused(threads: Any) -> None:
+    """Wherever threads are asked for."""
+    with pytest.raises(InputError, match=r"`threads` must be (a positive integer|at most 65,536); got "):
+        num_threads(threads)
+    with pytest.raises(InputError, match="`threads` must be"):
+        boxscore.evaluate(
+            Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 9, 9]]),
+            Truths(image=[0], label=[1], box=[[0, 0, 9, 9]]),
+            threads=threads,
+        )
