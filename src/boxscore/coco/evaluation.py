@@ -2,19 +2,19 @@
 
 import copy
 import datetime
-import inspect
 import time
 import warnings
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, draw
+from boxscore.coco.fallback import names_of_original
 from boxscore.coco.images import Assigned, entries, overlaps_by_image
-from boxscore.coco.names import own_module
+from boxscore.coco.names import outer_level, own_module, warn_if_displaced
 from boxscore.coco.params import Params
 from boxscore.coco.seen import Seen, annotations, distinct, ids_of, look
 from boxscore.coco.summary import box_lines, keypoint_lines, text_of, value_of
@@ -22,6 +22,8 @@ from boxscore.errors import InputError
 from boxscore.tally import Tally
 
 Dict = dict[str, Any]
+
+maskUtils = mask  # pycocotools' name for it, which others import from here
 
 MADE_LATE = ("evalImgs", "ious", "_gts", "_dts")
 """What nobody may ever read after an evaluation: made at the first look. Once it is there, it is what counts."""
@@ -45,6 +47,7 @@ class COCOeval:
     _dts: defaultdict[tuple[Any, Any], list[Dict]]
 
     def __init__(self, cocoGt: Any = None, cocoDt: Any = None, iouType: str = "segm") -> None:
+        warn_if_displaced()
         if not iouType:
             print("iouType not specified. use default iouType segm")
         self.cocoGt, self.cocoDt = cocoGt, cocoDt
@@ -283,7 +286,9 @@ def _say_handed_over(kind: str) -> None:
         name = f"pycocotools {version('pycocotools')}"
     except PackageNotFoundError:
         name = "pycocotools"
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}", stacklevel=level)
+    message = f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}"
+    warnings.warn(message, stacklevel=outer_level())
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = names_of_original("cocoeval", globals())
