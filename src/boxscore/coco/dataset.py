@@ -192,7 +192,9 @@ class COCO:
             images = set(_compiled.distinct(given.columns.image).tolist())
         else:
             images = {ann["image_id"] for ann in given}
-        if not images <= set(self.getImgIds()):
+        # A batch of results is small, and the dataset may be large: its ids are looked up where they are.
+        is_listed = type(self).getImgIds is COCO.getImgIds and "imgs" in self.__dict__
+        if not (images <= self.imgs.keys() if is_listed else images <= set(self.getImgIds())):
             raise AssertionError("Results do not correspond to current coco set")  # as in COCO
         results = COCO()
         if isinstance(given, HeldResults):
