@@ -83,9 +83,15 @@ def _draw_area(
         )
     except InputError:
         return False
+    # as in COCO: NumPy negates no bools, which scores are if nothing else is among those of a class
+    if any(len(entry["dtScores"]) and isinstance(entry["dtScores"][0], bool | np.bool_) for entry in everything):
+        return False
     num_found = [len(entry["dtScores"]) for entry in everything]
     num_truths = [len(entry["gtIgnore"]) for entry in everything]
-    score = np.concatenate([entry["dtScores"] for entry in everything]).astype(np.float64)
+    try:
+        score = np.concatenate([entry["dtScores"] for entry in everything]).astype(np.float64)
+    except OverflowError:
+        raise InputError("`dtScores` must be numbers that a float64 can hold; got an integer beyond 1e308") from None
     if not np.isfinite(score).all() or score.ndim != 1:
         return False
     is_found, is_ignored = (

@@ -6,13 +6,14 @@ import time
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore.coco import mask
+from boxscore.coco.fallback import names_of_original
 from boxscore.coco.held import (
     HeldDataset,
     HeldResults,
@@ -22,9 +23,12 @@ from boxscore.coco.held import (
     parse,
 )
 from boxscore.coco.kept import FileName, Kept
+from boxscore.coco.names import warn_if_displaced
 from boxscore.errors import InputError
 
 Dict = dict[str, Any]
+
+maskUtils = mask  # pycocotools' name for it, which others import from here
 
 INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
 """What a dataset is as dicts. Once any of it was looked at or set, that is what counts."""
@@ -57,6 +61,7 @@ class COCO:
     catToImgs: defaultdict[Any, list[Any]]
 
     def __init__(self, annotation_file: FileName | None = None) -> None:
+        warn_if_displaced()
         self._held: HeldDataset | HeldResults | None = None
         self.dataset, self.anns, self.imgs, self.cats = {}, {}, {}, {}
         self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
@@ -187,7 +192,9 @@ class COCO:
             images = set(_compiled.distinct(given.columns.image).tolist())
         else:
             images = {ann["image_id"] for ann in given}
-        if not images <= set(self.getImgIds()):
+        # A batch of results is small, and the dataset may be large: its ids are looked up where they are.
+        is_listed = type(self).getImgIds is COCO.getImgIds and "imgs" in self.__dict__
+        if not (images <= self.imgs.keys() if is_listed else images <= set(self.getImgIds())):
             raise AssertionError("Results do not correspond to current coco set")  # as in COCO
         results = COCO()
         if isinstance(given, HeldResults):
@@ -311,12 +318,12 @@ def _index(dataset: Dict) -> Dict:
     }
 
 
-def _is_list(value: Any) -> bool:
+def _isArrayLike(value: Any) -> bool:  # pycocotools' name for it, which others import
     return hasattr(value, "__iter__") and hasattr(value, "__len__")
 
 
 def _as_list(value: Any) -> Any:
-    return value if _is_list(value) else [value]
+    return value if _isArrayLike(value) else [value]
 
 
 def _as_set(values: Any) -> Container[Any]:
@@ -328,6 +335,10 @@ def _as_set(values: Any) -> Container[Any]:
 
 
 def _load(by_id: dict[Any, Dict], ids: Any) -> Any:
-    if _is_list(ids):
+    if _isArrayLike(ids):
         return [by_id[each] for each in ids]
     return [by_id[ids]] if type(ids) is int else None
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = names_of_original("coco", globals())

@@ -2,26 +2,29 @@
 
 import copy
 import datetime
-import inspect
 import time
 import warnings
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, draw
+from boxscore.coco.fallback import names_of_original
 from boxscore.coco.images import Assigned, entries, overlaps_by_image
-from boxscore.coco.names import own_module
+from boxscore.coco.names import outer_level, own_module, warn_if_displaced
 from boxscore.coco.params import Params
 from boxscore.coco.seen import Seen, annotations, distinct, ids_of, look
+from boxscore.coco.steps import entry_of, overlaps_of
 from boxscore.coco.summary import box_lines, keypoint_lines, text_of, value_of
 from boxscore.errors import InputError
 from boxscore.tally import Tally
 
 Dict = dict[str, Any]
+
+maskUtils = mask  # pycocotools' name for it, which others import from here
 
 MADE_LATE = ("evalImgs", "ious", "_gts", "_dts")
 """What nobody may ever read after an evaluation: made at the first look. Once it is there, it is what counts."""
@@ -45,6 +48,7 @@ class COCOeval:
     _dts: defaultdict[tuple[Any, Any], list[Dict]]
 
     def __init__(self, cocoGt: Any = None, cocoDt: Any = None, iouType: str = "segm") -> None:
+        warn_if_displaced()
         if not iouType:
             print("iouType not specified. use default iouType segm")
         self.cocoGt, self.cocoDt = cocoGt, cocoDt
@@ -131,7 +135,10 @@ class COCOeval:
 
     def _pair(self, imgId: Any, catId: Any) -> tuple[list[Dict], list[Dict]]:
         """The truths and the detections of an image and class, or of all classes."""
-        labels = [catId] if self.params.useCats else self.params.catIds
+        if self.params.useCats:
+            pair = imgId, catId
+            return self._gts[pair], self._dts[pair]
+        labels = self.params.catIds
         return (
             [ann for label in labels for ann in self._gts[imgId, label]],
             [ann for label in labels for ann in self._dts[imgId, label]],
@@ -147,6 +154,9 @@ class COCOeval:
         truths, found = self._pair(imgId, catId)
         if not truths and not found:
             return []
+        overlap = overlaps_of(found, truths, p.maxDets[-1])
+        if overlap is not None:
+            return overlap
         found = _by_score(found)[: p.maxDets[-1]]
         crowds = [int(truth["iscrowd"]) for truth in truths]
         return mask.iou([each["bbox"] for each in found], [each["bbox"] for each in truths], crowds)
@@ -160,12 +170,12 @@ class COCOeval:
         truths, found = self._pair(imgId, catId)
         if not truths and not found:
             return None
-        found = _by_score(found)[0:maxDet]
         overlap = self.ious[imgId, catId]
-        has_pairs = len(overlap) > 0
-        overlap = (
-            np.array(overlap, np.float64)[: len(found)] if has_pairs else np.full((len(found), len(truths)), -np.inf)
-        )
+        entry = entry_of(found, truths, overlap, self.params.iouThrs, aRng, maxDet)
+        if entry is not None:
+            return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **entry}
+        found = _by_score(found)[0:maxDet]
+        overlap = _overlap_of(overlap, len(found), len(truths))
         truth_ids = ids_of(truths)
         assigned = Assigned.of(
             overlap=np.ascontiguousarray(overlap).reshape(-1),
@@ -261,6 +271,19 @@ def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
     return sides[0], sides[1]
 
 
+def _overlap_of(overlap: Any, num_found: int, num_truths: int) -> NDArray[np.float64]:
+    """The overlaps of so many detections and truths; those that were never measured are less than any threshold."""
+    if len(overlap) == 0:
+        return np.full((num_found, num_truths), -np.inf)
+    measured = np.array(overlap, np.float64)
+    if num_truths and (len(measured) < num_found or measured.shape[1] < num_truths):
+        raise IndexError(  # as in COCO
+            f"`ious` has {measured.shape[0]} x {measured.shape[1]} overlaps where {num_found} x {num_truths} are "
+            "needed; call evaluateImg with the limit and the annotations that computeIoU had"
+        )
+    return measured[:num_found, :num_truths] if num_truths else np.zeros((num_found, 0))
+
+
 def _by_score(found: list[Dict]) -> list[Dict]:
     """By falling score; of equal ones the first stays first."""
     order = np.argsort([-each["score"] for each in found], kind="mergesort")
@@ -283,7 +306,9 @@ def _say_handed_over(kind: str) -> None:
         name = f"pycocotools {version('pycocotools')}"
     except PackageNotFoundError:
         name = "pycocotools"
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}", stacklevel=level)
+    message = f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}"
+    warnings.warn(message, stacklevel=outer_level())
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = names_of_original("cocoeval", globals())

@@ -117,16 +117,27 @@ def _has_classes(heading: HeldDataset | Dict) -> bool:
 
 def heading_of(dataset: Dict) -> Dict:
     """What results take over of a dataset: copies, but for the images, which are shared."""
-    heading = {"info": copy.deepcopy(dataset.get("info", {})), "images": list(dataset["images"])}
+    heading = {"info": _copied(dataset.get("info", {})), "images": list(dataset["images"])}
     if "categories" in dataset:
-        heading["categories"] = copy.deepcopy(dataset["categories"])
+        heading["categories"] = _copied(dataset["categories"])
     return heading
+
+
+def _copied(value: Any) -> Any:
+    """`copy.deepcopy`, which takes its time with what JSON is made of; an evaluator copies classes at every batch."""
+    if type(value) is dict:
+        return {key: _copied(each) for key, each in value.items()}
+    if type(value) is list:
+        return [_copied(each) for each in value]
+    return value if type(value) in (str, int, float, bool, type(None)) else copy.deepcopy(value)
 
 
 def complete_boxes(anns: list[Dict]) -> None:
     """Results get an outline, an area and an id, and are no crowds."""
     for number, ann in enumerate(anns, start=1):
-        x, y, width, height = ann["bbox"]
+        box = ann["bbox"]
+        # as in COCO: of a box with more numbers, as those of rotated ones have, the first four
+        x, y, width, height = box[0], box[1], box[2], box[3]
         if "segmentation" not in ann:
             right, bottom = x + width, y + height
             ann["segmentation"] = [[x, y, x, bottom, right, bottom, right, y]]

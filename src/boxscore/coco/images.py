@@ -103,7 +103,8 @@ def entries(seen: Seen) -> list[dict[str, Any] | None]:
         thresholds=seen.thresholds,
         bounds=seen.bounds,
     )
-    ids, scores, truth_ids = seen.found.id[found].tolist(), seen.found.score[found].tolist(), seen.there.id[there]
+    ids, truth_ids, given = seen.found.id[found].tolist(), seen.there.id[there], seen.found.scores
+    scores = [given[row] for row in found.tolist()]
     start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
     places = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
     first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))

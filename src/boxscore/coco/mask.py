@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore.coco.fallback import names_of_original
 from boxscore.coco.names import own_module
 from boxscore.threads import num_threads
 
@@ -78,3 +79,7 @@ def toBbox(rleObjs: Any) -> Any:
 
 def _own() -> ModuleType:
     return own_module("mask", "anything with masks")
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = names_of_original("mask", globals())

@@ -13,7 +13,7 @@ def patch_pycocotools() -> Swap:
 
     Call it before the code that evaluates is imported. It works whether or not pycocotools is installed. What it
     returns has `undo()`, and is a context manager that undoes itself. Modules that have pycocotools' classes by name
-    already keep them; a warning says which these are.
+    already keep them; a warning says which these are. Another, if a different package takes these names later.
 
     >>> with patch_pycocotools():
     ...     from pycocotools.cocoeval import COCOeval
@@ -31,12 +31,14 @@ def patch_pycocotools() -> Swap:
 
 
 def _holders() -> list[str]:
-    """The modules, by name, that have pycocotools' own classes or their modules under some name."""
+    """The modules, by name, that have the classes that pycocotools' names mean now, or their modules."""
     originals: list[object] = []
+    owners = {PACKAGE, "boxscore"}
     for module, name in ((f"{PACKAGE}.coco", "COCO"), (f"{PACKAGE}.cocoeval", "COCOeval")):
         loaded = sys.modules.get(module)
         if loaded is not None and loaded not in (dataset, evaluation):
             originals += [loaded, getattr(loaded, name, loaded)]
+            owners.add(loaded.__name__.split(".")[0])
     if not originals:
         return []
     ids = {id(original) for original in originals}
@@ -44,6 +46,6 @@ def _holders() -> list[str]:
         name
         for name, module in list(sys.modules.items())
         if isinstance(module, ModuleType)
-        and name.split(".")[0] not in (PACKAGE, "boxscore")
+        and name.split(".")[0] not in owners
         and any(id(value) in ids for value in list(vars(module).values()))
     )

@@ -56,6 +56,13 @@ class FoundSide(Side):
     """Detections."""
 
     score: Floats
+    given_score: list[Any] | None = None
+    """As they came, where not all are floats."""
+
+    @property
+    def scores(self) -> list[Any]:
+        """As pycocotools hands them on: what came."""
+        return self.score.tolist() if self.given_score is None else self.given_score
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -93,6 +100,8 @@ class Seen:
         found, there = self.found, self.there
         if not (self.num_entries and self.limits):
             return None
+        if found.given_score is not None and bool in map(type, found.given_score):
+            return None  # as in COCO: whether they can be sorted depends on what else there is
         # as in COCO: an id of 0 is none. A truth that has it is never found; a detection that has it takes none
         if (there.plain_id == 0).any() or not (found.plain_id > 0).all():
             return None
@@ -223,8 +232,29 @@ def _held_there(places: Places, columns: Columns) -> TrueSide:
 
 def _found(places: Places, results: Any) -> FoundSide:
     anns, sides = _dicts(places, results)
-    score = np.array([ann["score"] for ann in anns], np.float64)
-    return FoundSide(**sides, area=np.array([ann["area"] for ann in anns], np.float64), score=score)
+    given = [ann["score"] for ann in anns]
+    is_plain = all(type(each) is float for each in given)
+    return FoundSide(
+        **sides,
+        area=np.array([ann["area"] for ann in anns], np.float64),
+        score=np.array(given, np.float64) if is_plain else _scores(given, anns),
+        given_score=None if is_plain else given,
+    )
+
+
+def _scores(given: Sequence[Any], anns: Sequence[Dict]) -> Floats:
+    """Scores that are not all floats, as numbers."""
+    score = np.zeros(len(given))
+    for row, value in enumerate(given):
+        negative = -value  # as in COCO: a TypeError for text, lists and None, and none for what can be negated
+        try:
+            score[row] = -float(negative)
+        except OverflowError:
+            raise InputError(
+                f"result {anns[row]['id']} of image {anns[row]['image_id']}: `score` must be a number that a float64 "
+                "can hold; got an integer beyond 1e308 (pycocotools takes it, and its curves break off there)"
+            ) from None
+    return score
 
 
 def _there(places: Places, truths: Any) -> TrueSide:
@@ -245,8 +275,24 @@ def _dicts(places: Places, coco: Any) -> tuple[list[Dict], Dict]:
     anns: list[Dict] = annotations(coco, places.images, places.classes, is_pooled=places.is_pooled)
     row, image, label = places.of_dicts(anns)
     anns = anns if row is ALL else [anns[place] for place in row.tolist()]
-    box = np.array([ann["bbox"] for ann in anns], np.float64).reshape(-1, 4)
-    return anns, {"image": image, "label": label, "box": box, "id": ids_of(anns)}
+    return anns, {"image": image, "label": label, "box": _boxes(anns), "id": ids_of(anns)}
+
+
+def _boxes(anns: Sequence[Dict]) -> Floats:
+    boxes = [ann["bbox"] for ann in anns]
+    try:
+        box = np.array(boxes, np.float64)
+    except ValueError:
+        if all(len(each) == 4 for each in boxes):
+            raise
+        box = np.zeros((len(boxes), 0))
+    if boxes and box.shape[1:] != (4,):
+        ann = next(ann for ann in anns if len(ann["bbox"]) != 4)
+        raise Exception(  # as in COCO, which can load such boxes, and has no overlap for them
+            f"annotation {ann['id']} of image {ann['image_id']}: `bbox` must have 4 numbers to be evaluated, x, y, "
+            f"width and height; got {len(ann['bbox'])}. Rotated boxes need a COCOeval with a computeIoU of their own"
+        )
+    return box.reshape(-1, 4)
 
 
 def distinct(ids: Any) -> list[Any]:

@@ -28,6 +28,7 @@ namespace boxscore {
 
 void bind_match(nb::module_& module);
 void bind_files(nb::module_& module);
+void bind_annotations(nb::module_& module);
 void bind_images(nb::module_& module);
 void bind_bootstrap(nb::module_& module);
 
@@ -335,5 +336,6 @@ NB_MODULE(_compiled, module) {
     bind_match(module);
     bind_files(module);
     bind_images(module);
+    bind_annotations(module);
     bind_bootstrap(module);
 }

@@ -1,0 +1,247 @@
+"""`_prepare`, `computeIoU` and `evaluateImg`, called by evaluators themselves, as DETR's does."""
+
+import copy
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boxscore.coco import steps
+from tests.dropin import OURS, SCENE, Tool, as_dataset, check_same, dataset_of, outcome
+from tests.scenes import random_scene
+from tests.shared import shared_data
+
+Change = Callable[[Any], None]
+
+
+def prepared(tool: Tool, dataset: Any, results: Any, **params: Any) -> Any:
+    """An evaluation after `_prepare`."""
+    truths = dataset_of(tool, dataset)
+    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
+    for name, value in params.items():
+        setattr(evaluation.params, name, copy.deepcopy(value))
+    evaluation._prepare()
+    return evaluation
+
+
+def measured(evaluation: Any) -> None:
+    """`ious`, by the evaluator."""
+    p = evaluation.params
+    labels = p.catIds if p.useCats else [-1]
+    evaluation.ious = {(image, label): evaluation.computeIoU(image, label) for image in p.imgIds for label in labels}
+
+
+def matched(evaluation: Any, limit: Any = None) -> list[Any]:
+    """What `evaluateImg` gives for everything."""
+    p = evaluation.params
+    limit = p.maxDets[-1] if limit is None else limit
+    return [
+        evaluation.evaluateImg(image, label, area, limit)
+        for label in (p.catIds if p.useCats else [-1])
+        for area in p.areaRng
+        for image in p.imgIds
+    ]
+
+
+def with_types(entries: list[Any]) -> list[Any]:
+    """Entries, and the type of each value and of each item of its lists."""
+    types = [
+        (key, type(value), [type(each) for each in value] if isinstance(value, list) else [])
+        for entry in entries
+        for key, value in (entry or {}).items()
+    ]
+    return [entries, types]
+
+
+PARAMS: list[dict[str, Any]] = [{}, {"useCats": 0}, {"maxDets": [1, 3]}, {"iouThrs": np.array([0.75, 0.1])}]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("params", PARAMS, ids=str)
+def test_every_value_and_type_is_pycocotools_own(seed: int, params: dict[str, Any]) -> None:
+    """Of overlaps and entries, with and without classes, within any limit."""
+    scene = random_scene(seed, num_images=5, num_classes=4, most_detections=25)
+
+    def script(tool: Tool) -> Any:
+        evaluation = prepared(tool, *as_dataset(scene), **params)
+        measured(evaluation)
+        return [
+            list(evaluation.ious.items()),
+            with_types(matched(evaluation)),
+            with_types(matched(evaluation, limit=2)),
+        ]
+
+    check_same(script)
+
+
+def changes() -> dict[str, Change]:
+    """What may happen between the steps."""
+
+    def thresholds(evaluation: Any) -> None:
+        evaluation.params.iouThrs = [0.3, 0.6]
+
+    def thresholds_in_place(evaluation: Any) -> None:
+        evaluation.params.iouThrs[:] = 0.25
+
+    def ranges(evaluation: Any) -> None:
+        evaluation.params.areaRng = [(0, 2000), np.array([5.0, 900.0])]
+
+    def overlaps(evaluation: Any) -> None:
+        for overlap in evaluation.ious.values():
+            if len(overlap):
+                overlap[:] = overlap**0.5
+
+    def other_overlaps(evaluation: Any) -> None:
+        for pair, overlap in evaluation.ious.items():
+            evaluation.ious[pair] = np.asfortranarray(overlap, np.float32) if len(overlap) else []
+
+    def no_overlaps(evaluation: Any) -> None:
+        evaluation.ious = {pair: [] for pair in evaluation.ious}
+
+    def ignored(evaluation: Any) -> None:
+        for truths in evaluation._gts.values():
+            for truth in truths:
+                truth["ignore"] = truth["id"] % 2
+
+    def scores(evaluation: Any) -> None:
+        for found in evaluation._dts.values():
+            for each in found:
+                each["score"] = np.float32(each["score"] / 2)
+
+    def ids(evaluation: Any) -> None:
+        for annotations in (*evaluation._gts.values(), *evaluation._dts.values()):
+            for ann in annotations:
+                ann["id"] = ann["id"] % 3 if ann["id"] % 2 else ann["id"] + 0.5
+
+    def areas(evaluation: Any) -> None:
+        for ann in evaluation.cocoDt.anns.values():
+            ann["area"] = 2**60
+
+    def fewer(evaluation: Any) -> None:
+        for found in evaluation._dts.values():
+            del found[2:]
+
+    def a_text(evaluation: Any) -> None:
+        next(found for found in evaluation._dts.values() if found)[0]["score"] = "0.9"
+
+    def nothing_there(evaluation: Any) -> None:
+        evaluation._gts.clear()
+
+    every = (
+        thresholds,
+        thresholds_in_place,
+        ranges,
+        overlaps,
+        other_overlaps,
+        no_overlaps,
+        ignored,
+        scores,
+        ids,
+        areas,
+    )
+    return {each.__name__: each for each in (*every, fewer, a_text, nothing_there)}
+
+
+@pytest.mark.parametrize("name", changes())
+def test_what_is_changed_between_the_steps_counts(name: str) -> None:
+    """Nothing is remembered: parameters, overlaps and annotations are those of the moment."""
+
+    def script(tool: Tool) -> Any:
+        evaluation = prepared(tool, *as_dataset(SCENE))
+        measured(evaluation)
+        before = matched(evaluation)
+        changes()[name](evaluation)
+        return before, matched(evaluation)
+
+    check_same(script)
+
+
+@pytest.mark.parametrize("key", ["score", "bbox", "area", "id", "iscrowd", "ignore"])
+@pytest.mark.parametrize("side", ["_gts", "_dts"])
+def test_what_lacks_something_ends_as_in_pycocotools(key: str, side: str) -> None:
+    """At the step that asks for it, if any does."""
+
+    def script(tool: Tool) -> Any:
+        evaluation = prepared(tool, *as_dataset(SCENE))
+        for annotations in getattr(evaluation, side).values():
+            for ann in annotations:
+                ann.pop(key, None)
+        measured(evaluation)
+        return matched(evaluation)
+
+    check_same(script)
+
+
+def test_a_limit_beyond_what_was_measured_ends_as_in_pycocotools() -> None:
+    """There are no overlaps for the rest."""
+
+    def script(tool: Tool) -> Any:
+        evaluation = prepared(tool, *as_dataset(SCENE), maxDets=[1])
+        measured(evaluation)
+        return matched(evaluation, limit=100)
+
+    assert check_same(script) is IndexError
+
+
+def test_plain_numbers_are_read_by_the_compiled_engine() -> None:
+    """And nothing else is: it gives up before it writes a wrong number."""
+    evaluation, _ = outcome(partial(prepared, dataset=as_dataset(SCENE)[0], results=as_dataset(SCENE)[1]), OURS)
+    pair = next(pair for pair, found in evaluation._dts.items() if len(found) > 1 and evaluation._gts[pair])
+    found, truths = evaluation._dts[pair], evaluation._gts[pair]
+    overlap = steps.overlaps_of(found, truths, 100)
+    thresholds = evaluation.params.iouThrs
+    given = {
+        "found": found,
+        "truths": truths,
+        "overlap": overlap,
+        "thresholds": thresholds,
+        "area": [0, 1e9],
+        "limit": 100,
+    }
+    assert steps.entry_of(**given) is not None
+    odd: dict[str, list[Any]] = {
+        "found": [tuple(found), [found[0] | {"score": True}], [found[0] | {"score": float("nan")}], [None]],
+        "truths": [[*truths, truths[0]], [truths[0] | {"area": 2**60}], [truths[0] | {"iscrowd": 0.5}]],
+        "overlap": [overlap[:1], overlap.astype(np.float32), overlap.ravel(), overlap.tolist()],
+        "thresholds": [thresholds.tolist(), thresholds.astype(np.float32), thresholds[::2]],
+        "area": [[0, None], [0, 2**60], [0, 1, 2]],
+        "limit": [0, -1, None, 1.0],
+    }
+    for name, values in odd.items():
+        for value in values:
+            assert steps.entry_of(**(given | {name: value})) is None, (name, value)
+    for each in ([1, 2, 3], [1, 2, 3, 4, 5], (1, 2, 3, 4), [1, 2, 3, "4"], [1, 2, 3, 10**400], None):
+        assert steps.overlaps_of([found[0] | {"bbox": each}], truths, 100) is None
+        assert steps.overlaps_of(found, [truths[0] | {"bbox": each}], 100) is None
+
+
+def test_real_data_gives_every_bit_in_batches() -> None:
+    """COCO val2017, 16 images at a time, as an evaluator in a training loop does."""
+    names = (shared_data(f"coco_val2017/{name}.json") for name in ("instances_val2017_boxes", "yolox_nano"))
+    dataset, results = (json.loads(name.read_text()) for name in names)
+    images = sorted(image["id"] for image in dataset["images"])[:96]
+    there = [ann for ann in dataset["annotations"] if ann["image_id"] in set(images)]
+    dataset = {**dataset, "annotations": there}
+
+    def script(tool: Tool) -> Any:
+        truths = dataset_of(tool, dataset)
+        evaluation = tool.COCOeval(truths, iouType="bbox")
+        entries, p = [], evaluation.params
+        for first in range(0, len(images), 16):
+            p.imgIds = images[first : first + 16]
+            evaluation.cocoDt = truths.loadRes([dict(row) for row in results if row["image_id"] in p.imgIds])
+            evaluation._prepare()
+            measured(evaluation)
+            made = np.asarray(matched(evaluation)).reshape(len(p.catIds), len(p.areaRng), len(p.imgIds))
+            entries.append(made)
+        p.imgIds = images
+        evaluation._paramsEval = copy.deepcopy(p)
+        evaluation.evalImgs = list(np.concatenate(entries, axis=2).flatten())
+        evaluation.accumulate()
+        evaluation.summarize()
+        return evaluation
+
+    assert check_same(script).stats[0] > 0.1
