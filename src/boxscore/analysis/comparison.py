@@ -189,11 +189,12 @@ class Comparison:
         Written to `path`, if there is one, whole or not at all. `made_from`: what it should say of its inputs. Needs
         `boxscore[report]`, for the charts.
         """
+        from boxscore.report.contents import default_resamples
         from boxscore.report.html import make_report
 
         named = dict(zip(self.names, self.results, strict=True))
         how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
-        sure = {name: result.intervals(**how) for name, result in named.items()}
+        sure = {name: result.intervals(**how) for name, result in named.items() if default_resamples(result)}
         return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
 
     def __repr__(self) -> str:

@@ -174,8 +174,12 @@ def evaluate_files(
 def _part(path: str, name: str, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
     """The result with its intervals, where they are asked for; a report has them always, the table then not."""
     summary, sure = result.summary, None
-    if options.bootstrap is not None or options.html is not None:
-        resamples = 1000 if options.bootstrap is None else options.bootstrap
+    resamples = options.bootstrap
+    if resamples is None and options.html is not None:
+        from boxscore.report.contents import default_resamples
+
+        resamples = default_resamples(result)
+    if resamples:
         sure = result.intervals(resamples=resamples, seed=options.seed, level=options.level, threads=options.threads)
     if sure is not None and options.bootstrap is not None:
         summary = replace(summary, confidence=sure.confidence)
