@@ -1,14 +1,19 @@
-"""Backends: the same test on every array library, eager and compiled. And torchmetrics' own metric."""
+"""Backends: the same test on every array library, eager and compiled. And torchmetrics' own metric, and a browser."""
 
 import os
+import shutil
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets on stderr
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -90,3 +95,50 @@ def theirs(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "torchvision.ops", ops)
     monkeypatch.setattr(module, "_TORCHVISION_AVAILABLE", True)
     return module.MeanAveragePrecision
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Headless Chromium, from the system; where CI is set it has to be there."""
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        why = f"none of {', '.join(names)} is installed (Debian: apt-get install chromium)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def show(browser: "Browser", tmp_path: Path) -> "Iterator[Callable[..., Page]]":
+    """Shows HTML as a file, from which nothing may be asked and in which nothing may go wrong."""
+    from playwright.sync_api import expect
+
+    contexts: list[BrowserContext] = []
+    troubles: list[str] = []
+
+    def show(html: str, *, width: int = 1280, **settings: Any) -> "Page":
+        file = tmp_path / f"report {len(contexts)}.html"
+        file.write_text(html, encoding="utf-8")
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **settings))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: None if request.url == file.as_uri() else troubles.append(request.url))
+        page.goto(file.as_uri())
+        figures = page.locator("figure")
+        for i in range(figures.count()):
+            expect(figures.nth(i).locator("svg")).to_be_attached()
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert troubles == []

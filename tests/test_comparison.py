@@ -45,7 +45,7 @@ def test_a_result_does_not_differ_from_itself() -> None:
     difference = compare({"a": result, "b": result}, resamples=50).differences[0]
     for change in (*difference.numbers.values(), *difference.ap, *difference.ar):
         if not np.isnan(change.first):
-            assert change[2:] == (0, 0, 0, 0, 1)
+            assert change[2:] == (0, 0, 0, 0, 1, False)
     assert difference.images.rows() == []
     assert "no image changed" in compare([result, result], resamples=5).tables(num_images=3)
 
@@ -59,7 +59,8 @@ def test_one_image_is_no_proof() -> None:
     comparison = compare({"blind": blind, "keen": keen}, resamples=100)
     rare, common = comparison.differences[0].ap
     assert list(rare[:3]) == pytest.approx([0, 1, 1])
-    assert np.isnan(rare[3:]).all()
+    assert np.isnan(rare[3:7]).all()
+    assert not rare.is_least
     assert 0 < common.low < common.difference < common.high == 1, "moved, it would end above 1"
     assert common.p_value < 0.05
     row = next(line for line in comparison.tables(is_per_class=True).splitlines() if line.startswith("rare"))
@@ -105,6 +106,30 @@ def test_intervals_and_p_values_by_hand() -> None:
     assert change.error == pytest.approx(np.std(drawn, ddof=1))
     (row,) = difference.images.rows()
     assert (row["image"], row["first_true"], row["second_true"], row["gain"]) == (9, 0, 1, 1)
+
+
+def test_a_p_value_at_the_floor_is_an_upper_bound() -> None:
+    """Where no resample speaks against a difference; of a class that some resamples lack the floor is higher.
+
+    By hand: 60 images; the first detector finds nothing, the second everything. Class 1 is in two images only.
+    """
+    box = np.tile([0.0, 0.0, 9.0, 9.0], (60, 1))
+    truths = Truths(image=np.arange(60), label=[1] * 2 + [0] * 58, box=box, class_names=["often", "rare"])
+    blind, keen = evaluated_on(truths, []), evaluated_on(truths, list(range(60)))
+    comparison = compare({"blind": blind, "keen": keen}, resamples=1000)
+    (difference,) = comparison.differences
+    often, rare = difference.ap
+    assert (often.p_value, often.is_least, often.p_text) == (2 / 1001, True, "≤ 0.002")
+    num_defined = int((~np.isnan(difference.samples.ap[:, 1])).sum())
+    assert num_defined < 1000
+    assert (rare.p_value, rare.is_least, rare.p_text) == (2 / (num_defined + 1), True, "≤ 0.003")
+    assert "is_least" not in often.to_dict()
+    rows = [line.split() for line in comparison.tables(is_per_class=True).splitlines()]
+    assert [row[-2:] for row in rows if row[:1] == ["map"]] == [["≤", "0.002"]]
+    same = compare([keen, keen], resamples=50).differences[0].ap[0]
+    assert (same.p_text, same.is_least) == ("1.000", False)
+    few = compare([blind, keen], resamples=9).differences[0].ap[0]
+    assert few.p_text == "≤ 0.200"
 
 
 def test_images_are_counted_at_the_best_f1() -> None:

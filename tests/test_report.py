@@ -1,74 +1,19 @@
 """The HTML report in a real browser: it loads without errors and requests, and works by mouse, by keys and by ear."""
 
-import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 import boxscore
-from boxscore import Detections, Protocol, Truths, sample
+from boxscore import Detections, Truths, sample
 from boxscore.cli import main
-from boxscore.report.html import make_report
 from boxscore.text import fraction
-
-TRUTHS, DETECTIONS = str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")
-TRUTHS_JSON = json.loads(Path(TRUTHS).read_text())
-LARGEST = 2_000_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium, from the system; where CI is set it has to be there."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        why = f"none of {', '.join(names)} is installed (Debian: apt-get install chromium)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(why)
-        pytest.skip(why)
-    with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
-        yield chromium
-        chromium.close()
-
-
-Open = Callable[..., Page]
-
-
-@pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Shows HTML as a file, from which nothing may be asked and in which nothing may go wrong."""
-    contexts: list[BrowserContext] = []
-    troubles: list[str] = []
-
-    def show(html: str, *, width: int = 1280, **settings: Any) -> Page:
-        file = tmp_path / f"report {len(contexts)}.html"
-        file.write_text(html, encoding="utf-8")
-        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, **settings))
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: None if request.url == file.as_uri() else troubles.append(request.url))
-        page.goto(file.as_uri())
-        figures = page.locator("figure")
-        for i in range(figures.count()):
-            expect(figures.nth(i).locator("svg")).to_be_attached()
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert troubles == []
+from tests.pages import DETECTIONS, TRUTHS, Open, classes_shown
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +28,6 @@ def html(result: boxscore.Result) -> str:
     return result.to_html(title="The sample")
 
 
-def classes_shown(page: Page) -> list[str]:
-    """The rows of the table of classes, in their order."""
-    return page.get_by_role("table", name="Classes").locator("tbody th").all_text_contents()
-
-
 def test_it_has_the_numbers_of_the_result(show: Open, html: str, result: boxscore.Result) -> None:
     """All of them, with four digits, and the first in large."""
     page = show(html)
@@ -99,6 +39,29 @@ def test_it_has_the_numbers_of_the_result(show: Open, html: str, result: boxscor
         row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
         expect(row.locator("td").first).to_have_text(fraction(value))
     expect(page.locator("#classes tbody tr").filter(has_text="bicycle")).to_contain_text("0.5156")
+
+
+def test_classes_have_what_people_look_for(show: Open, html: str, result: boxscore.Result) -> None:
+    """AP at all thresholds and at 0.5, precision and recall, and the score at which F1 is best."""
+    page = show(html)
+    table = page.get_by_role("table", name="Classes")
+    heads = [head.removesuffix(" ") for head in table.locator("thead th").all_text_contents()]
+    best = result.operating_points(iou=0.5)
+    columns = {
+        "AP": [fraction(value) for value in result.per_class.ap],
+        "AP50": [fraction(value) for value in result.per_class.ap_at[:, 0]],
+        "best F1": [f"{value:.3f}" for value in best.f1[1:]],
+        "at score": [f"{value:.3f}" for value in best.score[1:]],
+        "P": [f"{value:.3f}" for value in best.precision[1:]],
+        "R": [f"{value:.3f}" for value in best.recall[1:]],
+    }
+    for k, name in enumerate(result.per_class.name):
+        row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        cells = row.locator("th, td").all_text_contents()
+        assert {head: cells[heads.index(head)] for head in columns} == {head: of[k] for head, of in columns.items()}
+    table.get_by_role("columnheader", name="AP50", exact=True).get_by_role("button").click()
+    assert classes_shown(page) == [result.per_class.name[k] for k in np.argsort(-result.per_class.ap_at[:, 0])]
+    assert "within the limit of 100 per image and class" in page.locator("#classes .how").inner_text()
 
 
 def test_every_number_has_its_interval(show: Open, html: str, result: boxscore.Result) -> None:
@@ -262,41 +225,6 @@ def test_everything_that_can_be_used_has_a_name(show: Open, html: str) -> None:
     assert {"Skip to the content", "Classes", "AP", "Show dog in the charts", "worst 5"} <= reached
 
 
-INK = "() => getComputedStyle(document.querySelector('#curves svg path[aria-label]')).stroke"
-PAPER = "() => getComputedStyle(document.body).backgroundColor"
-
-
-def test_it_is_dark_where_the_system_is_or_the_reader_wants(show: Open, html: str) -> None:
-    """Its charts, too."""
-    light, dark = show(html, color_scheme="light"), show(html, color_scheme="dark")
-    colors = [(page.evaluate(PAPER), page.evaluate(INK)) for page in (light, dark)]
-    assert colors[0][0] == "rgb(255, 255, 255)"
-    assert colors[0][0] != colors[1][0]
-    assert colors[0][1] != colors[1][1]
-    light.get_by_role("button", name="Dark colours").click()
-    assert (light.evaluate(PAPER), light.evaluate(INK)) == colors[1]
-    dark.get_by_role("button", name="Light colours").press("Enter")
-    assert (dark.evaluate(PAPER), dark.evaluate(INK)) == colors[0]
-
-
-def test_it_fits_a_phone(show: Open, html: str) -> None:
-    """Tables scroll in their own boxes, the page does not."""
-    page = show(html, width=375, has_touch=True, is_mobile=True)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
-    assert (
-        page.evaluate("() => Math.max(...[...document.querySelectorAll('figure svg')].map((svg) => svg.clientWidth))")
-        <= 375
-    )
-
-
-@pytest.mark.parametrize("width", [1000, 1280])
-def test_nothing_is_cut_off_where_tables_stand_beside_charts(show: Open, html: str, width: int) -> None:
-    """What kinds of errors mean is read whole."""
-    page = show(html, width=width)
-    box = page.get_by_role("table", name="Errors by type").locator("xpath=..")
-    assert box.evaluate("(box) => box.scrollWidth <= box.clientWidth")
-
-
 def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
     """And neither has one that misses in one image the others."""
     box = [[0, 0, 50, 50]] * 3
@@ -308,199 +236,6 @@ def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
     page = show(boxscore.evaluate(fewer, truths).to_html(resamples=0))
     rows = page.get_by_role("table", name="Worst images").locator("tbody tr")
     assert rows.locator("th, td").all_text_contents() == ["2", "1", "0", "1", "0"]
-
-
-def test_it_prints_on_white_paper(show: Open, html: str) -> None:
-    """Whole, without the controls, even from a dark screen."""
-    page = show(html, color_scheme="dark")
-    page.get_by_role("button", name="Light colours").click()
-    page.get_by_role("button", name="Dark colours").click()
-    assert page.pdf(format="A4").startswith(b"%PDF-")
-    page.emulate_media(media="print", color_scheme="dark")
-    assert page.evaluate(PAPER) == "rgb(255, 255, 255)"
-    expect(page.get_by_role("searchbox")).to_have_count(0)
-    assert page.evaluate(
-        "() => [...document.querySelectorAll('.scroll')].every((box) => box.scrollHeight <= box.clientHeight + 1)"
-    )
-
-
-HOSTILE = [
-    "</script><img src=x onerror=\"alert('script')\">",
-    "<!--<script>",
-    "'\"><svg onload=alert(1)>",
-    "${alert(2)} {{alert(3)}} datum['x'] a.b[c]",
-    "\u202eright to left \u05d0\u05d1\u05d2",
-    "line\u2028and\u2029paragraph\n\ttab\0",
-    "日本語 🚲 é",
-    "half a pair \ud800",
-    "__proto__",
-    "constructor",
-]
-
-
-def test_no_name_becomes_markup(show: Open, tmp_path: Path) -> None:
-    """Neither of a class, nor of a file, nor the title; all are shown as they are."""
-    num = len(HOSTILE)
-    box = [[0, 0, 10, 10]] * num
-    truths = Truths(
-        image=range(num), label=range(num), box=box, class_names=HOSTILE, image_names=dict(enumerate(HOSTILE))
-    )
-    found = Detections(image=range(num), label=[*range(1, num), 0], score=[0.9] * num, box=box)
-    result = boxscore.evaluate(found, truths)
-    page = show(make_report(dict.fromkeys(HOSTILE[:3], result), title=HOSTILE[0], made_from={HOSTILE[0]: HOSTILE[2]}))
-    assert page.title() == HOSTILE[0]
-    assert page.locator("img, svg[onload]").count() == 0
-    assert page.locator("script").count() == 3
-    expected = [name.replace("\ud800", "\ufffd") for name in HOSTILE]
-    assert sorted(name.replace("\ud800", "\ufffd") for name in classes_shown(page)) == sorted(expected)
-    for box_of_class in page.locator("input[data-class]").all():
-        box_of_class.check()
-    chart = page.locator("#curves figure").first
-    expect(chart.locator("svg .mark-line path[aria-label]")).to_have_count(num + 1)
-    chart.locator("svg .mark-rule line").nth(50).hover(force=True)
-    expect(page.locator("#tip")).to_contain_text(HOSTILE[0])
-    assert page.locator("img, svg[onload]").count() == 0
-
-
-def test_the_policy_runs_no_other_script(browser: Browser, html: str, tmp_path: Path) -> None:
-    """Neither one that gets into the page, nor text as code."""
-    file = tmp_path / "report.html"
-    file.write_text(html)
-    page = browser.new_page()
-    page.goto(file.as_uri())
-    tag = (
-        "const tag = document.createElement('script'); tag.textContent = 'window.ran = true'; document.body.append(tag)"
-    )
-    assert page.evaluate(f"() => {{ {tag}; return window.ran }}") is None
-    page.evaluate("() => new Promise((resolve) => setTimeout(() => { setTimeout('window.ran = true'); resolve() }))")
-    page.wait_for_timeout(100)
-    assert page.evaluate("() => window.ran") is None
-    page.close()
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)
-    assert policy is not None
-    assert "unsafe-eval" not in policy[1]
-    assert "default-src 'none'" in policy[1]
-    assert re.search(r"script-src 'sha256-\S+' 'sha256-\S+';", policy[1])
-    assert "://" not in re.sub(r"(?s)<script>.*?</script>", "", html)
-
-
-def test_it_is_small_with_the_classes_of_lvis(show: Open) -> None:
-    """1,203 of them, under 2 MB even with two models; they are found and drawn."""
-    random = np.random.default_rng(0)
-    num, num_classes = 20_000, 1203
-    label = random.integers(0, num_classes, num)
-    corner = random.uniform(0, 400, (num, 2))
-    box = np.concatenate([corner, corner + random.uniform(5, 150, (num, 2))], axis=1)
-    image = random.integers(0, 4000, num)
-    names = [f"a rather long name of class {k}" for k in range(num_classes)]
-    truths = Truths(image=image, label=label, box=box, class_names=names)
-    moved = box + random.normal(0, 4, box.shape) * [1, 1, 0, 0]
-    moved[:, 2:] = np.maximum(moved[:, 2:], moved[:, :2])
-    found = Detections(image=image, label=label, score=random.random(num), box=moved)
-    result = boxscore.evaluate(found, truths)
-    sure = result.intervals(resamples=20)
-    html = make_report({"one": result, "two": result}, intervals={"one": sure, "two": sure})
-    assert len(html.encode()) < LARGEST
-    page = show(html)
-    assert len(classes_shown(page)) == num_classes
-    page.get_by_role("searchbox", name="Search classes").fill("class 1202")
-    page.get_by_role("checkbox", name="Show a rather long name of class 1202 in the charts").check()
-    expect(page.locator("#curves figure").first).to_have_attribute("aria-label", re.compile("class 1202$"))
-
-
-def test_a_comparison_of_three_is_small_with_the_classes_of_lvis(show: Open) -> None:
-    """With every difference; the curves get what room is left, and are still drawn."""
-    random = np.random.default_rng(0)
-    num, num_classes = 12_000, 1203
-    label, image = np.arange(num) % num_classes, random.integers(0, 1000, num)
-    corner = random.uniform(0, 400, (num, 2))
-    box = np.concatenate([corner, corner + random.uniform(20, 150, (num, 2))], axis=1)
-    names = [f"a rather long name of class {k}" for k in range(num_classes)]
-    truths = Truths(image=image, label=label, box=box, class_names=names)
-    results = {}
-    for shift in (2.0, 4.0, 6.0):
-        moved = box + random.normal(0, shift, (num, 1))
-        found = Detections(image=image, label=label, score=random.random(num), box=moved)
-        results[f"shifted by {shift:g}"] = boxscore.evaluate(found, truths)
-    comparison = boxscore.compare(results, resamples=20)
-    html = comparison.to_html()
-    assert len(html.encode()) < LARGEST
-    page = show(html)
-    page.get_by_role("combobox", name="shifted by 2 against").select_option("shifted by 6")
-    page.get_by_role("searchbox", name="Search classes").first.fill("class 1202")
-    row = page.get_by_role("table", name="Differences by class").locator("tbody tr").first
-    change = comparison.differences[1].ap[1202]
-    shown = row.locator("th, td").all_text_contents()[:3]
-    assert shown == [names[1202], fraction(change.first), fraction(change.second)]
-    page.get_by_role("combobox", name="Model").select_option("shifted by 6")
-    page.get_by_role("checkbox", name="Show a rather long name of class 7 in the charts").check()
-    figures = page.locator("#curves figure")
-    expect(figures.first).to_have_attribute("aria-label", re.compile("class 7$"))
-    points = figures.nth(1).locator("[aria-roledescription='point'], .mark-symbol path")
-    expect(points).to_have_count(2 * len(Protocol.named("coco").thresholds))  # of the class, and of all
-
-
-def test_several_models_are_in_one_report(show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Side by side in the table of numbers; the rest is that of the chosen one."""
-    report = tmp_path / "report.html"
-    files = [TRUTHS, DETECTIONS, write_fewer(tmp_path), "--html", str(report)]
-    assert main(["eval", *files, "--iou", "0.5", "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-    page = show(report.read_text())
-    assert page.title() == "detections.json, fewer.json on truths.json"
-    heads = page.get_by_role("table", name="All numbers").locator("thead th").all_text_contents()
-    assert heads[1:3] == ["detections.json", "fewer.json"]
-    expect(page.locator(".headline .value")).to_have_text("0.793")
-    page.get_by_role("combobox", name="Model").select_option("fewer.json")
-    expect(page.locator(".headline .value")).to_have_text("0.464")
-
-
-def write_fewer(folder: Path) -> str:
-    """Every other detection of the sample."""
-    path = folder / "fewer.json"
-    path.write_text(json.dumps(json.loads(Path(DETECTIONS).read_text())[::2]))
-    return str(path)
-
-
-def test_a_comparison_is_a_report_on_what_models_differ_in(
-    show: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every difference with its interval, by class and by image, and all else of each model."""
-    report, numbers = tmp_path / "report.html", tmp_path / "numbers.json"
-    files = [TRUTHS, DETECTIONS, write_fewer(tmp_path), "--html", str(report), "--json", str(numbers), "--quiet"]
-    assert main(["compare", *files]) == 0
-    assert capsys.readouterr() == ("", "")
-    (difference,) = json.loads(numbers.read_text())["differences"]
-    page = show(report.read_text())
-    table = page.get_by_role("table", name="Differences between detections.json and fewer.json")
-    for name in ("map", "mar_large"):
-        row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
-        expect(row).to_contain_text(f"{difference[name]['difference']:+.4f}".replace("-", "−"))
-        expect(row).to_contain_text(f"{difference[name]['p_value']:.3f}")
-    expect(page.get_by_role("figure", name="Differences of all numbers")).to_be_visible()
-    by_class = page.get_by_role("table", name="Differences by class")
-    by_class.get_by_role("columnheader", name="p", exact=True).get_by_role("button").click()
-    p_values = [float(text) for text in by_class.locator("tbody td:last-child").all_text_contents()]
-    assert p_values == sorted(p_values, reverse=True)
-    images = page.get_by_role("table", name="Images that changed most").locator("tbody tr")
-    expect(images.first).to_contain_text(difference["images"][0]["name"])
-    page.get_by_role("combobox", name="Model").select_option("fewer.json")
-    assert len(classes_shown(page)) == 4
-
-
-def test_slices_are_in_the_report_beside_the_whole(show: Open, tmp_path: Path) -> None:
-    """Each group of images as a model has it."""
-    groups = {image["file_name"]: "odd" if image["id"] % 2 else "even" for image in TRUTHS_JSON["images"]}
-    (tmp_path / "groups.json").write_text(json.dumps(groups))
-    report = tmp_path / "report.html"
-    options = ["--slice", str(tmp_path / "groups.json"), "--html", str(report), "--quiet", "--bootstrap", "50"]
-    assert main(["eval", TRUTHS, DETECTIONS, *options]) == 0
-    page = show(report.read_text())
-    assert page.title() == "detections.json on truths.json"
-    expect(page.locator("#summary .how")).to_contain_text("50 resamples of 40 images")
-    assert page.get_by_role("combobox", name="Model").locator("option").all_text_contents() == ["all", "odd", "even"]
-    page.get_by_role("combobox", name="Model").select_option("odd")
-    expect(page.locator("#summary .how")).to_contain_text("50 resamples of 20 images")
 
 
 def test_the_examples_of_its_page_run(
@@ -557,13 +292,6 @@ def test_scores_beyond_0_and_1(show: Open) -> None:
     page = show(boxscore.evaluate(logits, truths).to_html())
     expect(page.get_by_role("figure", name="Histogram of scores")).to_be_visible()
     expect(page.locator("#calibration")).to_contain_text("calibration is of scores between 0 and 1; got")
-
-
-def test_different_protocols_are_refused(result: boxscore.Result) -> None:
-    """One report, one set of rules."""
-    other = boxscore.evaluate(*sample.load(), Protocol.named("coco", thresholds=(0.5,)))
-    with pytest.raises(boxscore.InputError, match="`results` must all be of one protocol; got different ones"):
-        make_report({"a": result, "b": other})
 
 
 def test_a_report_appears_whole_or_not_at_all(

@@ -404,16 +404,19 @@ class Result(Mapping[str, float]):
         *,
         title: str = "boxscore",
         name: str = "model",
-        resamples: int = 1000,
+        resamples: int | None = None,
         seed: int = 0,
     ) -> str:
         """A report as one HTML file that opens offline; written to `path`, if there is one, whole or not at all.
 
         `title` stands on top, `name` is what the model is called. `resamples`, `seed`: of the intervals; with 0
-        resamples there are none. Needs `boxscore[report]`, for the charts.
+        resamples there are none. If not said otherwise there are 1,000, and none with so many classes that those would
+        take minutes. Needs `boxscore[report]`, for the charts.
         """
+        from boxscore.report.contents import default_resamples
         from boxscore.report.html import make_report
 
+        resamples = default_resamples(self) if resamples is None else resamples
         sure = {name: self.intervals(resamples=resamples, seed=seed)} if resamples else {}
         return make_report({name: self}, path, title=title, intervals=sure)
 

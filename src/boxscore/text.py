@@ -4,6 +4,7 @@ Names of classes, images and files are whatever somebody wrote into a file. Show
 terminal's cursor or turn a line around, end a row of a table, or be run as the formula of a spreadsheet.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -170,3 +171,21 @@ def interval(low: float, high: float) -> str:
     '[0.5000, 0.7500]'
     """
     return "-" if low != low or high != high else f"[{low:.4f}, {high:.4f}]"
+
+
+def p_value(value: float, *, is_least: bool = False) -> str:
+    """A p-value with three digits, or with one that is not 0, or a dash for NaN.
+
+    `is_least`: no resample spoke against the difference, so that this is the least that so many resamples can show,
+    and an upper bound; it is rounded upwards.
+
+    >>> p_value(0.0341), p_value(0.00004), p_value(2 / 1001, is_least=True), p_value(2 / 100_001, is_least=True)
+    ('0.034', '0.00004', '≤ 0.002', '≤ 0.00002')
+    """
+    if value != value:
+        return "-"
+    digits = 3 if value >= 0.001 or value <= 0 else -math.floor(math.log10(value))
+    if not is_least:
+        return f"{value:.{digits}f}"
+    upwards = math.ceil(round(value * 10**digits, 6)) / 10**digits
+    return f"≤ {upwards:.{digits}f}"

@@ -30,10 +30,17 @@ class Change(NamedTuple):
     high: float
     error: float
     p_value: float
+    is_least: bool = False
+    """Whether the p-value is the least that so many resamples can show: it is an upper bound then."""
 
     def to_dict(self) -> dict[str, float | None]:
         """Plain values, ready for JSON; undefined is None."""
-        return {name: plain(value) for name, value in self._asdict().items()}
+        return {name: plain(value) for name, value in self._asdict().items() if name != "is_least"}
+
+    @property
+    def p_text(self) -> str:
+        """The p-value as tables show it: "0.034", or "≤ 0.002" where no resample spoke against the difference."""
+        return text.p_value(self.p_value, is_least=self.is_least)
 
     def cells(self) -> list[str]:
         """As a table shows it."""
@@ -42,7 +49,7 @@ class Change(NamedTuple):
         values = [text.fraction(self.first), text.fraction(self.second), f"{self.difference:+.4f}"]
         if self.low != self.low:
             return [*values, "-", "-"]
-        return [*values, f"[{self.low:+.4f}, {self.high:+.4f}]", f"{self.p_value:.3f}"]
+        return [*values, f"[{self.low:+.4f}, {self.high:+.4f}]", self.p_text]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -210,11 +217,13 @@ class Comparison:
         Written to `path`, if there is one, whole or not at all. `made_from`: what it should say of its inputs. Needs
         `boxscore[report]`, for the charts.
         """
+        from boxscore.report.contents import default_resamples
         from boxscore.report.html import make_report
 
         named = dict(zip(self.names, self.results, strict=True))
         how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
-        sure = {name: result.intervals(**how) for name, result in named.items()} if self.resamples else {}
+        is_sampled = self.resamples > 0
+        sure = {name: result.intervals(**how) for name, result in named.items() if is_sampled and default_resamples(result)}
         return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
 
     def __repr__(self) -> str:
@@ -366,19 +375,23 @@ def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_kn
         columns = (first, second, difference, nothing, nothing, nothing, nothing)
         return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     low, high, error = spread(samples, difference, level).where(is_known).within(-1, 1)
-    p_value = np.where(is_known, _p_values(samples, difference), np.nan)
-    columns = (first, second, difference, low, high, error, p_value)
+    found, is_least = _p_values(samples, difference)
+    p_value = np.where(is_known, found, np.nan)
+    columns = (first, second, difference, low, high, error, p_value, is_known & is_least)
     return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _p_values(samples: Floats, difference: Floats) -> Floats:
-    """Twice the part of the samples, once their mean is the difference, that is not on its side of 0."""
+def _p_values(samples: Floats, difference: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Twice the part of the samples, once their mean is the difference, that is not on its side of 0.
+
+    And whether there was no such sample: then it is the least that so many samples can show.
+    """
     is_defined = ~np.isnan(samples)
     num = is_defined.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         moved = samples + (difference - np.where(is_defined, samples, 0).sum(axis=0) / num)
     tail = np.minimum((moved <= 0).sum(axis=0), (moved >= 0).sum(axis=0))
-    return np.where(num > 0, np.minimum(2 * (tail + 1) / (num + 1), 1), np.nan)
+    return np.where(num > 0, np.minimum(2 * (tail + 1) / (num + 1), 1), np.nan), (num > 0) & (tail == 0)
 
 
 class _Counts(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,16 @@ _MOST_COLUMNS = 12
 """A larger matrix is not printed: its largest confusions are."""
 
 
+class Cells(NamedTuple):
+    """The cells of a matrix that are not 0, in order of rows, then columns. Shape (C,) each."""
+
+    truth: Ints
+    """The class of the truths, as a place among the classes; K for background."""
+    found: Ints
+    """That of the detections."""
+    num: Ints
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Confusion:
     """How often each class was found as each class. `print` shows it, or of many classes the largest confusions.
@@ -39,40 +49,74 @@ class Confusion:
     """Shape (K,)."""
     name: tuple[str, ...]
     """Class names, or labels as text. Length K."""
-    count: Ints
-    """Shape (K + 1, K + 1)."""
+    cells: Cells
+    """What is in the matrix: of thousands of classes few pairs meet, and the whole matrix takes gigabytes."""
     normalize: Normalize | None = None
+
+    @property
+    def count(self) -> Ints:
+        """The whole matrix, made when it is asked for. Shape (K + 1, K + 1)."""
+        return self.part(range(len(self.name) + 1))
+
+    def part(self, places: Sequence[int]) -> Ints:
+        """The matrix of the classes at these places, ascending; K is background. Shape (P, P)."""
+        chosen = np.asarray(places, np.int64)
+        matrix = np.zeros((chosen.size, chosen.size), np.int64)
+        is_in = np.isin(self.cells.truth, chosen) & np.isin(self.cells.found, chosen)
+        row, column = (np.searchsorted(chosen, place[is_in]) for place in (self.cells.truth, self.cells.found))
+        matrix[row, column] = self.cells.num[is_in]
+        return matrix
+
+    @property
+    def num_of_row(self) -> Ints:
+        """The truths of each class, then the detections on background. Shape (K + 1,)."""
+        return self._sum_by(self.cells.truth)
+
+    def _sum_by(self, place: Ints) -> Ints:
+        total = np.zeros(len(self.name) + 1, np.int64)
+        np.add.at(total, place, self.cells.num)
+        return total
+
+    def _between(self) -> Cells:
+        """The cells of one class and another, the most frequent first; ties by row, then column."""
+        nothing = len(self.name)
+        truth, found, num = self.cells
+        row = np.flatnonzero((truth != found) & (truth < nothing) & (found < nothing))
+        row = row[np.argsort(-num[row], kind="stable")]
+        return Cells(truth[row], found[row], num[row])
 
     @property
     def matrix(self) -> NDArray[Any]:
         """The counts; normalized, each as a fraction of the truths of its row, of the detections of its column, or of
         all. NaN where there is nothing to be a fraction of. Shape (K + 1, K + 1).
         """
+        count = self.count
         if self.normalize is None:
-            return self.count
+            return count
         whole: Any = {
-            "truths": self.count.sum(axis=1, keepdims=True),
-            "detections": self.count.sum(axis=0, keepdims=True),
-            "all": self.count.sum(keepdims=True),
+            "truths": count.sum(axis=1, keepdims=True),
+            "detections": count.sum(axis=0, keepdims=True),
+            "all": count.sum(keepdims=True),
         }[self.normalize]
-        shares: Floats = np.full(self.count.shape, np.nan)
-        np.divide(self.count, whole, out=shares, where=whole > 0)
+        shares: Floats = np.full(count.shape, np.nan)
+        np.divide(count, whole, out=shares, where=whole > 0)
         return shares
 
     def largest(self, num: int = 20) -> list[tuple[str, str, int]]:
         """The most frequent confusions between classes: the truth's class, the detection's, and how often."""
-        between = self.count[:-1, :-1].copy()
-        np.fill_diagonal(between, 0)
-        order = np.argsort(-between, axis=None, kind="stable")[:num]
-        pairs = zip(*np.unravel_index(order, between.shape), strict=True) if order.size else ()
-        return [(self.name[i], self.name[j], int(between[i, j])) for i, j in pairs if between[i, j]]
+        return [(self.name[i], self.name[j], count) for i, j, count in self.largest_cells(num)]
+
+    def largest_cells(self, num: int) -> list[tuple[int, int, int]]:
+        """The same with places of classes instead of names."""
+        return list(zip(*(column[:num].tolist() for column in self._between()), strict=True))
 
     def most_confused(self, num: int) -> list[int]:
         """The places of the classes that are taken for others, or others for them, most often; ascending."""
-        between = self.count[:-1, :-1].copy()
-        np.fill_diagonal(between, 0)
-        order = np.argsort(-(between.sum(axis=0) + between.sum(axis=1)), kind="stable")
-        return sorted(order[:num].tolist())
+        between = self._between()
+        total = np.zeros(len(self.name), np.int64)
+        for place in (between.truth, between.found):
+            np.add.at(total, place, between.num)
+        return sorted(np.argsort(-total, kind="stable")[:num].tolist())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: rows of truths, columns of detections, background last. Undefined is None."""
@@ -90,10 +134,12 @@ class Confusion:
         return f"Confusion({text.count(len(self.name), 'class', 'classes')}, score={self.score:.4g}, iou={self.iou:g})"
 
     def __str__(self) -> str:
-        right, wrong = int(np.trace(self.count)), int(self.count[:-1, :-1].sum() - np.trace(self.count))
+        truth, found, num = self.cells
+        right, wrong = int(num[truth == found].sum()), int(self._between().num.sum())
+        unfound, stray = (int(num[place == len(self.name)].sum()) for place in (found, truth))
         title = (
             f"at IoU {self.iou:.2f}, scores from {text.fraction(self.score)}: {right:,} found as what they are, "
-            f"{wrong:,} as another class, {self.count[:, -1].sum():,} not found; {self.count[-1].sum():,} on background"
+            f"{wrong:,} as another class, {unfound:,} not found; {stray:,} on background"
         )
         if len(self.name) <= _MOST_COLUMNS:
             names = [*self.name, "background"]
@@ -132,17 +178,17 @@ def confuse(
     truth = np.where(is_true, pairs.truth, across)
     found_K, there_K = np.searchsorted(classes, pairing.label), np.searchsorted(classes, pairing.truth_label)
     nothing = classes.size
-    count = np.zeros((nothing + 1, nothing + 1), np.int64)
     met = truth >= 0
-    np.add.at(count, (there_K[truth[met]], found_K[met]), 1)
-    count[nothing, :nothing] = np.bincount(found_K[is_kept & ~met], minlength=nothing)
     is_free[truth[met]] = False
-    count[:nothing, nothing] = np.bincount(there_K[is_free], minlength=nothing)
+    strays, unfound = found_K[is_kept & ~met], there_K[is_free]
+    row = np.concatenate([there_K[truth[met]], np.full(strays.size, nothing), unfound])
+    column = np.concatenate([found_K[met], strays, np.full(unfound.size, nothing)])
+    cell, num = np.unique(row * (nothing + 1) + column, return_counts=True)
     return Confusion(
         iou=pairing.protocol.thresholds[0],
         score=score,
         label=classes,
         name=tuple(names),
-        count=count,
+        cells=Cells(*np.divmod(cell, nothing + 1), num),
         normalize=normalize,
     )

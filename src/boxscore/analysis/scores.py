@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from boxscore import text
-from boxscore.analysis.operating_points import curve_of_all, given_or_best
+from boxscore.analysis.operating_points import Aim, curve_of_all
 from boxscore.curves import Floats, Ints
 from boxscore.protocol import check_number
 from boxscore.summary import plain
@@ -35,12 +35,15 @@ class Scores:
     """False positives of each class. Shape (K, B)."""
     best: float
     """The threshold with the best F1 over all classes; NaN without truths or detections."""
+    best_f1: float
+    """F1 of the detections from that threshold on."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
             "iou": self.iou,
             "best": plain(self.best),
+            "best_f1": plain(self.best_f1),
             "edges": self.edge.tolist(),
             "num_true": self.num_true.tolist(),
             "num_false": self.num_false.tolist(),
@@ -54,7 +57,8 @@ class Scores:
             [f"{self.edge[b]:.4g} to {self.edge[b + 1]:.4g}", f"{self.num_true[b]:,}", f"{self.num_false[b]:,}"]
             for b in range(self.num_true.size)
         ]
-        title = f"at IoU {self.iou:.2f}; best F1 from {text.fraction(self.best)} on"
+        best = f"the best F1, {text.fraction(self.best_f1)}, is that of scores from {text.fraction(self.best)} on"
+        title = f"at IoU {self.iou:.2f}; {best}"
         return f"{title}\n\n{text.table(cells, align='<>>', header=['score', 'TP', 'FP'])}"
 
 
@@ -73,6 +77,8 @@ def spread_scores(tally: Tally, place: int, bins: int) -> Scores:
         return np.bincount(cell_D[verdict == wanted], minlength=num_cells).reshape(-1, bins)
 
     num_true_KB, num_false_KB = count(TRUE), count(FALSE)
+    curve = curve_of_all(tally, place)
+    at = Aim().place(curve)
     return Scores(
         iou=tally.protocol.thresholds[place],
         edge=edge,
@@ -80,5 +86,6 @@ def spread_scores(tally: Tally, place: int, bins: int) -> Scores:
         num_false=num_false_KB.sum(axis=0),
         num_true_of_class=num_true_KB,
         num_false_of_class=num_false_KB,
-        best=given_or_best(None, curve_of_all(tally, place)),
+        best=float("nan") if at is None else float(curve.score[at]),
+        best_f1=float("nan") if at is None else float(curve.f1[at]),
     )

@@ -207,7 +207,11 @@ def evaluate_files(
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
     """The result with its intervals, where they are asked for; a report has them always, the table then not."""
     summary, sure = result.summary, None
-    resamples = (1000 if options.html is not None else 0) if options.bootstrap is None else options.bootstrap
+    resamples = options.bootstrap
+    if resamples is None and options.html is not None:
+        from boxscore.report.contents import default_resamples
+
+        resamples = default_resamples(result)
     if resamples:
         sure = result.intervals(resamples=resamples, seed=options.seed, level=options.level, threads=options.threads)
     if sure is not None and options.bootstrap is not None:

@@ -4,7 +4,8 @@ import base64
 import json
 import math
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +19,8 @@ from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, SUMS, Errors
-from boxscore.analysis.operating_points import OperatingPoints
 from boxscore.analysis.worst_images import WorstImages
+from boxscore.curves import Ints
 from boxscore.errors import InputError
 from boxscore.measures import Measure, measures
 from boxscore.protocol import ApRule, Area, Protocol
@@ -35,8 +36,20 @@ NUM_LISTED = 50
 MOST_BYTES = 1_000_000
 """What all of it may take in the file, as much again as the charts' script; curves get what the rest leaves."""
 
+MOST_SAMPLES = 10_000_000
+"""Of curves with more samples than this, in all classes, thresholds and areas, there are no intervals by default."""
+
 CURVE_BYTES = 500_000
 """What the curves of all models may take at most. Many classes get fewer thresholds, then fewer points."""
+
+MOST_CLASSES = 6_000
+"""How many classes the tables of all models may have together. Of more, a model has those with the most truths."""
+
+FEWEST_CLASSES = 50
+"""What each model has of them at least, however many models there are."""
+
+MOST_LETTERS = 200
+"""A longer name of a class or an image is cut."""
 
 MOST_HISTOGRAMS = 400
 """With more classes than this there is a score histogram of all classes only."""
@@ -73,6 +86,7 @@ def describe(
     """
     first = next(iter(results.values()))
     protocol = first.protocol
+    most = max(MOST_CLASSES // len(results), FEWEST_CLASSES)
     contents = {
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{protocol.title}, made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by boxscore {boxscore.__version__}",
@@ -80,12 +94,55 @@ def describe(
         "main": protocol.threshold_place(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
-        "models": [{"name": name, **_model(result, intervals.get(name), first)} for name, result in results.items()],
+        "limit": protocol.limits[-1],
+        "notes": _notes(results.values(), intervals, most),
+        "models": [
+            {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
+        ],
         "made": [*made_from.items(), *_settings(protocol), ("IoU computed in", first.iou_dtype), *_versions()],
-        "comparison": None if comparison is None else _comparison(comparison, first),
+        "comparison": None if comparison is None else _comparison(comparison, first, most),
     }
     room = min(CURVE_BYTES, MOST_BYTES - len(json.dumps(contents, separators=(",", ":"))))
-    return contents | {"curves": [_curves(result, room // len(results)) for result in results.values()]}
+    return contents | {"curves": [_curves(result, room // len(results), most) for result in results.values()]}
+
+
+def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: int) -> list[str]:
+    """What is left out, and where it is."""
+    num_classes = max(len(result.per_class) for result in results)
+    notes = []
+    if num_classes > most:
+        notes.append(
+            f"Tables and charts are of the {most:,} classes with the most truths, of {num_classes:,}. The numbers of "
+            "this summary are of all classes; `--csv` and `--json` have every class."
+        )
+    if not intervals and not all(map(default_resamples, results)):
+        notes.append(
+            f"There are no intervals: with {num_classes:,} classes 1,000 resamples take minutes. `--bootstrap 1000`, or "
+            "in Python `resamples=1000`, computes them."
+        )
+    return notes
+
+
+def default_resamples(result: Result) -> int:
+    """How many resamples a report has where nobody said how many: 1,000, or none where those would take minutes."""
+    protocol = result.protocol
+    num_points = len(protocol.thresholds) * len(protocol.recall_points) * len(protocol.areas)
+    return 1000 if len(result.per_class) * num_points <= MOST_SAMPLES else 0
+
+
+def shown_classes(result: Result, most: int) -> Ints:
+    """The places of the classes that are shown: all, or those with the most truths; ascending."""
+    order = np.argsort(-result.per_class.num_truths, kind="stable")
+    return np.sort(order[:most])
+
+
+def cut(name: str) -> str:
+    """A name that is not longer than a file can afford.
+
+    >>> cut("dog"), len(cut("x" * 1000))
+    ('dog', 200)
+    """
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
 
 
 def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
@@ -93,32 +150,33 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
     return {"name": measure.name, "meaning": measure.meaning(protocol), "is_size": is_size}
 
 
-def _model(result: Result, sure: Intervals | None, first: Result) -> dict[str, Any]:
+def _model(result: Result, sure: Intervals | None, first: Result, most: int) -> dict[str, Any]:
     """A model but for its curves. Names of classes that the first has, too, are not repeated."""
     per_class, main = result.per_class, result.protocol.threshold_place(None)
-    points = [result.operating_points(iou=threshold) for threshold in result.protocol.thresholds]
+    best = result.operating_points(iou=result.protocol.thresholds[main])
+    shown = shown_classes(result, most)
     return {
         "counts": {
             "images": len(result.images),
             "truths": int(per_class.num_truths.sum()),
             "detections": len(result.tally),
+            "classes": len(per_class),
         },
         "numbers": column(result.values()),
-        "intervals": None if sure is None else _intervals(sure),
+        "intervals": None if sure is None else _intervals(sure, shown),
         "per_threshold": column(result.per_threshold.values()),
         "classes": {
-            **({} if _has_its_names(result, first) else _names(result)),
-            "ap": column(per_class.ap),
-            "ar": column(per_class.ar),
-            "truths": per_class.num_truths.tolist(),
-            "detections": per_class.num_detections.tolist(),
-            "true": per_class.num_true[:, main].tolist(),
-            "false": per_class.num_false[:, main].tolist(),
-            "f1": column(points[main].f1[1:]),
-            "score": column(points[main].score[1:]),
-            "ap_at": _packed(per_class.ap_at, SHOWN_STEPS),
+            **({} if _has_its_names(result, first, most) else _names(result, most)),
+            "ap": column(per_class.ap[shown]),
+            "ar": column(per_class.ar[shown]),
+            "truths": per_class.num_truths[shown].tolist(),
+            "detections": per_class.num_detections[shown].tolist(),
+            "true": per_class.num_true[shown, main].tolist(),
+            "false": per_class.num_false[shown, main].tolist(),
+            **{name: column(getattr(best, name)[1:][shown]) for name in ("f1", "precision", "recall", "score")},
+            "ap_at": _packed(per_class.ap_at[shown], SHOWN_STEPS),
         },
-        "scores": _scores(result, points),
+        "scores": _scores(result, shown),
         "calibration": _or_why(lambda: _calibration(result.calibration())),
         "errors": _or_why(lambda: _errors(result.errors())),
         "confusion": _or_why(lambda: _confusion(result.confusion())),
@@ -126,22 +184,24 @@ def _model(result: Result, sure: Intervals | None, first: Result) -> dict[str, A
     }
 
 
-def _names(result: Result) -> dict[str, Any]:
-    return {"label": result.per_class.label.tolist(), "name": list(result.per_class.name)}
+def _names(result: Result, most: int) -> dict[str, Any]:
+    label, name = result.per_class.label.tolist(), result.per_class.name
+    shown = shown_classes(result, most).tolist()
+    return {"label": [label[k] for k in shown], "name": [cut(name[k]) for k in shown]}
 
 
-def _has_its_names(result: Result, first: Result) -> bool:
+def _has_its_names(result: Result, first: Result, most: int) -> bool:
     """Whether a result has the classes of the first, under the same names, and is not the first itself."""
-    return result is not first and _names(result) == _names(first)
+    return result is not first and _names(result, most) == _names(first, most)
 
 
-def _intervals(sure: Intervals) -> dict[str, Any]:
+def _intervals(sure: Intervals, shown: Ints) -> dict[str, Any]:
     return {
         "title": sure.confidence.title,
         "name": f"{100 * sure.level:g} % interval",
         "numbers": [(rounded(sure.low[name]), rounded(sure.high[name])) for name in sure.numbers],
-        "low": column(sure.per_class.ap_low),
-        "high": column(sure.per_class.ap_high),
+        "low": column(sure.per_class.ap_low[shown]),
+        "high": column(sure.per_class.ap_high[shown]),
     }
 
 
@@ -153,7 +213,7 @@ def _or_why(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {"missing": str(error)}
 
 
-def _curves(result: Result, num_bytes: int) -> dict[str, Any]:
+def _curves(result: Result, num_bytes: int, most: int) -> dict[str, Any]:
     """Curves of the first area range within the largest limit, thinned until they fit: two bytes a sample, in base64.
 
     Every threshold if there is room, else two of them, else the main one alone; and every recall point, or every
@@ -161,7 +221,8 @@ def _curves(result: Result, num_bytes: int) -> dict[str, Any]:
     """
     protocol = result.protocol
     precision_TRK = result.curves.precision[:, :, :, 0, -1]
-    num_thresholds, num_points, num_classes = precision_TRK.shape
+    shown = shown_classes(result, most)
+    num_thresholds, num_points, num_classes = *precision_TRK.shape[:2], shown.size
     main = protocol.threshold_place(None)
     some = {"all": list(range(num_thresholds)), "two": sorted({main, (main + num_thresholds) // 2}), "one": [main]}
     plans = [("all", 1), ("two", 1), ("two", 2), *(("one", step) for step in (1, 2, 4, 5, 10, 20))]
@@ -169,15 +230,15 @@ def _curves(result: Result, num_bytes: int) -> dict[str, Any]:
         places, points = some[which], np.arange(0, num_points, step)
         if len(places) * points.size * num_classes * 8 / 3 <= num_bytes:
             break
-    chosen_TKR = precision_TRK[np.ix_(places, points)].transpose(0, 2, 1)
-    is_defined_K = chosen_TKR[0, :, 0] >= 0
+    chosen_TRK = precision_TRK[np.ix_(places, points)]
+    is_defined_K = chosen_TRK[0, 0] >= 0
     mean_TR = (
-        chosen_TKR[:, is_defined_K].mean(axis=1) if is_defined_K.any() else np.full((len(places), points.size), -1)
+        chosen_TRK[:, :, is_defined_K].mean(axis=2) if is_defined_K.any() else np.full((len(places), points.size), -1)
     )
     return {
         "thresholds": places,
         "recall": [rounded(protocol.recall_points[r]) for r in points],
-        "precision": _packed(chosen_TKR, CURVE_STEPS),
+        "precision": _packed(chosen_TRK[:, :, shown].transpose(0, 2, 1), CURVE_STEPS),
         "mean": _packed(mean_TR, CURVE_STEPS),
     }
 
@@ -188,7 +249,7 @@ def _packed(values: NDArray[Any], num_steps: int) -> str:
     return base64.b64encode(samples.astype("<u2").tobytes()).decode()
 
 
-def _scores(result: Result, points: Sequence[OperatingPoints]) -> dict[str, Any]:
+def _scores(result: Result, shown: Ints) -> dict[str, Any]:
     """How many true and false positives have which scores: at every threshold; of each class, at the main one."""
     spreads = [result.scores(bins=NUM_BINS, iou=threshold) for threshold in result.protocol.thresholds]
     main = spreads[result.protocol.threshold_place(None)]
@@ -197,9 +258,9 @@ def _scores(result: Result, points: Sequence[OperatingPoints]) -> dict[str, Any]
         "edge": column(main.edge),
         "true": [spread.num_true.tolist() for spread in spreads],
         "false": [spread.num_false.tolist() for spread in spreads],
-        "true_of_class": main.num_true_of_class.tolist() if is_few else None,
-        "false_of_class": main.num_false_of_class.tolist() if is_few else None,
-        "best": [{"score": rounded(each.score[0]), "f1": rounded(each.f1[0])} for each in points],
+        "true_of_class": main.num_true_of_class[shown].tolist() if is_few else None,
+        "false_of_class": main.num_false_of_class[shown].tolist() if is_few else None,
+        "best": [{"score": rounded(spread.best), "f1": rounded(spread.best_f1)} for spread in spreads],
         "is_log": bool(main.num_false.max() > 5 * main.num_true.max()),
     }
 
@@ -235,25 +296,37 @@ def _errors(errors: Errors) -> dict[str, Any]:
 def _confusion(confusion: Confusion) -> dict[str, Any]:
     """The matrix, of many classes a part of it, with background last; and the most frequent confusions of all classes.
 
-    A cell: the places of both classes, how many boxes, and their share of the row.
+    `names` are those of the classes that occur here, each different; `shown` and the cells have places among them. A
+    cell: the places of both classes, how many boxes, and their share of the row.
     """
-    count, num_classes = confusion.count, len(confusion.name)
-    between = count[:-1, :-1] * ~np.eye(num_classes, dtype=bool)
-    shown = [*confusion.most_confused(MOST_CONFUSED), num_classes]
-    total = np.maximum(count.sum(axis=1), 1)
+    background = len(confusion.name)
+    drawn = [*confusion.most_confused(MOST_CONFUSED), background]
+    pairs = confusion.largest_cells(NUM_LISTED)
+    used = sorted({*drawn, *(place for truth, found, _ in pairs for place in (truth, found))})
+    place_of, total = {k: place for place, k in enumerate(used)}, np.maximum(confusion.num_of_row, 1)
 
-    def cell(truth: int, found: int) -> list[Any]:
-        return [truth, found, int(count[truth, found]), rounded(count[truth, found] / total[truth])]
+    def cell(truth: int, found: int, num: int) -> list[Any]:
+        return [place_of[truth], place_of[found], int(num), rounded(num / total[truth])]
 
-    most = np.argsort(-between, axis=None, kind="stable")[:NUM_LISTED]
-    pairs = [divmod(int(place), num_classes) for place in most if between.flat[place]]
+    part = confusion.part(drawn)
+    times = Counter(confusion.name)
+    names = [
+        "background" if k == background else _different(cut(confusion.name[k]), confusion.label[k], times) for k in used
+    ]
     return {
         "iou": confusion.iou,
         "score": rounded(confusion.score),
-        "shown": shown,
-        "cells": [cell(truth, found) for truth in shown for found in shown if count[truth, found]],
-        "pairs": [cell(truth, found) for truth, found in pairs],
+        "num_classes": background,
+        "names": names,
+        "shown": [place_of[k] for k in drawn],
+        "cells": [cell(drawn[i], drawn[j], part[i, j]) for i, j in np.argwhere(part)],
+        "pairs": [cell(*pair) for pair in pairs],
     }
+
+
+def _different(name: str, label: int, times: Mapping[str, int]) -> str:
+    """The name of a class, with its label where others have that name, too."""
+    return name if times[name] == 1 else f"{name} ({label})"
 
 
 def _worst(worst: WorstImages) -> dict[str, Any]:
@@ -262,36 +335,44 @@ def _worst(worst: WorstImages) -> dict[str, Any]:
     return {
         "iou": worst.iou,
         "score": rounded(worst.score),
-        "rows": [[name, int(true), int(false), int(unfound)] for name, true, false, unfound in rows if false + unfound],
+        "rows": [
+            [cut(name), int(true), int(false), int(unfound)] for name, true, false, unfound in rows if false + unfound
+        ],
     }
 
 
-def _comparison(comparison: Comparison, first: Result) -> dict[str, Any]:
+def _comparison(comparison: Comparison, first: Result, most: int) -> dict[str, Any]:
     return {
         "title": comparison.title,
-        "differences": [_difference(difference, first) for difference in comparison.differences],
+        "differences": [_difference(difference, first, most) for difference in comparison.differences],
     }
 
 
-def _difference(difference: Difference, first: Result) -> dict[str, Any]:
-    """What two models differ in. Names of classes that the first model has are not repeated."""
-    images = [
-        [row[key] for key in ("name", "num_truths", "first_true", "first_false", "second_true", "second_false", "gain")]
-        for row in difference.images.rows()[:NUM_LISTED]
-    ]
+def _difference(difference: Difference, first: Result, most: int) -> dict[str, Any]:
+    """What two models differ in. Names of classes that the first model has are not repeated.
+
+    Of very many classes those that changed most, with their names.
+    """
+    keys = ("num_truths", "first_true", "first_false", "second_true", "second_false", "gain")
+    images = [[cut(row["name"]), *(row[key] for key in keys)] for row in difference.images.rows()[:NUM_LISTED]]
+    size = np.nan_to_num([abs(change.difference) for change in difference.ap], nan=-1)
+    shown = np.sort(np.argsort(-size, kind="stable")[:most]).tolist()
+    is_same = difference.class_name == first.per_class.name and len(shown) == len(first.per_class) <= most
     return {
         "first": difference.first,
         "second": difference.second,
         "numbers": [[name, *_change(change)] for name, change in difference.numbers.items()],
-        "class_names": None if difference.class_name == first.per_class.name else list(difference.class_name),
-        "classes": [_change(change) for change in difference.ap],
+        "class_names": None if is_same else [cut(difference.class_name[k]) for k in shown],
+        "num_classes": len(difference.ap),
+        "classes": [_change(difference.ap[k]) for k in shown],
         "images": images,
     }
 
 
-def _change(change: Change) -> list[float | None]:
-    """The first, the second, the difference, its interval, the p-value."""
-    return column((change.first, change.second, change.difference, change.low, change.high, change.p_value))
+def _change(change: Change) -> list[Any]:
+    """The first, the second, the difference, its interval, the p-value, and 1 if that is an upper bound."""
+    numbers = column((change.first, change.second, change.difference, change.low, change.high, change.p_value))
+    return [*numbers, int(change.is_least)]
 
 
 def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:

@@ -20,7 +20,7 @@ from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
 from boxscore.errors import InputError
 from boxscore.report.charts import chart_script
-from boxscore.report.contents import describe
+from boxscore.report.contents import default_resamples, describe
 from boxscore.result import Result
 from boxscore.writing import write_file
 
@@ -39,6 +39,9 @@ SCRIPTS = (
 )
 """The page's own script, in this order, as one function."""
 
+STYLES = ("style.css", "tables.css", "screens.css")
+"""The page's style, in this order: what is for some screens only comes last."""
+
 
 def make_report(
     results: Mapping[str, Result],
@@ -52,7 +55,8 @@ def make_report(
     """The HTML of a report on some models, by name, all under one protocol; written to `path`, if there is one.
 
     `made_from`: what the report should say of its inputs, such as the names of files. `intervals`: by the same names;
-    without them they are computed, with an empty mapping there are none. `comparison`: what the models differ in.
+    without them they are computed, unless there are so many classes that it would take minutes; with an empty mapping
+    there are none. `comparison`: what the models differ in.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
@@ -60,7 +64,7 @@ def make_report(
         raise InputError("`results` must all be of one protocol; got different ones")
     script = chart_script()
     if intervals is None:
-        intervals = {name: result.intervals() for name, result in results.items()}
+        intervals = {name: result.intervals() for name, result in results.items() if default_resamples(result)}
     page = render({"title": title, **describe(results, intervals, made_from or {}, comparison)}, script)
     if path is not None:
         write_file(Path(path), page)
@@ -88,7 +92,7 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
         version=boxscore.__version__,
         title=_escaped(contents["title"]),
         headline=_escaped(contents["headline"]),
-        style=_read("style.css"),
+        style="\n".join(map(_read, STYLES)),
         data=_data(contents),
     )
 

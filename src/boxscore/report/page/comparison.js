@@ -7,24 +7,48 @@ function comparison() {
   function draw(of) {
     const names = of.class_names || report.models[0].classes.name;
     const classes = of.classes.map((change, k) => [names[k], ...change]);
+    const [first, second] = [of.first, of.second].map(shortName);
     const marked = ([, , , difference, low, high]) =>
       !isNumber(low) || (low <= 0 && high >= 0) ? "" : difference > 0 ? "better sure" : "worse sure";
     const columns = (what) => [
-      { title: what, isText: true, isHead: true, value: (row) => row[0], cell: (row) => row[0] },
-      { title: of.first, value: (row) => row[1], cell: (row) => fraction(row[1]) },
-      { title: of.second, value: (row) => row[2], cell: (row) => fraction(row[2]) },
+      {
+        title: what,
+        isText: true,
+        isHead: true,
+        class: what === "number" ? "measure" : null,
+        value: (row) => row[0],
+        cell: (row) => row[0],
+      },
+      {
+        title: named(of.first, first),
+        class: "model",
+        value: (row) => row[1],
+        cell: (row) => fraction(row[1]),
+      },
+      {
+        title: named(of.second, second),
+        class: "model",
+        value: (row) => row[2],
+        cell: (row) => fraction(row[2]),
+      },
       {
         title: "difference",
+        help: "Sorts by its size, then from gains to losses, then from losses to gains",
+        isSigned: true,
         value: (row) => row[3],
-        cell: (row) => el("span", { class: marked(row) }, signed(row[3])),
+        cell: (row) => [
+          el("span", { class: marked(row) }, signed(row[3])),
+          el("div", { class: "range narrow" }, spanned(row)),
+        ],
       },
       {
         title: "interval",
-        class: "range",
+        class: "range broad",
+        help: "Sorts by its width",
         value: (row) => (isNumber(row[4]) ? row[5] - row[4] : null),
-        cell: (row) => (isNumber(row[4]) ? `${signed(row[4])} to ${signed(row[5])}` : ""),
+        cell: spanned,
       },
-      { title: "p", value: (row) => row[6], cell: (row) => short(row[6]) },
+      { title: "p", class: "p", value: (row) => row[6], cell: (row) => pText(row[6], row[7]) },
     ];
     const values = of.numbers
       .filter((row) => isNumber(row[3]))
@@ -37,10 +61,11 @@ function comparison() {
         tip: [
           ["number", row[0]],
           ["difference", signed(row[3])],
-          ["interval", `${signed(row[4])} to ${signed(row[5])}`],
-          ["p", short(row[6])],
+          ["interval", spanned(row)],
+          ["p", pText(row[6], row[7])],
         ],
       }));
+    const reach = Math.max(1e-4, ...values.flatMap((row) => [row.difference, row.low, row.high].map(Math.abs)));
     const ink = { field: "ink", type: "nominal", scale: null, legend: null };
     const y = {
       field: "number",
@@ -51,16 +76,28 @@ function comparison() {
     };
     const x = {
       type: "quantitative",
-      title: "← first is better · second is better →",
-      axis: { tickCount: 4, format: "+.3~f" },
+      title: null,
+      scale: { domain: [-reach, reach], nice: true },
+      axis: { tickCount: 5, format: "+.3~f", labelOverlap: true },
     };
     const images = [
-      { title: "image", isText: true, isHead: true, value: (row) => row[0], cell: (row) => row[0] },
+      { title: "image", isText: true, isHead: true, isPath: true, value: (row) => row[0], cell: (row) => row[0] },
       { title: "truths", value: (row) => row[1], cell: (row) => whole(row[1]) },
-      { title: `${of.first}: TP / FP`, cell: (row) => `${whole(row[2])} / ${whole(row[3])}` },
-      { title: `${of.second}: TP / FP`, cell: (row) => `${whole(row[4])} / ${whole(row[5])}` },
+      {
+        title: named(of.first, first),
+        under: el("div", {}, "TP / FP"),
+        class: "model",
+        cell: (row) => `${whole(row[2])} / ${whole(row[3])}`,
+      },
+      {
+        title: named(of.second, second),
+        under: el("div", {}, "TP / FP"),
+        class: "model",
+        cell: (row) => `${whole(row[4])} / ${whole(row[5])}`,
+      },
       {
         title: "gain",
+        isSigned: true,
         value: (row) => row[6],
         cell: (row) =>
           el("span", { class: row[6] > 0 ? "better" : "worse" }, (row[6] > 0 ? "+" : "−") + whole(Math.abs(row[6]))),
@@ -77,7 +114,7 @@ function comparison() {
           isWhole: true,
         }),
         values.length
-          ? chart(
+          ? el("div", {}, chart(
               `Differences of all numbers with their intervals: ${of.second} less ${of.first}`,
               60 + 26 * values.length,
               {
@@ -98,10 +135,16 @@ function comparison() {
                   },
                 ],
               },
-            )
+            ), sides(first, second))
           : null,
       ),
       el("h3", {}, "AP by class"),
+      reading(
+        "The largest changes first, gains and losses.",
+        of.classes.length < of.num_classes
+          ? `In the table are the ${whole(of.classes.length)} classes that changed most, of ${whole(of.num_classes)}.`
+          : null,
+      ),
       table({
         label: "Differences by class",
         columns: columns("class"),
@@ -129,19 +172,32 @@ function comparison() {
 
   draw(all[0]);
   const box = select(
-    `${all[0].first} against`,
+    `${shortName(all[0].first)} against`,
     all.map(({ second }, i) => [i, second]),
     (value) => draw(all[value]),
   );
+  const names = all.length > 1 ? null : el("p", { class: "against" }, named(all[0].first), " against ", named(all[0].second));
   return section(
     "comparison",
     "Comparison",
     reading(
       `${report.comparison.title}.`,
       "A difference in colour is one whose interval does not hold 0;",
-      "p is how surprising it would be if there were none.",
+      "p is how surprising it would be if there were none, and \u201c≤\u201d the least that so many resamples can show.",
     ),
-    el("div", { class: "controls" }, box),
+    names,
+    all.length > 1 ? el("div", { class: "controls" }, box) : null,
     place,
   );
 }
+
+const spanned = (row) => (isNumber(row[4]) ? `${signed(row[4])} to ${signed(row[5])}` : "");
+
+// Which model is better on which side of 0, below a chart.
+const sides = (first, second) =>
+  el(
+    "div",
+    { class: "sides" },
+    el("span", {}, "← ", el("bdi", {}, first), " is better"),
+    el("span", {}, el("bdi", {}, second), " is better →"),
+  );

@@ -1,35 +1,58 @@
-// Precision and recall, and AP by IoU threshold, of the classes and thresholds that are chosen.
+// Precision and recall, and AP by IoU threshold, of the models, classes and thresholds that are chosen.
 
+// Colours are of models where several are drawn, else of classes, else of thresholds; dashes tell the rest apart.
 function lines(model) {
   const thresholds = state.thresholds.filter((t) => t < model.curves.thresholds.length);
-  const byThreshold = state.classes.length === 1;
+  const { classes, models } = state;
+  const several = { models: models.length > 1, classes: classes.length > 1, thresholds: thresholds.length > 1 };
+  const ink = (m, c, t, k) => {
+    if (several.models) return color(m);
+    if (several.classes) return k === MEAN ? "var(--ink)" : color(c - classes.includes(MEAN));
+    return several.thresholds || k !== MEAN ? color(t) : "var(--ink)";
+  };
+  const dash = (m, c, t) => {
+    if (several.models) return c + t + Math.floor(m / NUM_COLORS);
+    if (several.classes) return several.thresholds ? t : Math.floor(c / NUM_COLORS);
+    return Math.floor(t / NUM_COLORS);
+  };
   const found = [];
-  state.classes.forEach((k, c) => {
+  classes.forEach((k, c) => {
     thresholds.forEach((t, place) => {
-      const isMean = k === MEAN && !(byThreshold && thresholds.length > 1);
-      found.push({
-        k,
-        t,
-        color: isMean ? "var(--ink)" : color(byThreshold ? place : c - state.classes.includes(MEAN)),
-        dash: byThreshold
-          ? DASHES[Math.floor(place / NUM_COLORS)]
-          : DASHES[(thresholds.length > 1 ? place : Math.floor(c / NUM_COLORS)) % DASHES.length],
-        width: k === MEAN ? 2.5 : 1.75,
-        label:
-          thresholds.length > 1
-            ? `${title(model, k)}, IoU ${iou(report.thresholds[model.curves.thresholds[t]])}`
-            : title(model, k),
+      const threshold = model.curves.thresholds[t];
+      models.forEach((m) => {
+        const of = report.models[m];
+        const own = { k: placeIn(of, model, k), t: of.curves.thresholds.indexOf(threshold) };
+        if (own.k === undefined || own.t < 0) return;
+        const at = several.thresholds ? `, IoU ${iou(report.thresholds[threshold])}` : "";
+        found.push({
+          m,
+          k,
+          own,
+          color: ink(m, c, place, k),
+          dash: DASHES[dash(m, c, place) % DASHES.length],
+          width: k === MEAN ? 2.5 : 1.75,
+          label: `${whose(m)}${title(model, k)}${at}`,
+        });
       });
     });
   });
   return found.slice(0, MOST_LINES);
 }
+// The model's name in front of a line's, where lines of several models are drawn.
+const whose = (m) => (state.models.length > 1 ? `${shortNames[m]}: ` : "");
 
 function choose(k, isChosen) {
   state.classes = state.classes.filter((other) => other !== k);
   if (isChosen) state.classes.push(k);
   if (!state.classes.length) state.classes = [MEAN];
   redraw();
+}
+
+// Take a line out: its class, or its model where there is no other class.
+function takeOut({ k, m }) {
+  if (state.classes.length > 1 || k !== MEAN || state.models.length === 1) return choose(k, false);
+  state.models = state.models.filter((other) => other !== m);
+  return redraw();
 }
 
 function curves() {
@@ -44,6 +67,15 @@ function curves() {
   });
   const options = el("datalist", { id: "class-names" });
   const boxes = el("fieldset", {}, el("legend", {}, "IoU"));
+  const isOfMany = report.models.length > 1;
+  const modelBoxes = el(
+    "fieldset",
+    { class: "models" },
+    el("legend", {}, "Models"),
+    report.models.map((each, m) =>
+      el("label", {}, el("input", { type: "checkbox", value: m, onchange: pickModels }), named(each.name, shortNames[m])),
+    ),
+  );
   const status = el("span", { class: "live", role: "status", id: "lines-status" });
 
   function add(input) {
@@ -92,6 +124,11 @@ function curves() {
       ),
     );
   }
+  function pickModels() {
+    const chosen = [...modelBoxes.querySelectorAll("input:checked")].map((input) => Number(input.value));
+    state.models = chosen.length ? chosen : [state.model];
+    redraw();
+  }
   function pick() {
     const chosen = [...boxes.querySelectorAll("input:checked")].map((input) => Number(input.value));
     state.thresholds = chosen.length ? chosen : null;
@@ -108,11 +145,11 @@ function curves() {
           {},
           swatch(line),
           el("span", { class: "name", dir: "auto" }, line.label),
-          line.k === MEAN && state.classes.length === 1
+          line.k === MEAN && state.classes.length === 1 && state.models.length === 1
             ? null
             : el(
                 "button",
-                { type: "button", "aria-label": `Take out ${line.label}`, onclick: () => choose(line.k, false) },
+                { type: "button", "aria-label": `Take out ${line.label}`, onclick: () => takeOut(line) },
                 "×",
               ),
         ),
@@ -122,7 +159,10 @@ function curves() {
     boxes.querySelectorAll("input").forEach((box) => {
       box.checked = state.thresholds.includes(Number(box.value));
     });
-    const num = state.classes.length * state.thresholds.length;
+    modelBoxes.querySelectorAll("input").forEach((box) => {
+      box.checked = state.models.includes(Number(box.value));
+    });
+    const num = state.classes.length * state.thresholds.length * state.models.length;
     status.textContent = num > drawn.length ? `the first ${drawn.length} of ${num} lines` : "";
     places.curves.replaceChildren(prChart(model, drawn));
     if (!isOne) places.ious.replaceChildren(iouChart(model));
@@ -135,7 +175,8 @@ function curves() {
     "Precision and recall",
     reading(
       "The precision at a recall or beyond, as AP averages it: the better the detector, the further the line reaches",
-      "to the upper right. Point at the chart to read it.",
+      "to the upper right.",
+      hint("Point at the chart to read it."),
       isOne ? null : "Beside it, AP by IoU threshold: a steep fall means that boxes are found, but not tight.",
     ),
     el(
@@ -148,18 +189,20 @@ function curves() {
       quick("worst 5", (model) => ranked(model, 1)),
       status,
     ),
+    isOfMany ? el("div", { class: "controls" }, modelBoxes) : null,
     isOne ? null : el("div", { class: "controls" }, boxes),
-    chips,
-    el("div", { class: isOne ? null : "lopsided" }, places.curves, isOne ? null : places.ious),
+    together(chips, el("div", { class: isOne ? null : "lopsided" }, places.curves, isOne ? null : places.ious)),
   );
   return { element, start, draw };
 }
 
 function prChart(model, drawn) {
-  const points = drawn.map(({ t, k }) => curve(model, t, k));
-  const readings = model.curves.recall.map((at, i) => {
-    const read = drawn.flatMap((line, s) => (points[s] ? [[line.label, short(points[s][i].precision)]] : []));
-    return { recall: at, tip: [["recall", at.toFixed(2)], ...read] };
+  const points = drawn.map(({ m, own }) => curve(report.models[m], own.t, own.k));
+  // Models may have their curves at different recalls, where some had more room than others.
+  const read = points.map((line) => new Map((line ?? []).map(({ recall, precision }) => [recall, precision])));
+  const readings = model.curves.recall.map((at) => {
+    const values = drawn.flatMap((line, s) => (read[s].has(at) ? [[line.label, short(read[s].get(at))]] : []));
+    return { recall: at, tip: [["recall", at.toFixed(2)], ...values] };
   });
   const x = unit("recall", "recall");
   return chart(`Precision by recall: ${drawn.map((line) => line.label).join("; ")}`, 340, {
@@ -179,7 +222,12 @@ function prChart(model, drawn) {
 }
 
 function iouChart(model) {
-  const drawn = state.classes.slice(0, MOST_LINES);
+  const isOfMany = state.models.length > 1;
+  const drawn = state.classes
+    .flatMap((k, c) => state.models.map((m) => ({ m, k, c, own: placeIn(report.models[m], model, k) })))
+    .filter(({ own }) => own !== undefined)
+    .slice(0, MOST_LINES);
+  const label = ({ m, k }) => `${whose(m)}${title(model, k)}`;
   const lowest = report.thresholds[0],
     highest = report.thresholds.at(-1);
   const x = {
@@ -189,16 +237,19 @@ function iouChart(model) {
     scale: { domain: [lowest, highest], nice: false, padding: 8 },
     axis: { values: report.thresholds, format: ".2f", labelOverlap: true },
   };
-  return chart(`AP by IoU threshold: ${drawn.map((k) => title(model, k)).join("; ")}`, 340, {
-    layer: drawn.map((k, c) => {
-      const aps = apByThreshold(model, k);
-      const ink = k === MEAN ? "var(--ink)" : color(c - drawn.includes(MEAN));
+  return chart(`AP by IoU threshold: ${drawn.map(label).join("; ")}`, 340, {
+    layer: drawn.map((line) => {
+      const { m, k, c, own } = line;
+      const aps = apByThreshold(report.models[m], own);
+      const one = k === MEAN ? "var(--ink)" : color(c - state.classes.includes(MEAN));
+      const ink = isOfMany ? color(m) : one;
       const values = report.thresholds
         .map((at, t) => ({
           iou: at,
           ap: aps[t],
-          who: title(model, k),
+          who: label(line),
           tip: [
+            ...(isOfMany ? [["model", shortNames[m]]] : []),
             ["class", title(model, k)],
             ["IoU", iou(at)],
             ["AP", fraction(aps[t])],
@@ -211,6 +262,7 @@ function iouChart(model) {
           type: "line",
           stroke: ink,
           strokeWidth: k === MEAN ? 2.5 : 1.75,
+          strokeDash: isOfMany ? DASHES[c % DASHES.length] : [],
           point: { fill: ink, stroke: null, size: 38 },
           tooltip: TIP,
         },

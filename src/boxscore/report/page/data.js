@@ -11,7 +11,28 @@ const MEAN = -1; // the place of "all classes" among the classes
 const MOST_LINES = 24;
 const NUM_COLORS = 8;
 const UNDEFINED = 65535; // among packed numbers
-const state = { model: 0, classes: [MEAN], thresholds: null, theme: null };
+const state = {
+  model: 0,
+  models: report.models.length > NUM_COLORS ? [0] : report.models.map((_, i) => i), // whose lines are drawn
+  classes: [MEAN],
+  thresholds: null,
+  theme: null,
+};
+
+// Short names of models, each different: without the folders and the suffix that all have.
+const shortNames = (() => {
+  const names = report.models.map((model) => model.name);
+  const [first] = names;
+  const folders = names.length > 1 ? first.slice(0, first.lastIndexOf("/") + 1) : "";
+  const suffix = names.length > 1 ? (first.match(/\.[a-z0-9]{1,7}$/i)?.[0] ?? "") : "";
+  const [start, end] = [
+    names.every((each) => each.startsWith(folders)) ? folders.length : 0,
+    names.every((each) => each.endsWith(suffix)) ? suffix.length : 0,
+  ];
+  const given = names.map((each) => brief(each.length > 28 ? each.slice(start, each.length - end) : each, 28));
+  return given.map((each, i) => (given.indexOf(each) === given.lastIndexOf(each) ? each : `${each} (${i + 1})`));
+})();
+const shortName = (whole) => shortNames[report.models.findIndex((model) => model.name === whole)] ?? brief(whole, 28);
 
 function decode(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -42,7 +63,15 @@ function apByThreshold(model, k) {
 // A name that no other class has.
 function unique(model, k) {
   const { name: names, label } = model.classes;
-  return names.filter((other) => other === names[k]).length > 1 ? `${names[k]} (${label[k]})` : names[k];
+  model.classes.times ??= names.reduce((times, each) => times.set(each, 1 + (times.get(each) ?? 0)), new Map());
+  return model.classes.times.get(names[k]) > 1 ? `${names[k]} (${label[k]})` : names[k];
+}
+
+// The place that a class of one model has in another; undefined where it has none.
+function placeIn(other, model, k) {
+  if (k === MEAN || other === model) return k;
+  other.classes.places ??= new Map(other.classes.label.map((label, place) => [label, place]));
+  return other.classes.places.get(model.classes.label[k]);
 }
 
 const title = (model, k) => (k === MEAN ? "mean of classes" : model.classes.name[k]);

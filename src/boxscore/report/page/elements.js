@@ -25,4 +25,25 @@ const range = (low, high) => (isNumber(low) && isNumber(high) ? `${short(low)} �
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const iou = (threshold) => threshold.toFixed(2);
 
+// As `text.p_value` has it in Python: three digits, or one that is not 0; "≤" and rounded upwards where it is a bound.
+function pText(p, isLeast) {
+  if (!isNumber(p)) return "–";
+  const digits = p >= 0.001 || p <= 0 ? 3 : -Math.floor(Math.log10(p));
+  if (!isLeast) return p.toFixed(digits);
+  const steps = 10 ** digits;
+  return `≤ ${(Math.ceil(Number((p * steps).toFixed(3))) / steps).toFixed(digits)}`;
+}
+
+const isNarrow = () => window.innerWidth < 560;
+
+// A name in at most so many letters, without its middle: ends tell runs of one model apart.
+function brief(name, most) {
+  const letters = [...name];
+  if (letters.length <= most) return name;
+  const tail = Math.floor((most - 1) / 2);
+  return `${letters.slice(0, most - 1 - tail).join("")}…${letters.slice(-tail).join("")}`;
+}
+// A name inside of a sentence or a title: whole, as far as there is room for it, and of its own direction.
+const named = (text, shown = text) => el("bdi", { class: "name", title: text }, shown);
+
 const sum = (values) => values.reduce((total, value) => total + value, 0);

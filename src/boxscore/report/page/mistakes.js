@@ -56,17 +56,15 @@ function errors(model) {
 function confusion(model) {
   const of = model.confusion;
   if (of.missing) return section("confusion", "Confusion", missing(of.missing));
-  const numClasses = model.classes.name.length;
-  const label = (k) => (k === numClasses ? "background" : unique(model, k));
-  const isPart = of.shown.length <= numClasses;
+  const label = (k) => of.names[k];
+  const isPart = of.shown.length <= of.num_classes;
   const isTight = of.shown.length > 12;
-  const isNarrow = window.innerWidth < 560;
   const values = of.cells.map(([truth, found, num, share]) => ({
     truth: tick(label(truth)),
     found: tick(label(found)),
     num,
     share,
-    ink: share > 0.3 ? "var(--page)" : "var(--ink)",
+    ink: inkOn(Math.sqrt(share)),
     tip: [
       ["truth", label(truth)],
       ["detected as", label(found)],
@@ -77,12 +75,12 @@ function confusion(model) {
   const names = of.shown.map((k) => tick(label(k)));
   const axis = (title, more) => ({
     title,
-    labelFontSize: isTight ? (isNarrow ? 8 : 10) : 12,
+    labelFontSize: isTight ? (isNarrow() ? 8 : 10) : 12,
     ticks: false,
     domain: false,
     grid: false,
     labelColor: "var(--ink)",
-    labelLimit: 110,
+    labelLimit: isNarrow() ? 70 : 110,
     ...more,
   });
   const x = {
@@ -90,7 +88,7 @@ function confusion(model) {
     type: "nominal",
     sort: null,
     scale: { domain: names },
-    axis: axis("detected as", { orient: "top", labelAngle: isNarrow ? -90 : -45 }),
+    axis: axis("detected as", { orient: "top", labelAngle: isNarrow() ? -90 : -45 }),
   };
   const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("truth") };
   const depth = {
@@ -105,7 +103,7 @@ function confusion(model) {
       title: "detected as",
       isText: true,
       value: (row) => label(row[1]),
-      cell: (row) => el("span", { dir: "auto" }, label(row[1])),
+      cell: (row) => el("span", { dir: "auto", class: "clamp", title: label(row[1]) }, label(row[1])),
     },
     { title: "boxes", value: (row) => row[2], cell: (row) => whole(row[2]) },
     { title: "of its truths", value: (row) => row[3], cell: (row) => percent(row[3]) },
@@ -162,11 +160,28 @@ function confusion(model) {
   );
 }
 
+// Black or white, whichever is read better on `--c1` of some opacity: the better one has a contrast of 4.58 at least.
+function inkOn(opacity) {
+  const style = getComputedStyle(document.documentElement);
+  const both = (variable) => style.getPropertyValue(variable).match(/#[0-9a-f]{6}/gi);
+  const [pages, fills] = [both("--page"), both("--c1")];
+  const inks = fills.map((fill, theme) => {
+    const mixed = [1, 3, 5].map((at) => {
+      const [below, above] = [pages[theme], fill].map((hex) => parseInt(hex.slice(at, at + 2), 16) / 255);
+      const level = below + opacity * (above - below);
+      return level <= 0.04045 ? level / 12.92 : ((level + 0.055) / 1.055) ** 2.4;
+    });
+    const luminance = 0.2126 * mixed[0] + 0.7152 * mixed[1] + 0.0722 * mixed[2];
+    return 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 ? "#ffffff" : "#000000";
+  });
+  return `light-dark(${inks.join(", ")})`;
+}
+
 function worst(model) {
   const of = model.worst;
   const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => whole(row[i]) });
   const columns = [
-    { title: "image", isText: true, isHead: true, value: (row) => row[0], cell: (row) => row[0] },
+    { title: "image", isText: true, isHead: true, isPath: true, value: (row) => row[0], cell: (row) => row[0] },
     { title: "errors", value: (row) => row[2] + row[3], cell: (row) => whole(row[2] + row[3]) },
     column("false positives", 2),
     column("truths not found", 3),

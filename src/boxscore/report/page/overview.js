@@ -1,56 +1,40 @@
 // The summary, and the table of classes.
 
+const MOST_WHISKERS = 4;
+
 function summary(model) {
   const [low, high] = between(model, 0);
   const counts = [
-    ["images", model.counts.images],
-    ["truths", model.counts.truths],
-    ["detections", model.counts.detections],
-    ["classes", model.classes.name.length],
+    ["images", whole(model.counts.images)],
+    ["truths", whole(model.counts.truths)],
+    [
+      "detections",
+      report.limit === null
+        ? whole(model.counts.detections)
+        : [whole(model.counts.detections), " ", el("span", { class: "soft" }, `at most ${report.limit} per image and class`)],
+    ],
+    ["classes", whole(model.counts.classes)],
   ];
+  const many = report.models.length > 1;
   const headline = el(
     "div",
     { class: "headline" },
-    el("div", { class: "what" }, `mAP, ${report.measures[0].meaning[1]}`),
-    el("div", { class: "value" }, short(model.numbers[0])),
-    isNumber(low)
-      ? el("div", { class: "between" }, range(low, high), " ", el("span", { class: "soft" }, sureness(model)))
-      : null,
+    el(
+      "div",
+      {},
+      el("div", { class: "what" }, `mAP, ${report.measures[0].meaning[1]}`),
+      el("div", { class: "value" }, short(model.numbers[0])),
+      isNumber(low)
+        ? el("div", { class: "between" }, range(low, high), " ", el("span", { class: "soft" }, sureness(model)))
+        : null,
+    ),
     el(
       "dl",
       { class: "counts" },
-      counts.flatMap(([what, num]) => [el("dt", {}, what), el("dd", {}, whole(num))]),
+      counts.flatMap(([what, num]) => [el("dt", {}, what), el("dd", {}, num)]),
     ),
   );
   const rows = report.measures.map((measure, m) => ({ measure, m }));
-  const many = report.models.length > 1;
-  const numbers = many
-    ? report.models.map((each, i) => ({
-        title: each.name,
-        class: i === state.model ? "sure" : "",
-        cell: ({ m }) => fraction(each.numbers[m]),
-      }))
-    : [{ title: "value", cell: ({ m }) => fraction(model.numbers[m]) }];
-  const columns = [
-    { title: "number", isText: true, isHead: true, cell: ({ measure }) => measure.name },
-    ...numbers,
-    ...(model.intervals
-      ? [
-          {
-            title: many ? `${model.name}: ${sureness(model)}` : sureness(model),
-            class: "range",
-            cell: ({ m }) => range(...between(model, m)),
-          },
-        ]
-      : []),
-    { title: "0 to 1", isText: true, cell: ({ m }) => whisker(model.numbers[m], ...between(model, m)) },
-    ...["", "IoU", "area", "limit"].map((title, i) => ({
-      title,
-      isText: true,
-      class: "soft",
-      cell: ({ measure }) => measure.meaning[i],
-    })),
-  ];
   return section(
     "summary",
     "Summary",
@@ -62,9 +46,74 @@ function summary(model) {
             : null,
         )
       : null,
-    el("div", { class: "hero" }, headline, table({ label: "All numbers", columns, rows, isWhole: true })),
+    ...report.notes.map(missing),
+    el(
+      "div",
+      { class: many ? "hero many" : "hero" },
+      many ? el("div", {}, el("div", { class: "whose" }, named(model.name)), headline) : headline,
+      table({ label: "All numbers", columns: many ? ofMany() : ofOne(model), rows, isWhole: true }),
+    ),
   );
 }
+
+const NUMBER = { title: "number", isText: true, isHead: true, class: "measure", cell: ({ measure }) => measure.name };
+
+function ofOne(model) {
+  return [
+    NUMBER,
+    { title: "value", cell: ({ m }) => fraction(model.numbers[m]) },
+    ...(model.intervals
+      ? [{ title: sureness(model), class: "range", cell: ({ m }) => range(...between(model, m)) }]
+      : []),
+    { title: "0 to 1", isText: true, class: "drawn", cell: ({ m }) => whiskers([whisker(model, m, "var(--c1)")]) },
+    ...["", "IoU", "area", "limit"].map((title, i) => ({
+      title,
+      isText: true,
+      class: "soft",
+      cell: ({ measure }) => measure.meaning[i],
+    })),
+  ];
+}
+
+const whisker = (model, m, ink) => {
+  const [low, high] = between(model, m);
+  return { value: model.numbers[m], low, high, ink };
+};
+
+// A column for each model, with the interval below the number.
+function ofMany() {
+  const { models } = report;
+  const isDrawn = models.length <= MOST_WHISKERS;
+  const mark = (i) => {
+    const spot = el("i", { class: "spot", "aria-hidden": "true" });
+    spot.style.background = color(i);
+    return spot;
+  };
+  const column = (model, i) => ({
+    title: named(model.name, shortNames[i]),
+    under: isDrawn ? mark(i) : null,
+    class: i === state.model ? "model sure" : "model",
+    cell: ({ m }) => [
+      fraction(model.numbers[m]),
+      model.intervals ? el("div", { class: "range" }, range(...between(model, m))) : null,
+    ],
+  });
+  const drawn = {
+    title: "0 to 1",
+    isText: true,
+    class: "drawn",
+    cell: ({ m }) => whiskers(models.map((model, i) => whisker(model, m, color(i)))),
+  };
+  return [
+    NUMBER,
+    ...models.map(column),
+    ...(isDrawn ? [drawn] : []),
+    { title: "", isText: true, class: "soft wide meaning", cell: ({ measure }) => meaning(measure) },
+  ];
+}
+
+// What a number is of, in one cell.
+const meaning = ({ meaning: [what, at, area, limit] }) => [what, at, area, limit].filter((part) => part).join(", ");
 
 function classes(model) {
   const of = model.classes;
@@ -73,10 +122,12 @@ function classes(model) {
   const main = iou(report.thresholds[report.main]);
   const column = (title, key, cell) => ({ title, value: (k) => of[key][k], cell: (k) => cell(of[key][k]) });
   const drawn = model.curves.thresholds.indexOf(report.main);
+  const isOne = report.thresholds.length === 1;
+  const atMain = (k) => apByThreshold(model, k)[report.main];
   const columns = [
     { title: "chart", help: "Drawn in the charts below", isText: true, class: "choice", cell: (k) => choice(k) },
     { title: "class", isText: true, isHead: true, value: (k) => of.name[k], cell: (k) => of.name[k] },
-    { title: "AP", value: (k) => of.ap[k], cell: (k) => meter(of.ap[k]) },
+    column("AP", "ap", fraction),
     ...(sure
       ? [
           {
@@ -88,19 +139,29 @@ function classes(model) {
           },
         ]
       : []),
-    { title: `PR@${main}`, isText: true, cell: (k) => spark(curve(model, drawn, k)) },
+    ...(isOne ? [] : [{ title: `AP${cents(main)}`, value: atMain, cell: (k) => fraction(atMain(k)) }]),
+    { title: `PR@${main}`, isText: true, class: "curve", cell: (k) => spark(curve(model, drawn, k)) },
     column("AR", "ar", fraction),
     column("truths", "truths", whole),
-    column("detections", "detections", whole),
+    {
+      ...column("detections", "detections", whole),
+      help: `Within the limit (${report.limit ?? "none"} per image and class). Those that are ignored are neither TP nor FP`,
+    },
     column(`TP@${main}`, "true", whole),
     column(`FP@${main}`, "false", whole),
-    column("best F1", "f1", short),
-    column("at score", "score", short),
+    { ...column("best F1", "f1", short), help: `At IoU ${main}, over all scores` },
+    { ...column("at score", "score", short), help: "The score threshold at which F1 is best" },
+    { ...column("P", "precision", short), help: "Precision at that score" },
+    { ...column("R", "recall", short), help: "Recall at that score" },
   ];
   return section(
     "classes",
     "Classes",
-    reading("Sort by a column's title. A class that is ticked is drawn in the charts below."),
+    reading(
+      `Best F1, its score threshold, precision (P) and recall (R) there, TP and FP are at IoU ${main}.`,
+      report.limit === null ? null : `Detections are those within the limit of ${report.limit} per image and class.`,
+      hint("Sort by a column's title. A class that is ticked is drawn in the charts below."),
+    ),
     table({ label: "Classes", columns, rows, sortBy: 2, search: (k) => of.name[k], noun: "classes" }),
   );
 }
@@ -114,3 +175,6 @@ function choice(k) {
     onchange: (event) => choose(k, event.target.checked),
   });
 }
+
+// A threshold as names have it: "50" for "0.50".
+const cents = (threshold) => threshold.replace(/^0\./, "");

@@ -47,7 +47,10 @@ function show() {
 }
 
 function head() {
-  content.querySelector("h1").dataset.kept = "";
+  const heading = content.querySelector("h1");
+  heading.dataset.kept = "";
+  heading.title = heading.textContent;
+  if (heading.textContent.length > 70) heading.classList.add("long");
   const lead = el("p", { class: "lead", "data-kept": "" }, report.subtitle);
   content.append(lead);
   if (report.models.length > 1) {
@@ -57,6 +60,7 @@ function head() {
       (value) => {
         state.model = value;
         state.classes = [MEAN];
+        if (state.models.length === 1) state.models = [value];
         show();
       },
     );

@@ -168,7 +168,7 @@ function scores(model) {
     },
   );
   const who = of.true_of_class
-    ? select("Class", [[MEAN, "all"], ...model.classes.name.map((each, k) => [k, each])], (value) => {
+    ? select("Class", [[MEAN, "all"], ...model.classes.name.map((_, k) => [k, unique(model, k)])], (value) => {
         chosen.k = value;
         if (value !== MEAN) {
           chosen.t = report.main;

@@ -1,17 +1,30 @@
 // Tables that sort and search, and the small drawings in their cells.
 
-// Columns: { title, value(row), cell(row), isText, isHead, width }; a column without `value` can't be sorted by.
+// Columns: { title, under, value(row), cell(row), isText, isHead, isPath, isSigned }; a column without `value` can't be sorted by. One that
+// is signed is sorted by size first, then by value, downwards and upwards.
+const MOST_ROWS = 1500; // drawn at once
+
 function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWhole }) {
-  const order = { column: sortBy, isDown };
+  const order = { column: sortBy, isDown, isBySize: columns[sortBy]?.isSigned ?? false };
   let query = "";
+  let most = MOST_ROWS;
   const body = el("tbody");
   const live = el("span", { class: "live", role: "status" });
+  const rest = el("button", {
+    type: "button",
+    class: "rest",
+    hidden: true,
+    onclick: () => {
+      most = rows.length;
+      show();
+    },
+  });
   const drawn = new Map();
   const heads = columns.map((column, c) => {
     const title = column.value
-      ? el("button", { type: "button", onclick: () => sort(c) }, column.title)
-      : el("span", {}, column.title);
-    return el("th", { scope: "col", class: classOf(column), title: column.help }, title);
+      ? el("button", { type: "button", onclick: () => sort(c) }, el("span", { class: "clamp" }, column.title))
+      : el("span", { class: "clamp" }, column.title);
+    return el("th", { scope: "col", class: classOf(column), title: column.help }, title, column.under);
   });
 
   function draw(row) {
@@ -19,7 +32,10 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
       const cells = columns.map((column) => {
         const given = column.cell(row);
         const attributes = { class: classOf(column) };
-        if (column.isHead) return el("th", { ...attributes, scope: "row", dir: "auto", title: given }, given);
+        if (column.isHead) {
+          const shown = el("span", { class: "clamp" }, column.isPath ? brief(given, isNarrow() ? 26 : 90) : given);
+          return el("th", { ...attributes, scope: "row", dir: "auto", title: given }, shown);
+        }
         return el("td", attributes, given);
       });
       drawn.set(row, el("tr", {}, cells));
@@ -31,20 +47,27 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
     const wanted = query.trim().toLocaleLowerCase();
     const kept = rows.filter((row) => !wanted || search(row).toLocaleLowerCase().includes(wanted));
     if (order.column !== undefined) {
-      const { value } = columns[order.column];
+      const { value: given } = columns[order.column];
+      const value = (row) => (order.isBySize && isNumber(given(row)) ? Math.abs(given(row)) : given(row));
       const sign = order.isDown ? -1 : 1;
       kept.sort((one, other) => compare(value(one), value(other), sign));
     }
-    body.replaceChildren(...kept.map(draw));
+    body.replaceChildren(...kept.slice(0, most).map(draw));
     if (search) live.textContent = `${whole(kept.length)} of ${whole(rows.length)} ${noun}`;
+    rest.hidden = kept.length <= most;
+    rest.textContent = `Show all ${whole(kept.length)}; drawn are the first ${whole(most)}`;
     heads.forEach((head, c) => {
-      if (c === order.column) head.setAttribute("aria-sort", order.isDown ? "descending" : "ascending");
+      const way = order.isBySize ? "other" : order.isDown ? "descending" : "ascending";
+      if (c === order.column) head.setAttribute("aria-sort", way);
       else head.removeAttribute("aria-sort");
     });
   }
 
   function sort(c) {
-    order.isDown = order.column === c ? !order.isDown : !columns[c].isText;
+    const isAgain = order.column === c;
+    const isFirst = !isAgain || (columns[c].isSigned && !order.isBySize && !order.isDown);
+    order.isDown = isFirst ? !columns[c].isText : order.isBySize || !order.isDown;
+    order.isBySize = isFirst && Boolean(columns[c].isSigned);
     order.column = c;
     show();
   }
@@ -54,6 +77,7 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
     "div",
     { class: isWhole ? "scroll whole" : "scroll", tabindex: 0, role: "region", "aria-label": label },
     el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, heads)), body),
+    rest,
   );
   if (!search) return box;
   const field = el("input", {
@@ -76,21 +100,25 @@ function compare(one, other, sign) {
   return sign * (typeof one === "string" ? one.localeCompare(other) : one - other);
 }
 
-function meter(value) {
-  const bar = el("i");
-  bar.style.width = `${100 * (value || 0)}%`;
-  return [el("span", { class: "meter", "aria-hidden": "true" }, bar), fraction(value)];
-}
-
-function whisker(value, low, high) {
-  if (!isNumber(value)) return null;
+// Values between 0 and 1 with their intervals, one below the other: { value, low, high, ink }.
+function whiskers(rows) {
   const x = (at) => (4 + 112 * at).toFixed(1);
+  const line = (y, { value, low, high, ink }) => {
+    const drawn = [
+      isNumber(low) ? svg("line", { class: "span", x1: x(low), x2: x(high), y1: y, y2: y }) : null,
+      svg("line", { class: "point", x1: x(value), x2: x(value), y1: y - 5, y2: y + 5 }),
+    ];
+    drawn.forEach((each) => {
+      if (each) each.style.stroke = ink;
+    });
+    return drawn;
+  };
+  const height = 2 + 12 * rows.length;
   return svg(
     "svg",
-    { class: "whisker", width: 120, height: 14, "aria-hidden": "true" },
-    svg("line", { class: "floor", x1: 4, x2: 116, y1: 7, y2: 7 }),
-    isNumber(low) ? svg("line", { class: "span", x1: x(low), x2: x(high), y1: 7, y2: 7 }) : null,
-    svg("line", { class: "point", x1: x(value), x2: x(value), y1: 2, y2: 12 }),
+    { class: "whisker", width: 120, height, "aria-hidden": "true" },
+    svg("line", { class: "floor", x1: 4, x2: 116, y1: height / 2, y2: height / 2 }),
+    rows.flatMap((row, i) => (isNumber(row.value) ? line(7 + 12 * i, row) : [])),
   );
 }
 
