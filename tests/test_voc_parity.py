@@ -1,6 +1,7 @@
 """VOC: the sequential and the parallel method give the same verdict for every detection, and the devkit's numbers."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +61,11 @@ def test_real_data_has_the_reference_map(voc2007: tuple[Detections, Truths], nam
     assert round(result["map"], 5) == expected
 
 
+def xyxy(box: Any) -> Any:
+    """Corners of whole numbers from xywh."""
+    return np.hstack([box[:, :2], box[:, :2] + box[:, 2:]])
+
+
 def check_bits(detections: Detections, truths: Truths, name: str, engine: str) -> None:
     """Every class has the AP of py-faster-rcnn, and mAP is NumPy's mean of them."""
     expected = average_precisions(detections, truths, is_2007=name == "voc2007")
@@ -81,12 +87,8 @@ def test_real_data_has_every_bit_of_py_faster_rcnn(voc2007: tuple[Detections, Tr
 def test_random_scenes_have_every_bit_of_py_faster_rcnn(seed: int, name: str, engine: str) -> None:
     """Difficult truths and ties included, from every engine."""
     scene = random_scene(seed, is_whole=True, num_images=40)
-    detections, truths = (
-        replace(
-            columns, box=np.hstack([columns.box[:, :2], columns.box[:, :2] + columns.box[:, 2:]]), box_format="xyxy"
-        )
-        for columns in (scene.detections, scene.truths)
-    )
+    detections = replace(scene.detections, box=xyxy(scene.detections.box), box_format="xyxy")
+    truths = replace(scene.truths, box=xyxy(scene.truths.box), box_format="xyxy")
     check_bits(detections, truths, name, engine)
 
 

@@ -222,8 +222,8 @@ class Comparison:
 
         named = dict(zip(self.names, self.results, strict=True))
         how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
-        is_sampled = self.resamples > 0
-        sure = {name: result.intervals(**how) for name, result in named.items() if is_sampled and default_resamples(result)}
+        sampled = {name: result for name, result in named.items() if self.resamples and default_resamples(result)}
+        sure = {name: result.intervals(**how) for name, result in sampled.items()}
         return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
 
     def __repr__(self) -> str:
@@ -371,9 +371,8 @@ def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_kn
     """A change for each column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
     difference = second - first
     if not len(samples):
-        nothing = np.full(difference.size, np.nan)
-        columns = (first, second, difference, nothing, nothing, nothing, nothing)
-        return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        known = (first.tolist(), second.tolist(), difference.tolist())
+        return [Change(*row, *[np.nan] * 4) for row in zip(*known, strict=True)]
     low, high, error = spread(samples, difference, level).where(is_known).within(-1, 1)
     found, is_least = _p_values(samples, difference)
     p_value = np.where(is_known, found, np.nan)

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from boxscore.errors import InputError
 from boxscore.formats.archives import Archive, gunzip
