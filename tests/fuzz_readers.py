@@ -31,6 +31,7 @@ import numpy as np
 import boxscore
 from boxscore import InputError, Tally, Truths
 from boxscore.formats import read_groups
+from boxscore.storage import to_bytes
 from tests.test_formats import COCO, EMPTY_VOC, PNG, VOC
 
 SECONDS = 20
@@ -261,7 +262,7 @@ def read_in_pieces(folder: Path) -> Any:
 def tally(rand: random.Random) -> Files:
     """A stored tally."""
     protocol = rand.choice(["coco", "voc2007", "paper"])
-    return {"t": boxscore.storage.to_bytes(boxscore.match(FOUND, TRUTHS, protocol))}  # type: ignore[attr-defined]
+    return {"t": to_bytes(boxscore.match(FOUND, TRUTHS, protocol))}
 
 
 def with_checksum(files: Files, rand: random.Random) -> Files:
@@ -437,4 +438,5 @@ def main(seconds: float, seed: int, only: str | None) -> int:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    sys.exit(main(float(given[0]), int(given[1]) if len(given) > 1 else int(time.time()), (given[2:] or [None])[0]))
+    start = int(given[1]) if len(given) > 1 else int(time.time())
+    sys.exit(main(float(given[0]), start, given[2] if len(given) > 2 else None))
