@@ -6,6 +6,7 @@ one task. The driver sees counts, a sample of the scores and the curves, never a
 """
 
 from contextlib import ExitStack
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -61,7 +62,8 @@ def evaluate(
         stack.enter_context(plain_errors((detections, truths), quiet))
         check_columns(detections, truths)
         job = Job.of(detections, truths, protocol, box_format, names, limit)
-        return reduce_verdicts(job, job.match(detections, truths)) if job.num_rows else result_of_nothing(job)
+        result = reduce_verdicts(job, job.match(detections, truths)) if job.num_rows else result_of_nothing(job)
+        return replace(result, num_given=job.num_detections)
 
 
 def evaluate_files(
