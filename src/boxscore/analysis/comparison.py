@@ -371,8 +371,8 @@ def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_kn
     """A change for each column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
     difference = second - first
     if not len(samples):
-        known = (first.tolist(), second.tolist(), difference.tolist())
-        return [Change(*row, *[np.nan] * 4) for row in zip(*known, strict=True)]
+        nan, known = float("nan"), (first.tolist(), second.tolist(), difference.tolist())
+        return [Change(*row, nan, nan, nan, nan) for row in zip(*known, strict=True)]
     low, high, error = spread(samples, difference, level).where(is_known).within(-1, 1)
     found, is_least = _p_values(samples, difference)
     p_value = np.where(is_known, found, np.nan)

@@ -8,6 +8,7 @@ like a mistake.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -78,11 +79,12 @@ def _evaluate(
         stack.enter_context(plain_errors((detections, truths), quiet, files))
         check_columns(detections, truths)
         job = Job.of(detections, truths, protocol, box_format, names, limit)
-        if not job.num_rows:
-            return result_of_nothing(job)
-        result = reduce_verdicts(job, job.match(detections, truths))
-        warn_if_suspicious(job, result, detections, truths)
-        return result
+        if job.num_rows:
+            result = reduce_verdicts(job, job.match(detections, truths))
+            warn_if_suspicious(job, result, detections, truths)
+        else:
+            result = result_of_nothing(job)
+        return replace(result, num_given=job.num_detections)
 
 
 def evaluate_files(

@@ -63,6 +63,7 @@ class Job:
     names: Names
     num_rows: int
     """Of both sides."""
+    num_detections: int
     num_shards: int
     bin_size: int
 
@@ -86,7 +87,8 @@ class Job:
             label = {name: number for number, name in class_names.items()}
             if len(label) < len(class_names):
                 raise InputError("`class_names` must have each name once, for classes are text; got one twice")
-        num_rows = detections.count() + truths.count()
+        num_detections = detections.count()
+        num_rows = num_detections + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
         # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
         num_needed = ceil(2 * num_rows * MATCH_BYTES / memory)
@@ -96,6 +98,7 @@ class Job:
             class_names=class_names,
             names=Names(image=image, label=label),
             num_rows=num_rows,
+            num_detections=num_detections,
             num_shards=max(1, num_needed, min(num_workers, num_rows // 50_000)),
             bin_size=max(1, memory // DRAW_BYTES),
         )
