@@ -140,7 +140,7 @@ def own_module(name: str, purpose: str) -> ModuleType:
             _restore(vars(package), each, _module(each))  # for what these import from each other
         found = importlib.import_module(f"{PACKAGE}.{name}")
         if _swaps:
-            _swaps[0]._remember(package, {each: module for each in MODULES if (module := _module(each)) is not None})
+            _swaps[0]._remember(package, {each: own for each in MODULES if (own := _module(each)) is not None})
         return found
     except ModuleNotFoundError:
         raise ImportError(
