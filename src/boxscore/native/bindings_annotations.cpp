@@ -5,7 +5,6 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -161,9 +160,8 @@ bool measure_annotations(nb::handle found, nb::handle truths, nb::handle overlap
     for (size_t g = 0; g < there.size(); ++g) {
         if (!read_box(there[g].ptr(), truth_box) || !read_flag(there[g].ptr(), keys().iscrowd, is_crowd[g])) return false;
     }
-    const std::array<int64_t, 2> start{0, static_cast<int64_t>(detections.size())};
-    const std::array<int64_t, 2> truth_start{0, static_cast<int64_t>(there.size())};
-    measure_overlaps({1, start.data(), truth_start.data()}, box.data(), truth_box.data(), is_crowd.data(), Run{},
+    const ImageGroups group{{0, static_cast<int64_t>(detections.size())}, {0, static_cast<int64_t>(there.size())}};
+    measure_overlaps(group, box.data(), truth_box.data(), is_crowd.data(), Run{},
                      out.data<double>());
     return true;
 }
@@ -205,10 +203,10 @@ nb::object assign_annotations(nb::handle found, nb::handle truths, nb::handle ov
         // as in COCO: the area of what is ignored is never looked at
         if (ignore[g] == 0 && !read_number(each, keys().area, truth_area[g])) return nb::none();
     }
-    const std::array<int64_t, 2> start{0, static_cast<int64_t>(num)}, truth_start{0, static_cast<int64_t>(num_there)};
+    const ImageGroups group{{0, static_cast<int64_t>(num)}, {0, static_cast<int64_t>(num_there)}};
     const auto match_them = [&](const double* overlaps) {
         const double* values = cutoffs.data<double>();
-        assign({1, start.data(), truth_start.data()},
+        assign(group,
                {overlaps, area.data(), id.data(), truth_area.data(), truth_id.data(), ignore.data(), is_crowd.data()},
                {{values, values + T}, {area_low}, {area_high}}, Run{},
                {out.data<double>(), truth_out.data<double>(), ignored_out.data<uint8_t>(),
