@@ -102,8 +102,10 @@ def to_latex(summary: Summary) -> str:
     return f"{numbers}\n\n{_latex(_CLASS_COLUMNS, rows, num_left=1)}"
 
 
-def log_dict(summary: Summary, prefix: str = "") -> dict[str, float]:
-    """Flat floats under `prefix`: the numbers, and `ap/<class>`. What is undefined is left out: loggers refuse NaN.
+def log_dict(
+    summary: Summary, prefix: str = "", *, undefined: float | None = None, per_class: bool = True
+) -> dict[str, float]:
+    """Flat floats under `prefix`: the numbers, and `ap/<class>`. What is undefined is `undefined`, or left out.
 
     Of classes that share a name, each has its label behind it.
     """
@@ -111,7 +113,10 @@ def log_dict(summary: Summary, prefix: str = "") -> dict[str, float]:
     classes = {
         f"ap/{row.name}" if shared[row.name] == 1 else f"ap/{row.name} {row.label}": row.ap for row in summary.per_class
     }
-    everything = {**summary.numbers, **classes}
+    everything = {**summary.numbers, **(classes if per_class else {})}
+    if undefined is not None:
+        everything = {name: undefined if math.isnan(value) else value for name, value in everything.items()}
+        return {f"{prefix}{name}": float(value) for name, value in everything.items()}
     return {f"{prefix}{name}": float(value) for name, value in everything.items() if not math.isnan(value)}
 
 
