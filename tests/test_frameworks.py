@@ -60,7 +60,9 @@ def test_validation_without_truths_does_not_stop_the_training(tmp_path: Any) -> 
     exec(LIGHTNING, names)
     exec(SILENCE, {})
 
-    class Trained(names["Detector"]):  # type: ignore[misc]
+    detector: Any = names["Detector"]
+
+    class Trained(detector):  # type: ignore[misc]
         def training_step(self, *_: Any) -> Any:
             return self.network.weight.sum() * 0
 
