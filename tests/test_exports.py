@@ -103,6 +103,8 @@ def test_nothing_at_all_is_exported_too() -> None:
     nothing = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), Truths(image=[], label=[], box=[]))
     assert math.isnan(nothing["map"])
     assert nothing.log_dict("val/") == {}
+    assert nothing.log_dict("val/", undefined=-1.0) == {f"val/{name}": -1 for name in nothing}
+    assert list(nothing.log_dict(undefined=float("nan"))) == list(nothing)
     assert "| - | - |" in nothing.to_markdown()
     assert "-- & --" in nothing.to_latex()
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.test_docs import blocks
 
-LIGHTNING, KERAS, JAX = blocks("docs/frameworks.md", "python")
+LIGHTNING, SILENCE, ACCELERATE, TRAINER, KERAS, JAX = blocks("docs/frameworks.md", "python")
 
 
 def boxes(num: int) -> tuple[Any, dict[str, Any]]:
@@ -47,6 +47,126 @@ def test_the_lightning_module_logs_map(tmp_path: Any) -> None:
         logged = trainer.validate(model, loader, verbose=False)[0]
         assert logged["val_map"] == pytest.approx(51 / 101)
         assert logged["val_map_50"] == pytest.approx(51 / 101)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_validation_without_truths_does_not_stop_the_training(tmp_path: Any) -> None:
+    """`EarlyStopping` ends it at a NaN; what the module logs is a number."""
+    lightning = pytest.importorskip("lightning", reason="Lightning is not installed")
+    import torch
+    from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+
+    names: dict[str, Any] = {}
+    exec(LIGHTNING, names)
+    exec(SILENCE, {})
+
+    detector: Any = names["Detector"]
+
+    class Trained(detector):  # type: ignore[misc]
+        def training_step(self, *_: Any) -> Any:
+            return self.network.weight.sum() * 0
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        def validation_step(self, *_: Any) -> None:
+            nothing = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+            found = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1).int()}
+            self.val_map.update([found], [nothing])
+
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        logger=False,
+        max_epochs=3,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+        callbacks=[
+            EarlyStopping("val_map", mode="max", patience=5),
+            ModelCheckpoint(tmp_path, monitor="val_map", mode="max"),
+        ],
+    )
+    loader = torch.utils.data.DataLoader([torch.zeros(1)])
+    trainer.fit(Trained(torch.nn.Linear(1, 1)), loader, loader)
+    assert trainer.current_epoch == 3
+    assert trainer.callback_metrics["val_map"] == -1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_the_loop_of_accelerate_computes_map() -> None:
+    """A network that finds every box; a loader that gives one image again."""
+    pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    import torch
+
+    class Network(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, images: Any) -> Any:
+            return [{"boxes": box[None], "labels": torch.tensor([1]), "scores": torch.tensor([0.9])} for box in images]
+
+    box, _ = boxes(4)
+    data = [
+        (torch.from_numpy(row), {"boxes": torch.from_numpy(row[None]), "labels": torch.tensor([1]), "image_id": i})
+        for i, row in enumerate(box)
+    ]
+
+    def collate(samples: Any) -> Any:
+        return torch.stack([image for image, _ in samples]), [target for _, target in samples]
+
+    loader = torch.utils.data.DataLoader([*data, data[0]], batch_size=2, collate_fn=collate)
+    names: dict[str, Any] = {"model": Network(), "val_loader": loader}
+    exec(ACCELERATE, names)
+    assert names["result"]["map"] == pytest.approx(1)
+    assert repr(names["metric"]).endswith("4 images, 4 detections)")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_the_trainer_of_hugging_face_reports_map(tmp_path: Any) -> None:
+    """A model with the outputs of DETR that finds every second image's box, and no object in the others."""
+    transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
+    pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    import torch
+
+    class Detr(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, pixel_values: Any, labels: Any) -> Any:
+            is_even = torch.tensor([int(label["image_id"]) % 2 == 0 for label in labels])
+            logits = torch.where(is_even[:, None], torch.tensor([0.0, 5, 0]), torch.tensor([0.0, 0, 5]))
+            return {
+                "loss": pixel_values.sum() * 0,
+                "loss_dict": {"loss_ce": torch.zeros(())},
+                "logits": logits[:, None],
+                "pred_boxes": pixel_values[:, None],
+                "last_hidden_state": torch.zeros(len(labels), 1, 2),
+            }
+
+    rng = np.random.default_rng(0)
+    data = []
+    for i in range(5):
+        box = torch.from_numpy(rng.uniform(0.3, 0.6, 4).astype(np.float32))
+        label = {
+            "boxes": box[None].repeat(1 + i % 2, 1),
+            "class_labels": torch.ones(1 + i % 2, dtype=torch.int64),
+            "image_id": torch.tensor([i]),
+            "orig_size": torch.tensor([100, 200]),
+        }
+        data.append({"pixel_values": box, "labels": label})
+
+    def collate(samples: Any) -> Any:
+        images = torch.stack([sample["pixel_values"] for sample in samples])
+        return {"pixel_values": images, "labels": [sample["labels"] for sample in samples]}
+
+    names: dict[str, Any] = {}
+    exec(TRAINER, names)
+    arguments = transformers.TrainingArguments(
+        str(tmp_path),
+        per_device_eval_batch_size=2,
+        remove_unused_columns=False,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = names["DetectionTrainer"](Detr(), arguments, data_collator=collate, eval_dataset=data)
+    for _ in range(2):  # the second starts anew
+        # 3 of 7 truths are found, with the best scores: 43 of 101 recall points.
+        assert trainer.evaluate()["eval_map"] == pytest.approx(43 / 101)
 
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")  # Keras' own default

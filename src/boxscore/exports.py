@@ -126,8 +126,10 @@ def _cell(style: _Style, value: float, interval: Interval | None) -> str:
     return style.value(value) if interval is None else f"{style.value(value)} {style.interval(interval)}"
 
 
-def log_dict(summary: Summary, prefix: str = "") -> dict[str, float]:
-    """Flat floats under `prefix`: the numbers, and `ap/<class>`. What is undefined is left out: loggers refuse NaN.
+def log_dict(
+    summary: Summary, prefix: str = "", *, undefined: float | None = None, per_class: bool = True
+) -> dict[str, float]:
+    """Flat floats under `prefix`: the numbers, and `ap/<class>`. What is undefined is `undefined`, or left out.
 
     Of classes that share a name, each has its label behind it.
     """
@@ -135,7 +137,10 @@ def log_dict(summary: Summary, prefix: str = "") -> dict[str, float]:
     classes = {
         f"ap/{row.name}" if shared[row.name] == 1 else f"ap/{row.name} {row.label}": row.ap for row in summary.per_class
     }
-    everything = {**summary.numbers, **classes}
+    everything = {**summary.numbers, **(classes if per_class else {})}
+    if undefined is not None:
+        everything = {name: undefined if math.isnan(value) else value for name, value in everything.items()}
+        return {f"{prefix}{name}": float(value) for name, value in everything.items()}
     return {f"{prefix}{name}": float(value) for name, value in everything.items() if not math.isnan(value)}
 
 

@@ -191,14 +191,16 @@ class Result(Mapping[str, float]):
         """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
 
-    def log_dict(self, prefix: str = "") -> dict[str, float]:
-        """Flat floats for TensorBoard, W&B, MLflow: the numbers, and `ap/<class>`. What is undefined is left out.
+    def log_dict(self, prefix: str = "", *, undefined: float | None = None, per_class: bool = True) -> dict[str, float]:
+        """Flat floats for TensorBoard, W&B, MLflow: the numbers, and, with `per_class`, `ap/<class>`.
 
-        `prefix` is put before each name, as it is: "val/" makes "val/map".
+        `prefix` is put before each name, as it is: "val/" makes "val/map". What is undefined, such as all numbers where
+        there are no truths, is left out, for loggers refuse NaN; or it is what `undefined` says, for callbacks that
+        need a number: -1.0, say.
         """
         from boxscore import exports
 
-        return exports.log_dict(self.summary, prefix)
+        return exports.log_dict(self.summary, prefix, undefined=undefined, per_class=per_class)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """One number a line: class (none: all), number, value (none: undefined). With `path`, a file gets it, too."""
