@@ -3,18 +3,20 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Truths, sample
+from boxscore import Detections, InputError, Protocol, Truths, sample, text
 from boxscore.analysis.errors import TYPES
 from boxscore.cli import main
-from boxscore.report import plots
+from boxscore.report import letters, plots
 
 CHARTS = ["ap_by_iou", "calibration", "confusion", "errors", "pr", "scores", "sizes"]
 FILES = [str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]
@@ -116,7 +118,13 @@ def test_bars_are_the_numbers(result: boxscore.Result) -> None:
 def test_scores_and_calibration_show_their_numbers(result: boxscore.Result) -> None:
     """The best threshold, and the error."""
     figure = result.plot_scores()
-    assert figure.axes[0].get_legend().get_texts()[-1].get_text() == "best F1: 0.452"  # type: ignore[union-attr]
+    best = result.operating_points(iou=0.5)
+    assert (f"{best.f1[0]:.3f}", f"{best.score[0]:.3f}") == ("0.835", "0.452")
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert legend.get_texts()[-1].get_text() == "best F1, 0.835: score ≥ 0.452"
+    words = f"the best F1, {best.f1[0]:.4f}, is that of scores from {best.score[0]:.4f} on"
+    assert str(result.scores()).splitlines()[0] == f"at IoU 0.50; {words}"
     assert texts(result.plot_calibration()) == ["ECE 0.156"]
 
 
@@ -163,7 +171,9 @@ def test_the_command_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     other = tmp_path / "detections.json"
     other.write_text(Path(FILES[1]).read_text())
     assert main(["eval", *FILES, str(other), "--plots", str(tmp_path / "two"), "--quiet"]) == 0
-    folders = sorted(path.name for path in (tmp_path / "two").iterdir())
+    folders = sorted(path.name for path in (tmp_path / "two").iterdir() if path.is_dir())
+    files = sorted(path.name for path in (tmp_path / "two").iterdir() if path.is_file())
+    assert files == ["models_ap_by_iou.pdf", "models_ap_by_iou.png", "models_pr.pdf", "models_pr.png"]
     assert len(folders) == 2
     assert all(name.endswith("_detections.json") for name in folders)
     assert sorted({path.stem for path in (tmp_path / "two" / folders[0]).iterdir()}) == CHARTS
@@ -193,3 +203,88 @@ def test_the_users_style_is_not_ours(result: boxscore.Result) -> None:
     with mpl.rc_context({"font.size": 30, "axes.grid": True}):
         figure = result.plot_sizes()
     assert figure.axes[0].xaxis.label.get_fontsize() == 8
+
+
+def test_several_models_are_in_one_chart(result: boxscore.Result) -> None:
+    """A line each, with its name and AP, of its own colour."""
+    detections, truths = sample.load()
+    fewer = boxscore.evaluate(detections, truths, Protocol.named("coco", limits=(1, 2, 3)))
+    with pytest.raises(InputError, match="`results` must all be of one protocol; got 2 different ones"):
+        plots.draw_models({"all": result, "fewer": fewer})
+    moved = Truths(image=truths.image, label=truths.label, box=truths.box, box_format=truths.box_format)
+    none = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), moved)
+    comparison = boxscore.compare({"one": result, "the same": result}, resamples=2)
+    one, same = comparison.plot_pr(iou=0.75).axes[0].lines
+    assert np.array_equal(one.get_ydata(), result.curves.precision[5, :, :, 0, -1].mean(axis=1))
+    ap = f"(AP {result['map_75']:.4f})"
+    assert (one.get_label(), same.get_label()) == (f"one {ap}", f"the same {ap}")
+    assert one.get_color() != same.get_color()
+    lines = plots.draw_models({"one": result, "none": none})["models_ap_by_iou"].axes[0].lines
+    assert [line.get_label() for line in lines] == ["one", "none"]
+    assert np.array_equal(lines[0].get_ydata(), [*result.per_threshold.values()])
+    assert len(comparison.plot_ap_by_iou().axes[0].lines) == 2
+
+
+NAMES = [
+    "日本語のとても長いクラス名は折り返しが必要です",
+    "a name so long that an axis has no room for it " * 5,
+    "cost $5 to $10^{",
+    "emoji 🚲",
+    "half a pair \ud800",
+    "\u202eright to left \u05d0",
+    "two\nlines\ttab\0",
+    "中文",
+]
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_names_of_any_script_and_length_are_drawn_without_warnings(kind: str, tmp_path: Path) -> None:
+    """Warnings are errors here. What no installed font has is a box; a dollar is a dollar."""
+    num = len(NAMES)
+    box = [[0, 0, 9, 9]] * num
+    truths = Truths(image=range(num), label=range(num), box=box, class_names=NAMES)
+    found = Detections(image=range(num), label=[*range(1, num), 0], score=[0.9] * num, box=box)
+    result = boxscore.evaluate(found, truths)
+    figures = [
+        result.plot_confusion(),
+        result.plot_pr(iou=0.5),
+        *plots.draw_models(dict.fromkeys(NAMES, result)).values(),
+    ]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        for figure in figures:
+            figure.savefig(tmp_path / f"chart.{kind}")
+            width, height = figure.get_size_inches()
+            place = figure.axes[0].get_position()
+            assert width * place.width > 1
+            assert height * place.height > 1
+    labels = [label.get_text() for label in figures[0].axes[0].get_yticklabels()]
+    assert labels[2] == NAMES[2]
+    assert labels[1].startswith("a name so lo")
+    assert len(labels[1]) <= 26
+    assert labels[6] == r"two\nlines\ttab\x00"
+    assert labels[-1] == "background"
+
+
+def test_letters_that_the_base_font_lacks_come_from_another() -> None:
+    """One that is installed; matplotlib's own STIX has letters that its DejaVu Sans has not."""
+    base, other = (letters._letters_of(font_manager.findfont(name)) for name in ("DejaVu Sans", "STIXGeneral"))
+    lacking = chr(min(code for code in other - base if chr(code).isprintable() and code > 0x2000))
+    names, families, longest = letters.written([f"a{lacking}b", "dog"], 20)
+    assert names == [f"a{lacking}b", "dog"]
+    assert families[0] == "DejaVu Sans"
+    assert len(families) == 2
+    assert ord(lacking) in letters._letters_of(font_manager.findfont(families[1]))
+    assert longest == max(map(text.width, names))
+    nowhere = chr(0x10FFFD)  # of private use
+    assert letters.written([nowhere], 20).names == [letters.MISSING]
+
+
+def test_numbers_of_the_matrix_are_read_on_every_shade() -> None:
+    """A contrast of 4.5 to 1, as WCAG asks of text, for every share."""
+    colors = mpl.colormaps["Blues"](np.sqrt(np.linspace(0, 1, 1001)))[:, :3]
+    linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    ink = np.array([{"white": 1.0, "black": 0.0}[plots._ink_on(color)] for color in colors])
+    contrast = (np.maximum(ink, luminance) + 0.05) / (np.minimum(ink, luminance) + 0.05)
+    assert contrast.min() >= 4.5

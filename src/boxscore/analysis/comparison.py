@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from boxscore.measures import measures
 from boxscore.result import Result
 from boxscore.summary import plain
 from boxscore.tally import IGNORED, TRUE, Tally
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Change(NamedTuple):
@@ -220,11 +223,27 @@ class Comparison:
         from boxscore.report.contents import default_resamples
         from boxscore.report.html import make_report
 
-        named = dict(zip(self.names, self.results, strict=True))
+        named = self._named
         how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
         sampled = {name: result for name, result in named.items() if self.resamples and default_resamples(result)}
         sure = {name: result.intervals(**how) for name, result in sampled.items()}
         return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
+
+    def plot_pr(self, *, iou: float | None = None) -> "Figure":
+        """Precision over recall, the mean over classes, of each model in one chart. `iou`: 0.5 or the first one."""
+        from boxscore.report.plots import draw_models
+
+        return draw_models(self._named, iou=iou)["models_pr"]
+
+    def plot_ap_by_iou(self) -> "Figure":
+        """AP at each IoU threshold, of each model in one chart."""
+        from boxscore.report.plots import draw_models
+
+        return draw_models(self._named)["models_ap_by_iou"]
+
+    @property
+    def _named(self) -> dict[str, Result]:
+        return dict(zip(self.names, self.results, strict=True))
 
     def __repr__(self) -> str:
         return f"Comparison({' against '.join([', '.join(self.names[1:]), self.names[0]])})"

@@ -233,10 +233,15 @@ def _part(model: Model, group: str | None, result: "Result", options: argparse.N
 
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
-    """Every chart, in a folder for each part where there are several."""
+    """Every chart, in a folder for each part where there are several, and beside the folders all in one chart."""
     for name, part in zip(_names(parts), parts, strict=True):
         if part.result is not None:
             part.result.save_plots(folder_of(options.plots, name) if len(parts) > 1 else options.plots)
+    named = {name: part.result for name, part in zip(_names(parts), parts, strict=True) if part.result is not None}
+    if len(named) > 1:
+        from boxscore.report import plots
+
+        plots.save(plots.draw_models(named), options.plots)
 
 
 def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:

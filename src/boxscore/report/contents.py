@@ -117,8 +117,8 @@ def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: 
         )
     if not intervals and not all(map(default_resamples, results)):
         notes.append(
-            f"There are no intervals: with {num_classes:,} classes 1,000 resamples take minutes. `--bootstrap 1000`, or "
-            "in Python `resamples=1000`, computes them."
+            f"There are no intervals: with {num_classes:,} classes 1,000 resamples take minutes. `--bootstrap 1000`, "
+            "or in Python `resamples=1000`, computes them."
         )
     return notes
 

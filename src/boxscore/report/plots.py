@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
+from boxscore import text
 from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
 from boxscore.curves import Floats
 from boxscore.errors import InputError
+from boxscore.report.letters import written
 from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from boxscore.result import Result
 
 Parameters = ParamSpec("Parameters")
 
@@ -65,6 +69,12 @@ _MOST_NUMBERED = 16
 
 _MOST_DRAWN = 100
 """Of more classes the matrix has those that are confused most: all of 1,203 would be a picture of two gigapixels."""
+
+_MOST_OF_LABEL, _MOST_OF_NAME = 44, 26
+"""Columns that a line's label, or a class's name beside an axis, may take."""
+
+_PER_COLUMN = 0.055
+"""Inches that a column of small letters takes."""
 
 FORMATS = ("png", "pdf")
 
@@ -111,22 +121,68 @@ def draw_pr(recall_points: Sequence[float], lines: Sequence[Line], *, is_ordered
     """
     import matplotlib as mpl
 
-    figure, axes = _figure(_WIDTH, _WIDTH * 0.8)
+    labels, families, longest = written([line.label for line in lines], _MOST_OF_LABEL)
+    figure, axes = _figure(_WIDTH + _PER_COLUMN * max(longest - 24, 0), _WIDTH * 0.8)
     is_crowded = len(lines) > len(_CYCLE) * len(_DASHES) and not is_ordered
     colors = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(lines))) if is_ordered else _CYCLE
     for i, line in enumerate(lines):
         dash = "-" if is_ordered else _DASHES[i // len(_CYCLE) % len(_DASHES)]
-        look: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": line.label}
+        look: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": labels[i]}
         if is_crowded:
             is_last = i + 1 == len(lines)
-            look = {"color": _BLUE, "label": line.label} if is_last else {"color": "#cccccc", "linewidth": 0.5}
+            look = {"color": _BLUE, "label": labels[i]} if is_last else {"color": "#cccccc", "linewidth": 0.5}
         axes.plot(recall_points, line.precision, **look)
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(visible=True)
     if is_crowded:
-        axes.legend(loc="lower left")
+        _name_lines(axes, families, loc="lower left")
     elif lines:
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
+        _name_lines(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
+    return figure
+
+
+def _name_lines(axes: "Axes", families: Sequence[str], **place: Any) -> None:
+    """A legend of names: in these fonts, and with dollars that are dollars, not formulas."""
+    legend = axes.legend(prop={"family": list(families), "size": _STYLE["legend.fontsize"]}, **place)
+    for label in legend.get_texts():
+        label.set_parse_math(False)
+
+
+def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) -> "dict[str, Figure]":
+    """Several models in one chart each: precision over recall at one IoU threshold, and AP by IoU threshold.
+
+    `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+    """
+    protocols = {result.protocol for result in results.values()}
+    if len(protocols) != 1:
+        raise InputError(f"`results` must all be of one protocol; got {len(protocols)} different ones")
+    (protocol,) = protocols
+    t = protocol.threshold_place(iou)
+    lines = []
+    for name, result in results.items():
+        has_truths = result.per_class.num_truths > 0
+        if has_truths.any():
+            ap = text.fraction(result.per_threshold[protocol.thresholds[t]])
+            precision_RK = result.curves.precision[t, :, :, 0, -1]
+            lines.append(Line(f"{name} (AP {ap})", precision_RK[:, has_truths].mean(axis=1)))
+    return {
+        "models_pr": draw_pr(protocol.recall_points, lines, is_ordered=False),
+        "models_ap_by_iou": draw_ap_of_models({name: result.per_threshold for name, result in results.items()}),
+    }
+
+
+@_drawn
+def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]]) -> "Figure":
+    """AP at each IoU threshold, a line for each model."""
+    labels, families, longest = written(list(per_threshold), _MOST_OF_LABEL)
+    figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
+    for i, values in enumerate(per_threshold.values()):
+        dash = _DASHES[i // len(_CYCLE) % len(_DASHES)]
+        look: dict[str, Any] = {"color": _CYCLE[i % len(_CYCLE)], "linestyle": dash, "label": labels[i]}
+        axes.plot(list(values), list(values.values()), marker="o", markersize=3, **look)
+    axes.set(xlabel="IoU threshold", ylabel="AP", ylim=(0, 1.02))
+    axes.grid(visible=True)
+    _name_lines(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
     return figure
 
 
@@ -155,7 +211,8 @@ def draw_sizes(names: Sequence[str], ap: Sequence[float], ar: Sequence[float]) -
         texts = ["–" if math.isnan(value) else f"{value:.2f}" for value in values]
         axes.bar_label(bars, texts, padding=1, fontsize=6.5)
     axes.set(xticks=place, ylim=(0, 1.08), ylabel="AP, AR", xlabel="Object size")
-    axes.set_xticklabels(names)
+    labels, families, _ = written(names, _MOST_OF_NAME // 2)
+    axes.set_xticklabels(labels, fontfamily=families, parse_math=False)
     axes.legend(loc="upper left", ncols=2)
     axes.grid(visible=True, axis="y")
     return figure
@@ -172,12 +229,13 @@ def draw_scores(scores: Scores) -> "Figure":
         axes.stairs(values, scores.edge, color=color, label=label, fill=True, alpha=0.35)
         axes.stairs(values, scores.edge, color=color, linewidth=1)
     if not math.isnan(scores.best):
-        axes.axvline(scores.best, color="black", linewidth=0.8, linestyle="--", label=f"best F1: {scores.best:.3f}")
+        best = f"best F1, {scores.best_f1:.3f}: score ≥ {scores.best:.3f}"
+        axes.axvline(scores.best, color="black", linewidth=0.8, linestyle="--", label=best)
     if scores.num_true.any() or scores.num_false.any():
         axes.set_yscale("log")
         axes.set_ylim(bottom=0.8)
     axes.set(xlabel="Score", ylabel="Detections", xlim=(scores.edge[0], scores.edge[-1]))
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, handlelength=1.2, columnspacing=1)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, handlelength=1.2, columnspacing=1)
     return figure
 
 
@@ -190,21 +248,24 @@ def draw_confusion(confusion: Confusion) -> "Figure":
     from matplotlib.colors import PowerNorm
 
     places = [*confusion.most_confused(_MOST_DRAWN), len(confusion.name)]
-    names = [[*confusion.name, "background"][place] for place in places]
+    names, families, longest = written([[*confusion.name, "background"][place] for place in places], _MOST_OF_NAME)
     is_small = len(names) <= _MOST_NUMBERED
-    side = max(_WIDTH, 1.2 + len(names) * (0.32 if is_small else 0.13))
+    room = 1.2 + _PER_COLUMN * max(longest - 12, 0)
+    side = max(_WIDTH, room + len(names) * (0.32 if is_small else 0.13))
     figure, axes = _figure(side, side * 0.92)
-    share = (confusion.count / np.maximum(confusion.count.sum(axis=1, keepdims=True), 1))[np.ix_(places, places)]
+    count = confusion.part(places)
+    share = count / np.maximum(confusion.num_of_row[places, None], 1)
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
     if is_small:
-        for (i, j), value in np.ndenumerate(confusion.matrix[np.ix_(places, places)]):
+        for (i, j), value in np.ndenumerate(confusion.matrix):
             shown = f"{value:,}" if confusion.normalize is None else f"{value:.2f}"
-            color = "white" if share[i, j] > 0.3 else "black"
             if value > 0:
-                axes.text(j, i, shown, ha="center", va="center", fontsize=6, color=color)
+                ink = _ink_on(image.cmap(image.norm(share[i, j])))
+                axes.text(j, i, shown, ha="center", va="center", fontsize=6, color=ink)
     slope: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if is_small else {"rotation": 90}
-    axes.set_xticks(range(len(names)), names, fontsize=7 if is_small else 5, **slope)
-    axes.set_yticks(range(len(names)), names, fontsize=7 if is_small else 5)
+    look: dict[str, Any] = {"fontsize": 7 if is_small else 5, "fontfamily": families, "parse_math": False}
+    axes.set_xticks(range(len(names)), names, **look, **slope)
+    axes.set_yticks(range(len(names)), names, **look)
     axes.set(xlabel="Detection", ylabel="Truth")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -212,6 +273,14 @@ def draw_confusion(confusion: Confusion) -> "Figure":
     bar.set_label("Fraction of the row")
     bar.outline.set_visible(False)
     return figure
+
+
+def _ink_on(color: Any) -> str:
+    """Black or white, whichever is read better on a colour of RGB: the better one has a contrast of 4.58 at least."""
+    level = np.asarray(color[:3])
+    linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ (0.2126, 0.7152, 0.0722))
+    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
 
 
 @_drawn

@@ -114,28 +114,33 @@ function comparison() {
           isWhole: true,
         }),
         values.length
-          ? el("div", {}, chart(
-              `Differences of all numbers with their intervals: ${of.second} less ${of.first}`,
-              60 + 26 * values.length,
-              {
-                data: { values },
-                layer: [
-                  {
-                    data: { values: [{}] },
-                    mark: { type: "rule", aria: false, strokeWidth: 1.5 },
-                    encoding: { x: { datum: 0, type: "quantitative" } },
-                  },
-                  {
-                    mark: { type: "rule", strokeWidth: 3, strokeOpacity: 0.5, aria: false, tooltip: TIP },
-                    encoding: { y, x: { ...x, field: "low" }, x2: { field: "high" }, color: ink },
-                  },
-                  {
-                    mark: { type: "point", filled: true, size: 60, opacity: 1, tooltip: TIP },
-                    encoding: { y, x: { ...x, field: "difference" }, color: ink },
-                  },
-                ],
-              },
-            ), sides(first, second))
+          ? el(
+              "div",
+              {},
+              chart(
+                `Differences of all numbers with their intervals: ${of.second} less ${of.first}`,
+                60 + 26 * values.length,
+                {
+                  data: { values },
+                  layer: [
+                    {
+                      data: { values: [{}] },
+                      mark: { type: "rule", aria: false, strokeWidth: 1.5 },
+                      encoding: { x: { datum: 0, type: "quantitative" } },
+                    },
+                    {
+                      mark: { type: "rule", strokeWidth: 3, strokeOpacity: 0.5, aria: false, tooltip: TIP },
+                      encoding: { y, x: { ...x, field: "low" }, x2: { field: "high" }, color: ink },
+                    },
+                    {
+                      mark: { type: "point", filled: true, size: 60, opacity: 1, tooltip: TIP },
+                      encoding: { y, x: { ...x, field: "difference" }, color: ink },
+                    },
+                  ],
+                },
+              ),
+              sides(first, second),
+            )
           : null,
       ),
       el("h3", {}, "AP by class"),
@@ -176,14 +181,17 @@ function comparison() {
     all.map(({ second }, i) => [i, second]),
     (value) => draw(all[value]),
   );
-  const names = all.length > 1 ? null : el("p", { class: "against" }, named(all[0].first), " against ", named(all[0].second));
+  const [only] = all;
+  const names =
+    all.length > 1 ? null : el("p", { class: "against" }, named(only.first), " against ", named(only.second));
   return section(
     "comparison",
     "Comparison",
     reading(
       `${report.comparison.title}.`,
       "A difference in colour is one whose interval does not hold 0;",
-      "p is how surprising it would be if there were none, and \u201c≤\u201d the least that so many resamples can show.",
+      "p is how surprising it would be if there were none;",
+      "with \u201c≤\u201d it is the least that so many resamples can show.",
     ),
     names,
     all.length > 1 ? el("div", { class: "controls" }, box) : null,

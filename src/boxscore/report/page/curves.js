@@ -73,7 +73,12 @@ function curves() {
     { class: "models" },
     el("legend", {}, "Models"),
     report.models.map((each, m) =>
-      el("label", {}, el("input", { type: "checkbox", value: m, onchange: pickModels }), named(each.name, shortNames[m])),
+      el(
+        "label",
+        {},
+        el("input", { type: "checkbox", value: m, onchange: pickModels }),
+        named(each.name, shortNames[m]),
+      ),
     ),
   );
   const status = el("span", { class: "live", role: "status", id: "lines-status" });

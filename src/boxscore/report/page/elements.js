@@ -25,7 +25,7 @@ const range = (low, high) => (isNumber(low) && isNumber(high) ? `${short(low)} �
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const iou = (threshold) => threshold.toFixed(2);
 
-// As `text.p_value` has it in Python: three digits, or one that is not 0; "≤" and rounded upwards where it is a bound.
+// As `text.p_value` has it in Python: three digits, or one that is not 0; with "≤" and rounded upwards if it is a bound.
 function pText(p, isLeast) {
   if (!isNumber(p)) return "–";
   const digits = p >= 0.001 || p <= 0 ? 3 : -Math.floor(Math.log10(p));

@@ -11,7 +11,10 @@ function summary(model) {
       "detections",
       report.limit === null
         ? whole(model.counts.detections)
-        : [whole(model.counts.detections), " ", el("span", { class: "soft" }, `at most ${report.limit} per image and class`)],
+        : [
+            `${whole(model.counts.detections)} `,
+            el("span", { class: "soft" }, `at most ${report.limit} per image and class`),
+          ],
     ],
     ["classes", whole(model.counts.classes)],
   ];
@@ -145,7 +148,7 @@ function classes(model) {
     column("truths", "truths", whole),
     {
       ...column("detections", "detections", whole),
-      help: `Within the limit (${report.limit ?? "none"} per image and class). Those that are ignored are neither TP nor FP`,
+      help: `Within the limit (${report.limit ?? "none"} per image and class); ignored ones are neither TP nor FP`,
     },
     column(`TP@${main}`, "true", whole),
     column(`FP@${main}`, "false", whole),

@@ -1,9 +1,9 @@
 // Tables that sort and search, and the small drawings in their cells.
 
-// Columns: { title, under, value(row), cell(row), isText, isHead, isPath, isSigned }; a column without `value` can't be sorted by. One that
-// is signed is sorted by size first, then by value, downwards and upwards.
 const MOST_ROWS = 1500; // drawn at once
 
+// Columns: { title, under, value(row), cell(row), isText, isHead, isPath, isSigned }. A column without `value` can't be
+// sorted by. One that is signed is sorted by size first, then by value, downwards and upwards.
 function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWhole }) {
   const order = { column: sortBy, isDown, isBySize: columns[sortBy]?.isSigned ?? false };
   let query = "";
