@@ -5,7 +5,6 @@ from typing import Any
 
 from boxscore import arrow
 from boxscore.diagnosis import Words, diagnose
-from boxscore.errors import InputError
 from boxscore.ray.mapping import Job
 from boxscore.result import Result
 from boxscore.suspicion import Counts
@@ -31,20 +30,20 @@ def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -
 
 
 def _some(job: Job, detections: Any, truths: Any) -> tuple[Any, Any]:
-    """Some truths, and the detections on their images; nothing if they can't be put together."""
-    rows = truths.limit(_NUM_TRUTHS).take_batch(_NUM_TRUTHS, batch_format="pyarrow")
-    images = rows.column("image").unique()
-    near = detections.map_batches(_on, fn_kwargs={"images": images}, batch_format="pyarrow", batch_size=None)
-    near = near.limit(_NUM_DETECTIONS)
-    if near.count() == 0:
-        return None, None
-    found = near.take_batch(_NUM_DETECTIONS, batch_format="pyarrow")
+    """Some truths, and the detections on their images; nothing where there are none, or they can't be put together."""
     try:
+        rows = truths.limit(_NUM_TRUTHS).take_batch(_NUM_TRUTHS, batch_format="pyarrow")
+        images = rows.column("image").unique()
+        near = detections.map_batches(_on, fn_kwargs={"images": images}, batch_format="pyarrow", batch_size=None)
+        near = near.limit(_NUM_DETECTIONS).materialize()
+        if near.count() == 0:
+            return None, None
+        found = near.take_batch(_NUM_DETECTIONS, batch_format="pyarrow")
         return (
             arrow.detections_of(job.names.numbered(found), box_format=job.box_format),
             arrow.truths_of(job.names.numbered(rows), box_format=job.box_format, class_names=job.class_names),
         )
-    except InputError:
+    except Exception:  # the result is there: whatever fails in a second look must not take it away
         return None, None
 
 
