@@ -331,8 +331,8 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
     metric = MeanAveragePrecision("xywh", unique_images=True)
     pred, target = as_dicts(SCENE, 3)
     cases: list[tuple[Any, Any, str]] = [
-        ([pred], [], "`preds` and `target` must have an entry an image; got 1 and 0"),
-        (pred, [target], "`preds` must be a list of dicts, one an image; got dict"),
+        ([pred], [], "`preds` and `target` must have one entry per image; got 1 and 0"),
+        (pred, [target], "`preds` must be a list of dicts, one per image; got dict"),
         ([pred], [target], "target[0] must have the key 'image_id', for unique_images=True"),
         ([pred], [None], "target[0] must be a dict with `boxes` and `labels`; got NoneType"),
         (
@@ -369,7 +369,7 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
 def test_many_detections_in_an_image_are_told_of() -> None:
     """Unless told not to."""
     metric = MeanAveragePrecision("xywh", max_detection_thresholds=[1])
-    with pytest.warns(UserWarning, match="detections of one class, and no more than 1, the largest of"):
+    with pytest.warns(UserWarning, match="^Encountered more than 1 detections in a single image: 18 are of one class"):
         metric.update(*BATCH)
     metric.warn_on_many_detections = False
     metric.update(*BATCH)

@@ -33,7 +33,7 @@ Images = Sequence[Mapping[str, Any]]
 class MeanAveragePrecision(Metric):
     """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
 
-    `update` takes a list of dicts, one an image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
+    `update` takes a list of dicts, one per image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
     `boxes` (G, 4), `labels` (G,), and if you like `area` (G,) and any of `iscrowd`, `ignore` and `difficult` (G,), of
     what is there. It matches, and keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
     is needed.
@@ -104,7 +104,7 @@ class MeanAveragePrecision(Metric):
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
         self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
-        self._watch, self._is_diagnosed = Watch(), False
+        self._watch, self._is_diagnosed, self._is_in_forward = Watch(), False, False
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
         if self.keep_boxes:
             self.add_state("boxes", default=[], dist_reduce_fx="cat")
@@ -128,9 +128,9 @@ class MeanAveragePrecision(Metric):
         """Match one batch. If anything in it is wrong, it is refused as a whole."""
         for name, images in (("preds", preds), ("target", target)):
             if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
-                raise InputError(f"`{name}` must be a list of dicts, one an image; got {type(images).__name__}")
+                raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
         if len(preds) != len(target):
-            raise InputError(f"`preds` and `target` must have an entry an image; got {len(preds)} and {len(target)}")
+            raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
         given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
         detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
         truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
@@ -156,11 +156,20 @@ class MeanAveragePrecision(Metric):
         if kept:
             self.boxes.append(torch.frombuffer(bytearray(kept), dtype=torch.uint8).to(self.device))
 
+    @torch.jit.unused  # type: ignore[untyped-decorator]
+    def forward(self, *values: Any, **named: Any) -> Any:
+        """The numbers of one batch, which counts as after `update`. One batch is too few to warn about mistakes."""
+        self._is_in_forward = True
+        try:
+            return super().forward(*values, **named)
+        finally:
+            self._is_in_forward = False
+
     def compute(self) -> dict[str, Any]:
         """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
         each = list(self._split())
         per_class = self._finish(self.protocol, each)
-        if self.warn_on_mistakes and not self._is_diagnosed and is_first():
+        if self.warn_on_mistakes and not self._is_diagnosed and not self._is_in_forward and is_first():
             self._diagnose(per_class)
         averaged = per_class
         if self.average == "micro":
@@ -228,7 +237,8 @@ class MeanAveragePrecision(Metric):
 
     def reset(self) -> None:
         """Forget all that was seen."""
-        self._watch = Watch()
+        if not self._is_in_forward:  # which resets, and puts the state back
+            self._watch = Watch()
         self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
         if self.keep_boxes:
             self.boxes = []
@@ -341,8 +351,10 @@ def _warn_of_many(detections: Detections, limit: int) -> None:
     most = np.unique(np.stack([image, label]), axis=1, return_counts=True)[1].max()
     if most > limit:
         warnings.warn(
-            f"an image has {most} detections of one class, and no more than {limit}, the largest of"
-            " `max_detection_thresholds`, count (warn_on_many_detections=False silences this)",
+            # begins as torchmetrics' warning does, for filters by message
+            f"Encountered more than {limit} detections in a single image: {most} are of one class, of which the {limit}"
+            " with the highest scores count; a larger limit in `max_detection_thresholds` counts more of them"
+            " (warn_on_many_detections=False silences this)",
             stacklevel=4,
         )
 
