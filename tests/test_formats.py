@@ -304,7 +304,7 @@ def test_yolo_rows_in_pixels_are_refused(tmp_path: Path) -> None:
     most = yolo_folder(tmp_path / "most", "0 320 240 100 50 0.9\n0 0.5 0.5 0.2 0.2 0.8\n")
     with pytest.raises(boxscore.InputError, match=r"a.txt: line 1: boxes must be fractions"):
         boxscore.read_detections(most, truths)
-    few = yolo_folder(tmp_path / "few", "0 0.5 0.5 0.2 0.2 0.8\n" * 2 + "0 0.5 0.5 7 0.2 0.1\n")
+    few = yolo_folder(tmp_path / "few", "0 0.5 0.5 0.2 0.2 0.8\n" * 2 + "0 0.5 0.5 7 7 0.1\n")
     with pytest.warns(UserWarning, match=r"^1 box of 3 look like pixels; .*a.txt: line 3: boxes must be fractions"):
         assert len(boxscore.read_detections(few, truths)) == 3
 

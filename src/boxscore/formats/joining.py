@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore.arrays import compact
 from boxscore.boxes import BoxFormat
+from boxscore.boxes import sizes as extents
 from boxscore.columns import Detections, Truths
 from boxscore.errors import InputError
 from boxscore.formats.files import base_of, stem_of
@@ -22,7 +23,7 @@ from boxscore.text import count
 NOWHERE = -1
 """The code of a value that is not among those of the truths."""
 LARGEST_FRACTION = 2
-"""A box that is a fraction of its image may reach out of it, but a number above this is one of pixels."""
+"""A box in fractions may reach out of its image, but one that covers it and has a number above this is in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -384,6 +385,18 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
     return records.box * np.concatenate([scale, scale], axis=1), records.box_format
 
 
+def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:
+    """Whether boxes that should be fractions are at least as wide and high as the image, and far outside. Shape (R,).
+
+    >>> look_like_pixels(np.array([[0.5, 0.5, 1.01, 1.2], [320, 240, 9, 9]]), "cxcywh").tolist()
+    [False, True]
+    """
+    with np.errstate(invalid="ignore"):
+        width, height = extents(box, box_format)
+        is_large = (width >= 1) & (height >= 1) & (np.abs(box) > LARGEST_FRACTION).any(axis=1)
+    return np.asarray(is_large & np.isfinite(box).all(axis=1))
+
+
 def _check_fractions(records: Records) -> None:
     """Refuse pixels where a format has fractions: any among truths, and most among detections; of a few, warn.
 
@@ -391,9 +404,7 @@ def _check_fractions(records: Records) -> None:
     """
     if not records.is_normalized or not len(records):
         return
-    with np.errstate(invalid="ignore"):
-        is_large = np.asarray((np.abs(records.box) > LARGEST_FRACTION).any(axis=1))
-    is_large &= np.isfinite(records.box).all(axis=1)
+    is_large = look_like_pixels(records.box, records.box_format)
     row, num = _first(is_large), int(is_large.sum())
     if row is None:
         return

@@ -12,7 +12,7 @@ from boxscore.diagnosis import Words, diagnose
 from boxscore.errors import InputError
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
-from boxscore.formats.joining import LARGEST_FRACTION, join_classes, join_images, keep_rows, sizes_by_id
+from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
 from boxscore.inspection import lists, pairs, rows
 from boxscore.inspection.findings import SEVERITIES, Finding
@@ -128,7 +128,7 @@ def _is_sound(side: Side) -> Flags:
     if records.area is not None:
         is_sound &= np.isfinite(records.area) & (records.area >= 0)
     if records.is_normalized:
-        is_sound &= (np.abs(records.box) <= LARGEST_FRACTION).all(axis=1)
+        is_sound &= ~look_like_pixels(records.box, records.box_format)
     return is_sound & lists.is_listed(side)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from boxscore.boxes import BoxFormat, sizes, to_xyxy
-from boxscore.formats.joining import LARGEST_FRACTION
+from boxscore.formats.joining import LARGEST_FRACTION, look_like_pixels
 from boxscore.formats.records import Floats, Ids
 from boxscore.inspection.findings import Finding
 from boxscore.inspection.side import Flags, Side
@@ -167,7 +167,7 @@ def wrong_unit(side: Side) -> Iterable[Finding]:
     is_all = np.ones(len(side.records), bool) & side.is_finite
     largest = np.abs(box).max()
     if side.records.is_normalized:
-        is_large = side.is_finite & (np.abs(side.box) > LARGEST_FRACTION).any(axis=1)
+        is_large = look_like_pixels(side.box, side.records.box_format)
         is_refused = side.role == "truths" or 2 * is_large.sum() >= len(side.records)
         yield from side.found(
             is_large,
