@@ -25,7 +25,8 @@ SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-
 sanitize: .venv-sanitize/.installed
 	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q --numprocesses 2 \
 	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_reduction.py tests/test_coco_parity.py \
-	  tests/test_json.py tests/test_coco_dropin.py tests/test_coco_dataset.py tests/test_analysis.py \
+	  tests/test_json.py tests/test_coco_dropin.py tests/test_coco_dataset.py tests/test_coco_steps.py \
+	  tests/test_analysis.py tests/test_coco_odd_input.py \
 	  tests/test_bootstrap.py \
 	  tests/test_metric.py::test_a_plain_batch_takes_one_step_and_has_the_same_bits \
 	  tests/test_metric.py::test_what_is_not_plain_is_left_to_the_careful_way \

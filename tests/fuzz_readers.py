@@ -313,6 +313,12 @@ FORMATS: dict[str, Format] = {
         read=detections_at("", format="yolo"),
     ),
     "data.yaml": Format(make=YOLO, read=truths_at("data.yaml")),
+    "text": Format(
+        make=texts(a_dot_txt="cat 1 2 8 9\ndog 1 2 3 4 difficult\n", b_dot_txt=""), read=truths_at("", format="text")
+    ),
+    "text results": Format(
+        make=texts(a_dot_txt="cat 0.5 1 2 8 9\n", b_dot_txt="dog 0.25 1 2 3 4\n"), read=detections_at("", format="text")
+    ),
     "cvat": Format(make=text("c.xml", CVAT), read=truths_at("c.xml")),
     "labelme": Format(make=text("a.json", json.dumps(LABELME)), read=truths_at("", format="labelme")),
     "openimages": Format(make=text("o.csv", OPEN), read=truths_at("o.csv")),

@@ -296,7 +296,7 @@ def test_files_beyond_memory_join_ids_to_names_or_refuse(tmp_path: Path) -> None
         if is_fine:
             detections = boxscore.read_detections(files[1], named, box_format="xyxy")
             expected = boxscore.evaluate(detections, named)["map"]
-            assert evaluate_files(*files, memory="1GB", box_format="xyxy")["map"] == expected == pytest.approx(1)
+            assert evaluate_files(*files, memory="16GB", box_format="xyxy")["map"] == expected == pytest.approx(1)
         else:
             with pytest.raises(InputError, match=r"dt.parquet: images have ids \(0, 1, 2\), but those of the truths"):
-                evaluate_files(*files, memory="1GB", box_format="xyxy")
+                evaluate_files(*files, memory="16GB", box_format="xyxy")

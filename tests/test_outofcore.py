@@ -164,8 +164,10 @@ def test_too_little_memory_for_the_classes_is_told_before_detections_are_read(tm
     )
     (tmp_path / "dt").write_bytes(b"not Parquet")
     steps: list[str] = []
-    with pytest.raises(InputError, match=r"`memory` must be [78]\.?\d* GB or more for these files; got 4 GB"):
+    told = r"`memory` must be ([\d.]+) GB or more for these files; got 4 GB"  # with what the process has in use already
+    with pytest.raises(InputError, match=told) as error:
         evaluate_files(str(tmp_path / "gt"), str(tmp_path / "dt"), memory="4GB", step=steps.append)
+    assert float(re.findall(told, str(error.value))[0]) > 7
     assert steps == [f"reading the images of {tmp_path}/gt"]
 
 
@@ -180,8 +182,8 @@ def test_a_full_disk_is_told_with_its_folder(tmp_path: Path, temporary: Path) ->
     command = [sys.executable, "-c", code, "eval", *paths, "--box-format", "xywh", "--memory", PLENTY]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TMPDIR": str(temporary)})
     assert done.returncode == 1, done.stderr
-    told = rf"boxscore: {temporary}/boxscore-\w+: can't be used: File too large; TMPDIR=FOLDER takes another folder\n"
-    assert re.fullmatch(told, done.stderr), done.stderr
+    told = f"boxscore: {temporary}: can't be used: File too large; TMPDIR=FOLDER takes another folder\n"
+    assert done.stderr == told
 
 
 def test_a_disk_that_is_too_small_is_told_before_boxes_are_read(

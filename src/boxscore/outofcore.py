@@ -110,11 +110,10 @@ def evaluate_files(
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards; what goes wrong with it, such as a full disk, is told with its name."""
+    """A folder that is gone afterwards; what goes wrong with it, such as a full disk, is told with where it is."""
     place = Path(tempfile.gettempdir())
     try:
         with temporary_folder(place / "spill", mode=0o700) as folder:
-            place = folder
             yield folder
     except OSError as error:
         reason = error.strerror or error
