@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 import boxscore
 from boxscore import Detections, Truths, sample
 from boxscore.cli import main
+from boxscore.report.contents import rounded
 from boxscore.text import fraction
 from tests.pages import DETECTIONS, TRUTHS, Open, classes_shown
 
@@ -312,9 +313,20 @@ def test_without_the_chart_library_the_command_says_what_to_install(tmp_path: Pa
 import sys
 sys.modules["vl_convert"] = None  # as if it were not installed
 from boxscore.cli import main
+from boxscore.report.contents import rounded
 sys.exit(main(["eval", {TRUTHS!r}, {DETECTIONS!r}, "--html", {str(tmp_path / "report.html")!r}]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     why = "boxscore: the HTML report needs vl-convert-python, for its charts: pip install 'boxscore[report]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", why)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_shows_the_digits_that_tables_do() -> None:
+    """A number that is rounded twice may end in another digit: 0.03235043 is 0.03235, and that is 0.0323."""
+    for value in (0.0323504276120334, 0.25649999, 0.12345, 0.4):
+        short = rounded(value)
+        assert short is not None
+        assert f"{short:.4f}" == f"{value:.4f}"
+    assert rounded(0.123456789) == 0.123457
+    assert rounded(float("nan")) is None

@@ -413,8 +413,12 @@ def _versions() -> Iterable[tuple[str, str]]:
 
 
 def rounded(value: float, digits: int = 6) -> float | None:
-    """A number with few digits, yet more than are shown, or None for NaN."""
-    return None if math.isnan(value) else round(float(value), digits)
+    """A number with few digits, yet enough that the page shows the digits that tables do; None for NaN."""
+    if math.isnan(value):
+        return None
+    short = round(float(value), digits)
+    is_same = all(f"{short:.{shown}f}" == f"{value:.{shown}f}" for shown in (3, 4))
+    return short if is_same else round(float(value), digits + 3)
 
 
 def column(values: Iterable[float]) -> list[float | None]:
