@@ -85,6 +85,14 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
     refused(lambda: boxscore.read_truths(tmp_path / "v.zip"), "v.zip: must not have two files of one name; got 'a.xml'")
 
 
+def test_a_member_without_a_name_is_refused(tmp_path: Path) -> None:
+    """Python's own module fails on one."""
+    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
+        archive.writestr("a.xml", VOC)
+        archive.writestr(zipfile.ZipInfo("\0rest"), EMPTY_VOC)  # a name ends at its first zero
+    refused(lambda: boxscore.read_truths(tmp_path / "v.zip"), "v.zip: must not have a file without a name")
+
+
 @pytest.mark.parametrize("method", [8, 12, 14], ids=["deflated", "bzip2", "lzma"])
 def test_a_zip_that_lies_about_its_sizes_stays_small(tmp_path: Path, method: int) -> None:
     """100 MB that the directory calls ten bytes are never all in memory."""

@@ -110,6 +110,8 @@ class Archive:
             raise InputError(f"{place}: not {what}: {_reason(error)}") from None
         members: dict[str, Any] = {}
         for info in infos:
+            if not info.filename:
+                raise InputError(f"{place}: must not have a file without a name")
             if not _is_member(info):
                 continue
             if info.filename in members:
