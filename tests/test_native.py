@@ -376,6 +376,16 @@ def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> No
     assert "'apt install g++' (Debian, Ubuntu)" in message
 
 
+def test_limits_beyond_any_number_of_rows_are_none() -> None:
+    """More than 32 bits, and all the same as no limit at all."""
+    scene = random_scene(4)
+    expected = boxscore.evaluate(scene.detections, scene.truths, Protocol.named("coco", limits=(2, None)))
+    result = boxscore.evaluate(scene.detections, scene.truths, Protocol.named("coco", limits=(2, 2**32, 2**70)))
+    assert result["map"] == expected["map"]
+    assert np.array_equal(result.curves.precision[..., 2], expected.curves.precision[..., 1])
+    assert np.array_equal(result.curves.precision[..., 1], expected.curves.precision[..., 1])
+
+
 CHANGED_MEANWHILE = """
 import threading
 import numpy as np

@@ -18,7 +18,7 @@ def rules_of(protocol: Protocol) -> Any:
     rules.matching = getattr(_compiled.Matching, protocol.matching)
     rules.area_low = [area.low for area in protocol.areas]
     rules.area_high = [area.high for area in protocol.areas]
-    rules.limits = [_compiled.NO_LIMIT if limit is None else limit for limit in protocol.limits]
+    rules.limits = [min(limit or _compiled.NO_LIMIT, _compiled.NO_LIMIT) for limit in protocol.limits]
     rules.recall_points = list(protocol.recall_points)
     rules.ap = getattr(_compiled.ApRule, protocol.ap)
     rules.epsilon = protocol.precision_epsilon
