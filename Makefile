@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/boxscore/native/*.cpp src/boxscore/native/*.h)
+BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/core/*.* src/core/*/*.*)
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
@@ -43,7 +43,7 @@ fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	$(SANITIZED) -m tests.fuzz_json $(SECONDS) $(SEED)
 	$(BIN)/python -m tests.fuzz_readers $(SECONDS) $(SEED)
 
-.venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
+.venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py src/boxscore/*/*/*.py)
 	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize
 	.venv-sanitize/bin/pip install --quiet $(BUILD_TOOLS) pytest pytest-xdist hypothesis pycocotools==2.0.11
 	.venv-sanitize/bin/pip install --quiet --no-build-isolation --config-settings=cmake.define.BOXSCORE_SANITIZE=ON \
@@ -54,7 +54,7 @@ fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 bench: .venv-bench/.installed
 	.venv-bench/bin/python -m benchmarks $(ARGS)
 
-.venv-bench/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py)
+.venv-bench/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py src/boxscore/*/*/*.py)
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet torch==2.13.0
 	.venv-bench/bin/pip install --quiet $(PEERS) .

@@ -1,6 +1,6 @@
 """Make the sample that ships with boxscore: street scenes, and a detector that errs in all the usual ways.
 
-    python examples/make_sample.py src/boxscore/sample
+    python examples/make_sample.py src/boxscore/cli/sample
 
 Truths have crowds and objects of every size. The detector misses some, finds some twice, shifts boxes, confuses
 classes and sees things that are not there; surer when it is right.

@@ -10,9 +10,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 import boxscore
-from boxscore import storage
-from boxscore.sample import FOLDER
-from boxscore.shards import shard_of
+from boxscore.cli.sample import FOLDER
+from boxscore.scaling import storage
+from boxscore.scaling.shards import shard_of
 
 NUM_SHARDS = 4
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import boxscore
-from boxscore.sample import FOLDER
-from boxscore.shards import shard_of
+from boxscore.cli.sample import FOLDER
+from boxscore.scaling.shards import shard_of
 
 NUM_SHARDS = 4
 

@@ -10,7 +10,7 @@ import random
 import sys
 import time
 
-from tests.coco_reference import Writer, check
+from tests.support.coco_reference import Writer, check
 
 TOKENS = b'{ } [ ] , : "a" "id":1, "bbox" 0 -1 1e400 1e5 01 1. .5 - NaN -Infinity true null \\u0041 \\ud800 \\x "'
 WRONG = [b"\xff", b"\xc3\xa9", b"\xed\xa0\x80", b"\0", b"[" * 600, b"\xef\xbb\xbf", b"9" * 20]

@@ -18,9 +18,9 @@ import numpy as np
 import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.analysis.bootstrap import Plan, resample
-from boxscore.native import engine as native
-from boxscore.reduction import Bins, Sample, reduce_bins
-from tests.scenes import random_scene
+from boxscore.engines.native import engine as native
+from boxscore.scaling.reduction import Bins, Sample, reduce_bins
+from tests.support.scenes import random_scene
 from tests.test_bootstrap import assert_resamples_are_exact
 from tests.test_laws import TALLY, assert_same
 

@@ -31,7 +31,7 @@ import numpy as np
 import boxscore
 from boxscore import InputError, Tally, Truths
 from boxscore.formats import read_groups
-from boxscore.storage import to_bytes
+from boxscore.scaling.storage import to_bytes
 from tests.test_formats import COCO, EMPTY_VOC, PNG, VOC
 
 SECONDS = 20
@@ -254,7 +254,7 @@ def arrow(rand: random.Random) -> Files:
 
 def read_in_pieces(folder: Path) -> Any:
     """Parquet within a limit of memory."""
-    from boxscore.outofcore import evaluate_files
+    from boxscore.scaling.out_of_core import evaluate_files
 
     return evaluate_files(str(folder / "t.parquet"), str(folder / "t.parquet"), memory="64GB", box_format="xyxy")
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Truths, sample
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis.pairing import Pairing, pair_boxes
-from boxscore.native.pairs import match_across, nearest, side
-from boxscore.native.rules import rules_of
+from boxscore.cli import sample
+from boxscore.engines.native.pairs import match_across, nearest, side
+from boxscore.engines.native.rules import rules_of
+from boxscore.model.tally import FALSE, IGNORED, TRUE
 from boxscore.parallel import pairwise_iou
-from boxscore.tally import FALSE, IGNORED, TRUE
-from tests.scenes import Scene, random_scene
+from tests.support.scenes import Scene, random_scene
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import boxscore
-from boxscore import sample
-from boxscore.cli import main
+from boxscore.cli import main, sample
 from boxscore.formats import read_detections, read_truths
 
 TRUTHS, DETECTIONS = sample.FOLDER / "truths.json", sample.FOLDER / "detections.json"

@@ -16,41 +16,42 @@ import pytest
 
 import boxscore
 from boxscore import parallel
-from tests.scenes import random_scene
+from tests.support.scenes import random_scene
 from tests.test_backends import padded
 
 SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
-    ["_compiled", "errors", "temporaries", "text"],
-    ["arrays", "memory", "protocol", "threads", "writing"],
-    ["boxes", "measures", "keys"],
-    ["checks", "summary"],
-    ["images"],
-    ["columns", "tally", "exports"],
-    ["storage"],
-    ["arrow"],
-    ["distributed"],
-    ["curves"],
-    ["average"],
-    ["sequential", "parallel", "native"],
-    ["result"],
-    ["suspicion"],
-    ["pipeline", "direct", "reduction", "diagnosis"],
+    ["_compiled", "_support"],
+    ["model.protocol", "geometry"],
+    ["model.measures", "model.keys"],
+    ["model.summary", "model.images"],
+    ["model.dataset", "model.tally"],
+    ["report.exports"],
+    ["scaling.storage"],
+    ["scaling.arrow"],
+    ["training.distributed"],
+    ["model.curves"],
+    ["model.average"],
+    ["engines"],
+    ["model.result"],
+    ["analysis.suspicion"],
+    ["pipeline", "scaling.reduction", "analysis.diagnosis"],
     ["analysis"],
     ["report"],
-    ["metric", "seen_boxes", "shards"],
-    ["torchmetrics", "jax", "keras", "coco"],
+    ["training.metric", "training.seen_boxes", "scaling.shards"],
+    ["training", "coco"],
     ["formats"],
-    ["inspection", "outofcore", "ray", "sample"],
+    ["scaling.out_of_core", "scaling.ray", "cli.sample"],
     ["cli"],
+    ["torchmetrics", "jax", "keras", "ray", "parallel", "sequential"],
 ]
 """What may import what: only modules of earlier rows, or of the same package. A module of a package may be a room of
 its own, in a row of its own."""
 
 DOORS = {
-    *(("tally", room) for room in ("arrow", "pipeline", "result", "storage")),
-    *(("result", room) for room in ("analysis", "report")),
+    *(("model.tally", room) for room in ("scaling.arrow", "pipeline", "model.result", "scaling.storage")),
+    *(("model.result", room) for room in ("analysis", "report", "report.exports")),
     ("analysis", "report"),
 }
 """Methods that hand their object to a function of a later row, and import that when they are called: a tally finishes
@@ -184,7 +185,7 @@ def test_names_say_their_axes() -> None:
     seen = set()
 
     def check(frame: types.FrameType, event: str, _: Any) -> Any:
-        if "boxscore/parallel" not in frame.f_code.co_filename:
+        if "boxscore/engines/parallel" not in frame.f_code.co_filename:
             return None
         if event == "return":
             sizes: dict[str, int] = {}

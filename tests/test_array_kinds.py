@@ -10,7 +10,7 @@ import torch
 
 import boxscore
 from boxscore import Detections, InputError, MeanAveragePrecision, Truths
-from boxscore.threads import num_threads
+from boxscore._support.threads import num_threads
 from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import boxscore
 from boxscore import parallel
-from boxscore.arrays import library, to_numpy
+from boxscore._support.arrays import library, to_numpy
 from tests.conftest import Backend, make_backend
-from tests.scenes import Scene, random_scene
+from tests.support.scenes import Scene, random_scene
 
 PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
 
@@ -220,7 +220,12 @@ def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
     found = {name: torch.from_numpy(column) for name, column in scene.detection.items()}
     truth = {name: torch.from_numpy(column) for name, column in scene.truth.items()}
-    for module in ("boxscore.parallel.engine", "boxscore.columns", "boxscore.checks", "boxscore.arrays"):
+    for module in (
+        "boxscore.engines.parallel.engine",
+        "boxscore.model.dataset",
+        "boxscore._support.checks",
+        "boxscore._support.arrays",
+    ):
         monkeypatch.setattr(f"{module}.to_numpy", recording)
     detections, truths = boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh")
     boxscore.evaluate(detections, truths, "coco", "parallel")

@@ -59,7 +59,7 @@ def test_a_class_has_one_name_in_parquet_and_its_metadata(tmp_path: Path) -> Non
     arrow: Any = pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    from boxscore.outofcore import evaluate_files
+    from boxscore.scaling.out_of_core import evaluate_files
 
     columns = {
         "image_id": [1, 2],
@@ -280,7 +280,7 @@ def write_arrow(path: Path, table: Any, **options: Any) -> Path:
 def test_metadata_of_parquet_that_is_not_ours(tmp_path: Path, metadata: bytes) -> None:
     """Read at once or in pieces; what is no JSON at all is somebody else's, and left alone."""
     arrow: Any = pytest.importorskip("pyarrow")
-    from boxscore.outofcore import evaluate_files
+    from boxscore.scaling.out_of_core import evaluate_files
 
     table = arrow.table({"image_id": [1, 2], "category_id": [1, 1], **BOXES, "score": [0.5, 0.5]})
     path = write_arrow(tmp_path / "t.parquet", table.replace_schema_metadata({b"boxscore": metadata}))
@@ -295,7 +295,7 @@ def test_metadata_of_parquet_that_is_not_ours(tmp_path: Path, metadata: bytes) -
 def test_parquet_that_would_explode_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """Equal numbers take next to nothing on disk; so do packed zeros in an Arrow file."""
     arrow: Any = pytest.importorskip("pyarrow")
-    from boxscore.outofcore import evaluate_files
+    from boxscore.scaling.out_of_core import evaluate_files
 
     num = 40_000_000
     path = write_arrow(tmp_path / "t.parquet", arrow.table({"image_id": np.zeros(num, np.int64)}))

@@ -9,7 +9,7 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths
 from boxscore.analysis.bootstrap import Samples, draws, spread
-from tests.scenes import Scene, random_scene
+from tests.support.scenes import Scene, random_scene
 
 AVERAGES = ("macro", "weighted", "micro")
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boxscore import sample
-from boxscore.cli import main
+from boxscore.cli import main, sample
+from boxscore.formats.inspection import Finding, Reading, inspect_files
 from boxscore.formats.records import Options
-from boxscore.inspection import Finding, Reading, inspect_files
-from boxscore.protocol import Protocol
-from tests.shared import shared_data
+from boxscore.model.protocol import Protocol
+from tests.support.shared import shared_data
 
 Captured = pytest.CaptureFixture[str]
 Rows = list[dict[str, Any]]

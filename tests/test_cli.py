@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import boxscore
-from boxscore import sample
-from boxscore.cli import main
+from boxscore.cli import main, sample
 
 
 def test_demo_prints_the_tables_of_the_sample(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import torch
 
 import boxscore
 import boxscore.coco
-from tests.dropin import (
+from tests.support.dropin import (
     OURS,
     THEIRS,
     Tool,
@@ -24,11 +24,11 @@ from tests.dropin import (
     outcome,
     run,
 )
-from tests.processes import run_world
-from tests.scenes import random_scene
-from tests.shared import shared_data
-from tests.world_of_coco import SCENE
-from tests.world_of_metrics import as_dicts
+from tests.support.processes import run_world
+from tests.support.scenes import random_scene
+from tests.support.shared import shared_data
+from tests.support.world_of_coco import SCENE
+from tests.support.world_of_metrics import as_dicts
 
 # pycocotools' own
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -77,7 +77,7 @@ def test_an_evaluator_of_two_processes_gets_what_one_gets(tmp_path: Path) -> Non
     """Batches, entries gathered, then accumulated: by `evaluate`, and step by step."""
     one, _ = outcome(lambda tool: evaluated(tool, *as_dataset(SCENE)), THEIRS)
     expected = {name: one.eval[name] for name in ("precision", "recall", "scores")} | {"stats": one.stats}
-    for rank in run_world("tests.world_of_coco", 2, tmp_path):
+    for rank in run_world("tests.support.world_of_coco", 2, tmp_path):
         assert rank is not None
         for found in rank.values():
             check_equal(found, expected)

@@ -12,8 +12,19 @@ import pytest
 
 import boxscore
 import boxscore.coco
-from tests.dropin import OURS, SCENE, Tool, as_dataset, check_same, dataset_of, from_files, outcome, run, written
-from tests.scenes import random_scene
+from tests.support.dropin import (
+    OURS,
+    SCENE,
+    Tool,
+    as_dataset,
+    check_same,
+    dataset_of,
+    from_files,
+    outcome,
+    run,
+    written,
+)
+from tests.support.scenes import random_scene
 
 
 @pytest.fixture

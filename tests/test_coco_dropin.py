@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import boxscore
 import boxscore.coco
-from tests.dropin import (
+from tests.support.dropin import (
     OURS,
     SCENE,
     THEIRS,
@@ -29,8 +29,8 @@ from tests.dropin import (
     run,
     written,
 )
-from tests.scenes import random_scene
-from tests.shared import shared_data
+from tests.support.scenes import random_scene
+from tests.support.shared import shared_data
 
 
 @pytest.fixture

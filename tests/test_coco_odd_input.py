@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import boxscore
-from tests.dropin import (
+from tests.support.dropin import (
     OURS,
     SCENE,
     THEIRS,

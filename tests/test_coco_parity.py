@@ -8,8 +8,8 @@ import pytest
 
 import boxscore
 from boxscore.formats import read_detections, read_truths
-from tests.scenes import Scene, random_scene, run_pycocotools
-from tests.shared import shared_data
+from tests.support.scenes import Scene, random_scene, run_pycocotools
+from tests.support.shared import shared_data
 
 ENGINES = ["sequential", "parallel", "native"]
 STATS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import boxscore
-from tests.dropin import as_dataset
-from tests.scenes import random_scene
+from tests.support.dropin import as_dataset
+from tests.support.scenes import random_scene
 
 
 def run(code: str, *, without: str | None = None, folder: Path | None = None) -> Any:
@@ -106,8 +106,8 @@ def test_modules_that_have_the_classes_already_are_named() -> None:
         patch = boxscore.patch_pycocotools()
     patch.undo()
     (warning,) = told
-    assert "tests.dropin, " in str(warning.message)
-    assert "tests.scenes" in str(warning.message)
+    assert "tests.support.dropin, " in str(warning.message)
+    assert "tests.support.scenes" in str(warning.message)
     assert warning.filename == __file__
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from boxscore.coco import steps
-from tests.dropin import OURS, SCENE, Tool, as_dataset, check_same, dataset_of, outcome
-from tests.scenes import random_scene
-from tests.shared import shared_data
+from tests.support.dropin import OURS, SCENE, Tool, as_dataset, check_same, dataset_of, outcome
+from tests.support.scenes import random_scene
+from tests.support.shared import shared_data
 
 Change = Callable[[Any], None]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from boxscore import Detections, Truths
-from boxscore.arrays import library, to_numpy
+from boxscore._support.arrays import library, to_numpy
 from tests.conftest import Backend
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths, compare
-from tests.scenes import random_scene
+from tests.support.scenes import random_scene
 from tests.test_bootstrap import drawn_from_a_process
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 import boxscore
-from boxscore import sample
-from boxscore.cli import main
+from boxscore.cli import main, sample
 from boxscore.formats import FORMATS, read_detections, read_truths
-from tests.shared import shared_data
+from tests.support.shared import shared_data
 
 TRUTHS, DETECTIONS = str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")
 

@@ -12,11 +12,11 @@ import pytest
 
 import boxscore
 from boxscore import Detections, MeanAveragePrecision, Truths
+from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, diagnose
+from boxscore.analysis.suspicion import Counts
 from boxscore.cli import main
-from boxscore.columns import take
-from boxscore.diagnosis import Diagnosis, Watch, Words, diagnose
-from boxscore.suspicion import Counts
-from tests.shared import shared_data
+from boxscore.model.dataset import take
+from tests.support.shared import shared_data
 
 SIZE = (640, 480)
 
@@ -337,7 +337,7 @@ def test_a_bad_detector_gets_a_soft_sentence(tmp_path: Path, capsys: pytest.Capt
 def test_files_beyond_memory_are_looked_at_too(tmp_path: Path) -> None:
     """By a part of the boxes."""
     pytest.importorskip("pyarrow")
-    from boxscore.outofcore import evaluate_files
+    from boxscore.scaling.out_of_core import evaluate_files
 
     found, truths = data()
     boxscore.write_truths(tmp_path / "gt.parquet", truths)

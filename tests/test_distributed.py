@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore.distributed import renumbered, without_copies
-from tests.processes import run_world
-from tests.world_of_metrics import PROTOCOLS, SCENE, numbered, over, plain, uneven
-from tests.world_with_a_death import TIMEOUT
+from boxscore.training.distributed import renumbered, without_copies
+from tests.support.processes import run_world
+from tests.support.world_of_metrics import PROTOCOLS, SCENE, numbered, over, plain, uneven
+from tests.support.world_with_a_death import TIMEOUT
 
 EVERYTHING = list(range(SCENE.num_images))
 
@@ -18,7 +18,7 @@ EVERYTHING = list(range(SCENE.num_images))
 @pytest.fixture(scope="module", params=[2, 4])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What the processes of a world found in each case."""
-    found = run_world("tests.world_of_metrics", request.param, tmp_path_factory.mktemp("world"))
+    found = run_world("tests.support.world_of_metrics", request.param, tmp_path_factory.mktemp("world"))
     assert all(each is not None for each in found)
     return found
 
@@ -115,7 +115,7 @@ def test_a_process_that_never_computes_is_an_error_not_a_hang(fate: str, tmp_pat
     """Within the time-out of the process group, with PyTorch's own error as the cause."""
     folder = tmp_path / fate
     folder.mkdir()
-    (message, cause, seconds), other = run_world("tests.world_with_a_death", 2, folder, seconds=60)
+    (message, cause, seconds), other = run_world("tests.support.world_with_a_death", 2, folder, seconds=60)
     assert other is None
     expected = "gathering the tallies of 2 processes failed on rank 0"
     assert message == f"{expected}: a process may have died, or not called compute()"

@@ -11,8 +11,8 @@ import pytest
 
 import boxscore
 from boxscore.cli import main
-from boxscore.sample import FOLDER
-from tests.shared import shared_data
+from boxscore.cli.sample import FOLDER
+from tests.support.shared import shared_data
 
 ROOT = Path(__file__).parents[1]
 
@@ -145,11 +145,11 @@ def test_the_analysis_is_what_the_docs_show(sample_folder: Path, capsys: pytest.
 
 def test_every_kind_of_finding_is_in_the_docs() -> None:
     """And no other."""
-    sources = [path.read_text() for path in (ROOT / "src" / "boxscore" / "inspection").glob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "src" / "boxscore" / "formats" / "inspection").glob("*.py")]
     kinds = set(re.findall(r'(?<!, )kind="([a-z-]+)"(?! if)', "".join(sources)))
     kinds |= {"unreadable", "refused", "unused-class", "no-size"}
     kinds |= {"score-range", "score-percent", "score-not-finite", "area-not-finite"}
-    causes = (ROOT / "src" / "boxscore" / "diagnosis.py").read_text()
+    causes = (ROOT / "src" / "boxscore" / "analysis" / "diagnosis.py").read_text()
     kinds |= set(re.findall(r'Diagnosis\(kind="([a-z-]+)"', causes)) | set(re.findall(r'append\(\("([a-z-]+)"', causes))
     text = (ROOT / "docs" / "commands.md").read_text()
     table = text.split("| kind | severity | found in |\n|---|---|---|\n")[1].split("\n\n")[0]

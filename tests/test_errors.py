@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from tidecv.errors import main_errors
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Truths, sample
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis import errors
 from boxscore.analysis.errors import TYPES, Errors, find_case
 from boxscore.analysis.pairing import pair_boxes
-from boxscore.tally import IGNORED
-from tests.scenes import random_scene
-from tests.shared import shared_data
+from boxscore.cli import sample
+from boxscore.model.tally import IGNORED
+from tests.support.scenes import random_scene
+from tests.support.shared import shared_data
 
 # TIDE's AP: 101 recall points that are hundredths, not steps of 0.01, no epsilon, and no limit within a class.
 TIDE = Protocol.named(

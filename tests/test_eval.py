@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import boxscore
-from boxscore import Protocol, sample
-from boxscore.cli import main
-from boxscore.direct import summarize_files
+from boxscore import Protocol
+from boxscore.cli import main, sample
+from boxscore.engines.native.direct import summarize_files
 from boxscore.formats import read_detections, read_truths
-from boxscore.summary import Summary
-from tests.scenes import random_scene
-from tests.shared import shared_data
+from boxscore.model.summary import Summary
+from tests.support.scenes import random_scene
+from tests.support.shared import shared_data
 
 TRUTHS, DETECTIONS = sample.FOLDER / "truths.json", sample.FOLDER / "detections.json"
 FILES = [str(TRUTHS), str(DETECTIONS)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, Truths, sample
-from boxscore.cli import main
+from boxscore import Detections, InputError, Truths
+from boxscore.cli import main, sample
 
 BOX = [[0, 0, 10, 10]]
 

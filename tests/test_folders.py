@@ -14,7 +14,7 @@ import pytest
 import boxscore
 from boxscore import Truths, formats
 from boxscore.cli import main
-from tests.shared import shared_data
+from tests.support.shared import shared_data
 from tests.test_bad_files import refused
 from tests.test_formats import COCO, EMPTY_VOC, VOC, rows_of, write
 

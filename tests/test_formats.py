@@ -15,7 +15,7 @@ import pytest
 import boxscore
 from boxscore import Detections, Truths, formats
 from boxscore.formats.image_sizes import size_of
-from tests.shared import shared_data
+from tests.support.shared import shared_data
 
 
 def write(path: Path, text: str | bytes) -> Path:

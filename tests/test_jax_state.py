@@ -12,7 +12,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Protocol
-from tests.scenes import Scene, random_scene
+from tests.support.scenes import Scene, random_scene
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 metric = importlib.import_module("boxscore.jax")

@@ -12,8 +12,8 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Truths
 from boxscore.cli import main
-from boxscore.outofcore import evaluate_files
-from boxscore.sample import FOLDER
+from boxscore.cli.sample import FOLDER
+from boxscore.scaling.out_of_core import evaluate_files
 
 NAMES = {1: "x/000007.jpg", 7: "x/000001.jpg", 12: "x/cat.v2.png"}
 

@@ -16,9 +16,9 @@ from boxscore import Detections, InputError, Truths, _compiled
 from boxscore.formats import coco, join, to_truths
 from boxscore.formats.files import Source
 from boxscore.formats.records import Options
-from tests.coco_reference import Writer, check, reference, same
 from tests.fuzz_json import check_case
-from tests.shared import shared_data
+from tests.support.coco_reference import Writer, check, reference, same
+from tests.support.shared import shared_data
 
 BOX = {"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4]}
 

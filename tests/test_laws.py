@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Tally, Truths, pipeline
-from tests.scenes import Scene, random_scene
+from tests.support.scenes import Scene, random_scene
 
 PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import boxscore
-from tests.world_of_metrics import SCENE, as_dicts, plain
+from tests.support.world_of_metrics import SCENE, as_dicts, plain
 
 
 class Images(torch.utils.data.Dataset):  # type: ignore[misc]

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import InputError, MeanAveragePrecision, storage
-from boxscore.native.batch import match_images
-from tests.scenes import Scene, random_scene
+from boxscore import InputError, MeanAveragePrecision
+from boxscore.engines.native.batch import match_images
+from boxscore.scaling import storage
+from tests.support.scenes import Scene, random_scene
 from tests.test_laws import TALLY, assert_same
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Tally, Truths, _compiled
-from tests.scenes import Scene, random_scene
+from tests.support.scenes import Scene, random_scene
 from tests.test_laws import TALLY, assert_same
 
 
@@ -46,7 +46,7 @@ def test_any_number_of_threads_gives_the_same_bits(protocol: str) -> None:
 
 def test_the_number_of_threads_comes_from_the_call_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it is that of the cores this process may use."""
-    from boxscore.threads import num_threads
+    from boxscore._support.threads import num_threads
 
     monkeypatch.delenv("BOXSCORE_THREADS", raising=False)
     assert num_threads(None) == len(os.sched_getaffinity(0))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, Protocol, sample
-from boxscore.cli import main
+from boxscore import Detections, Protocol
+from boxscore.cli import main, sample
 from boxscore.formats import read_detections, read_truths
-from tests.shared import shared_data
+from tests.support.shared import shared_data
 
 TRUTHS, DETECTIONS = sample.FOLDER / "truths.json", sample.FOLDER / "detections.json"
 

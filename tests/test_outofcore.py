@@ -18,8 +18,8 @@ import pytest
 import boxscore
 from boxscore import InputError, Protocol
 from boxscore.cli import main
-from boxscore.outofcore import evaluate_files
-from tests.scenes import Scene, random_scene
+from boxscore.scaling.out_of_core import evaluate_files
+from tests.support.scenes import Scene, random_scene
 from tests.test_laws import assert_same
 
 PLENTY = "4GB"
@@ -64,9 +64,9 @@ def test_files_give_what_reading_them_at_once_gives(
 ) -> None:
     """Whether all fits at once, or a row is taken to need so much memory that a few fit at a time."""
     if is_tight:
-        monkeypatch.setattr("boxscore.outofcore.MATCH_BYTES", 2**26)
-        monkeypatch.setattr("boxscore.outofcore.FINISH_BYTES", 2**25)
-        monkeypatch.setattr("boxscore.outofcore.LEAST_IN_A_BIN", 1)
+        monkeypatch.setattr("boxscore.scaling.out_of_core.MATCH_BYTES", 2**26)
+        monkeypatch.setattr("boxscore.scaling.out_of_core.FINISH_BYTES", 2**25)
+        monkeypatch.setattr("boxscore.scaling.out_of_core.LEAST_IN_A_BIN", 1)
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path, is_named=is_named)
     truths = boxscore.read_truths(truths_path, box_format="xywh")
     detections = boxscore.read_detections(detections_path, truths, box_format="xywh")
@@ -190,7 +190,7 @@ def test_a_disk_that_is_too_small_is_told_before_boxes_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row is taken to need so much that no disk has it."""
-    monkeypatch.setattr("boxscore.outofcore.SPILL_BYTES", 10**15)
+    monkeypatch.setattr("boxscore.scaling.out_of_core.SPILL_BYTES", 10**15)
     paths = write(random_scene(2, num_images=40), tmp_path)
     steps: list[str] = []
     with pytest.raises(

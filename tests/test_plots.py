@@ -13,9 +13,10 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Truths, sample, text
+from boxscore import Detections, InputError, Protocol, Truths
+from boxscore._support import text
 from boxscore.analysis.errors import TYPES
-from boxscore.cli import main
+from boxscore.cli import main, sample
 from boxscore.report import letters, plots
 
 CHARTS = ["ap_by_iou", "calibration", "confusion", "errors", "pr", "scores", "sizes"]
@@ -37,7 +38,7 @@ def test_every_chart_is_a_figure_of_its_own(result: boxscore.Result) -> None:
     """Nothing of pyplot's is touched, nor any setting of the user's."""
     code = """
 import sys, json, boxscore, matplotlib
-from boxscore import sample
+from boxscore.cli import sample
 before = matplotlib.rcParams.copy()
 result = boxscore.evaluate(*sample.load())
 figures = [getattr(result, name)() for name in dir(result) if name.startswith("plot_")]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boxscore
-from boxscore.protocol import Protocol
-from boxscore.reduction import Bins, Cuts, Sample, reduce_bins, result_of
-from boxscore.tally import Tally
-from tests.scenes import random_scene
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import Tally
+from boxscore.scaling.reduction import Bins, Cuts, Sample, reduce_bins, result_of
+from tests.support.scenes import random_scene
 from tests.test_laws import assert_same
 
 PROTOCOLS = [
@@ -92,8 +92,8 @@ def test_a_cut_is_the_last_row_of_its_range() -> None:
 
 def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     """A range that begins after three thousand million false positives: the division is that of Python's integers."""
-    from boxscore.native.engine import draw_range
-    from boxscore.reduction import no_start
+    from boxscore.engines.native.engine import draw_range
+    from boxscore.scaling.reduction import no_start
 
     truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     found = boxscore.Detections(image=[0], label=[1], score=[0.5], box=[[0, 0, 10, 10]])
@@ -120,8 +120,8 @@ def test_totals_add_up() -> None:
 
 def test_a_start_that_can_not_be_is_refused() -> None:
     """More true positives than detections."""
-    from boxscore.native.engine import draw_range
-    from boxscore.reduction import no_start
+    from boxscore.engines.native.engine import draw_range
+    from boxscore.scaling.reduction import no_start
 
     tally = Tally.empty(Protocol.named("voc2012"))
     tally = replace(tally, classes=np.array([1]))

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import boxscore
-from boxscore import Detections, Truths, sample
-from boxscore.cli import main
+from boxscore import Detections, Truths
+from boxscore._support.text import fraction
+from boxscore.cli import main, sample
 from boxscore.report.contents import rounded
-from boxscore.text import fraction
-from tests.pages import DETECTIONS, TRUTHS, Open, classes_shown
+from tests.support.pages import DETECTIONS, TRUTHS, Open, classes_shown
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 import boxscore
-from boxscore import Detections, Truths, sample
+from boxscore import Detections, Truths
+from boxscore.cli import sample
 from boxscore.report.html import make_report
-from tests.pages import Open, boxes_too_narrow
+from tests.support.pages import Open, boxes_too_narrow
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 import boxscore
-from boxscore import Detections, Protocol, Truths, sample
-from boxscore.cli import main
+from boxscore import Detections, Protocol, Truths
+from boxscore.cli import main, sample
 from boxscore.report.html import make_report
-from tests.pages import DETECTIONS, TRUTHS, Open, classes_shown, write_fewer
+from tests.support.pages import DETECTIONS, TRUTHS, Open, classes_shown, write_fewer
 
 TRUTHS_JSON = json.loads(Path(TRUTHS).read_text())
 

@@ -9,11 +9,12 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import boxscore
-from boxscore import Detections, Protocol, Truths, sample
+from boxscore import Detections, Protocol, Truths
+from boxscore._support.text import fraction
+from boxscore.cli import sample
 from boxscore.report.contents import default_resamples
 from boxscore.report.html import make_report
-from boxscore.text import fraction
-from tests.pages import Open, classes_shown
+from tests.support.pages import Open, classes_shown
 
 LARGEST = 2_000_000
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, Protocol, Truths, sample
+from boxscore import Detections, Protocol, Truths
+from boxscore.cli import sample
 
 BOX = [[0, 0, 10, 10]]
 

@@ -9,7 +9,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths, read_groups, slices
-from tests.scenes import random_scene
+from tests.support.scenes import random_scene
 
 
 def rows(columns: dict[str, Any], images: Any) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 import boxscore
-from boxscore import sample
-from boxscore.cli import main
-from boxscore.writing import write_file, write_folder
+from boxscore._support.writing import write_file, write_folder
+from boxscore.cli import main, sample
 
 TRUTHS, DETECTIONS = sample.FOLDER / "truths.json", sample.FOLDER / "detections.json"
 
@@ -216,7 +215,7 @@ def test_an_interrupt_while_a_folder_is_replaced_leaves_the_new_one_whole(many: 
 WRITER = """
 import sys, time
 from pathlib import Path
-from boxscore.writing import write_file
+from boxscore._support.writing import write_file
 def pieces():
     yield b"half"
     print("ready", flush=True)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import InputError, MeanAveragePrecision, Tally, storage
-from tests.scenes import random_scene
+from boxscore import InputError, MeanAveragePrecision, Tally
+from boxscore.scaling import storage
+from tests.support.scenes import random_scene
 
 SCENE = random_scene(14)
 TALLY = boxscore.match(SCENE.detections, SCENE.truths)

@@ -13,10 +13,10 @@ from torchmetrics.wrappers import Running
 
 import boxscore
 from boxscore.torchmetrics import MeanAveragePrecision
-from tests.processes import run_world
-from tests.scenes import Scene, random_scene
-from tests.world_of_metrics import SCENE, as_dicts
-from tests.world_of_torchmetrics import over
+from tests.support.processes import run_world
+from tests.support.scenes import Scene, random_scene
+from tests.support.world_of_metrics import SCENE, as_dicts
+from tests.support.world_of_torchmetrics import over
 
 EVERYTHING = list(range(SCENE.num_images))
 NUMBERS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
@@ -413,7 +413,7 @@ def test_lightning_logs_what_evaluate_gives() -> None:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What two processes found in each case."""
-    found = run_world("tests.world_of_torchmetrics", 2, tmp_path_factory.mktemp("world"))
+    found = run_world("tests.support.world_of_torchmetrics", 2, tmp_path_factory.mktemp("world"))
     assert all(each is not None for each in found)
     return found
 

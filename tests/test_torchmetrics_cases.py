@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from boxscore.torchmetrics import MeanAveragePrecision
-from tests.shared import shared_data
+from tests.support.shared import shared_data
 from tests.test_torchmetrics import IN_DOUBLE, NUMBERS, check_equal
 
 Batches = list[tuple[list[Any], list[Any]]]

@@ -11,8 +11,8 @@ import torch
 import boxscore
 from boxscore import InputError
 from boxscore.torchmetrics import MeanAveragePrecision
+from tests.support.world_of_metrics import SCENE, as_dicts
 from tests.test_torchmetrics import BATCH, IN_DOUBLE, check_equal
-from tests.world_of_metrics import SCENE, as_dicts
 
 
 def in_single(image: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -8,7 +8,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, MeanAveragePrecision
-from tests.scenes import random_scene
+from tests.support.scenes import random_scene
 from tests.test_laws import assert_same
 from tests.test_metric import dicts
 
@@ -129,7 +129,7 @@ def test_a_metric_may_be_reset_and_loaded_while_others_update_it() -> None:
         for i in range(40):
             metric.reset() if i % 2 else metric.load_state_dict(state)
             content = metric.state_dict()
-            seen = set(boxscore.storage.from_bytes(content["tally"]).images.tolist())
+            seen = set(boxscore.scaling.storage.from_bytes(content["tally"]).images.tolist())
             assert seen <= set(content["seen"])
 
     with ThreadPoolExecutor(6) as pool:

@@ -12,7 +12,7 @@ import pytest
 import boxscore
 from boxscore import InputError
 from boxscore.formats import voc
-from tests.shared import shared_data
+from tests.support.shared import shared_data
 from tests.test_bad_files import refused
 from tests.test_formats import write
 

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import boxscore
-from boxscore import Detections, Truths, formats, sample
-from boxscore.writing import write_file
+from boxscore import Detections, Truths, formats
+from boxscore._support.writing import write_file
+from boxscore.cli import sample
 
 FILES = ["c.json", "c.json.gz", "c.csv", "c.tsv", "c.npz", "c.parquet", "c.arrow"]
 FOLDERS = ["voc", "yolo"]

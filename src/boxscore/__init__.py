@@ -4,14 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boxscore import parallel, sequential
+    from boxscore._support.exceptions import InputError
     from boxscore.analysis.bootstrap import Intervals
     from boxscore.analysis.comparison import Comparison, compare
     from boxscore.analysis.slices import Slices, slices
     from boxscore.coco.patch import patch_pycocotools
-    from boxscore.columns import Detections, Truths
-    from boxscore.curves import Curves
-    from boxscore.errors import InputError
+    from boxscore.engines import parallel, sequential
+    from boxscore.engines.parallel.loading import collate_truths
     from boxscore.formats import (
         read_detections,
         read_groups,
@@ -20,13 +19,14 @@ if TYPE_CHECKING:
         write_detections,
         write_truths,
     )
-    from boxscore.metric import MeanAveragePrecision
-    from boxscore.parallel.loading import collate_truths
+    from boxscore.model.curves import Curves
+    from boxscore.model.dataset import Detections, Truths
+    from boxscore.model.protocol import Area, Protocol
+    from boxscore.model.result import PerClass, Result
+    from boxscore.model.tally import Tally
     from boxscore.pipeline import evaluate, finish, match
-    from boxscore.protocol import Area, Protocol
-    from boxscore.result import PerClass, Result
-    from boxscore.shards import match_shard
-    from boxscore.tally import Tally
+    from boxscore.scaling.shards import match_shard
+    from boxscore.training.metric import MeanAveragePrecision
 
 __version__ = "0.1.0"
 
@@ -63,25 +63,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Area": "protocol",
+    "Area": "model.protocol",
     "Comparison": "analysis.comparison",
-    "Curves": "curves",
-    "Detections": "columns",
-    "InputError": "errors",
+    "Curves": "model.curves",
+    "Detections": "model.dataset",
+    "InputError": "_support.exceptions",
     "Intervals": "analysis.bootstrap",
-    "MeanAveragePrecision": "metric",
-    "PerClass": "result",
-    "Protocol": "protocol",
-    "Result": "result",
+    "MeanAveragePrecision": "training.metric",
+    "PerClass": "model.result",
+    "Protocol": "model.protocol",
+    "Result": "model.result",
     "Slices": "analysis.slices",
-    "Tally": "tally",
-    "Truths": "columns",
-    "collate_truths": "parallel.loading",
+    "Tally": "model.tally",
+    "Truths": "model.dataset",
+    "collate_truths": "engines.parallel.loading",
     "compare": "analysis.comparison",
     "evaluate": "pipeline",
     "finish": "pipeline",
     "match": "pipeline",
-    "match_shard": "shards",
+    "match_shard": "scaling.shards",
     "patch_pycocotools": "coco.patch",
     "read_detections": "formats",
     "read_groups": "formats",

@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from boxscore import sequential
-from boxscore.arrays import is_in_host_memory, library
-from boxscore.columns import Detections, Truths, check_labels_are_named, pooled
-from boxscore.curves import Curves
-from boxscore.errors import InputError
-from boxscore.native import engine as native
-from boxscore.parallel import engine as parallel
-from boxscore.protocol import Protocol, as_protocol
-from boxscore.result import Boxes, Result, summarize
-from boxscore.tally import Tally, check_can_be_one, joined
-from boxscore.threads import num_threads
+from boxscore._support.arrays import is_in_host_memory, library
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
+from boxscore.engines import sequential
+from boxscore.engines.native import engine as native
+from boxscore.engines.parallel import engine as parallel
+from boxscore.model.curves import Curves
+from boxscore.model.dataset import Detections, Truths, check_labels_are_named, pooled
+from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.result import Boxes, Result, summarize
+from boxscore.model.tally import Tally, check_can_be_one, joined
 
 _PART = 1 << 16
 """Rows that are worth a part of their own, when tallies are finished without being merged."""

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore import text
-from boxscore.arrays import compact
-from boxscore.curves import Floats, Ints
-from boxscore.errors import InputError
-from boxscore.measures import Measure, measures
-from boxscore.native.rules import rules_of
-from boxscore.summary import Confidence, Interval
-from boxscore.tally import HITS, ROWS, TRUTHS, Tally
-from boxscore.threads import num_threads
+from boxscore._support import text
+from boxscore._support.arrays import compact
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
+from boxscore.engines.native.rules import rules_of
+from boxscore.model.curves import Floats, Ints
+from boxscore.model.measures import Measure, measures
+from boxscore.model.summary import Confidence, Interval
+from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally
 
 
 class Plan(NamedTuple):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore import text
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Plan, Samples, grounds, resample, spread
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
-from boxscore.curves import Floats, Ints
-from boxscore.errors import InputError
-from boxscore.measures import measures
-from boxscore.result import Result
-from boxscore.summary import plain
-from boxscore.tally import IGNORED, TRUE, Tally
+from boxscore.model.curves import Floats, Ints
+from boxscore.model.measures import measures
+from boxscore.model.result import Result
+from boxscore.model.summary import plain
+from boxscore.model.tally import IGNORED, TRUE, Tally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -187,8 +187,8 @@ class Comparison:
 
         With `path`, a file gets it, too.
         """
+        from boxscore._support.writing import write_file
         from boxscore.analysis import comparison_exports
-        from boxscore.writing import write_file
 
         content = comparison_exports.to_csv(self)
         if path is not None:

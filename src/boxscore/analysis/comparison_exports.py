@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from boxscore import text
-from boxscore.exports import as_csv, latex_table, markdown_table, percent
+from boxscore._support import text
+from boxscore.report.exports import as_csv, latex_table, markdown_table, percent
 
 if TYPE_CHECKING:
     from boxscore.analysis.comparison import Change, Comparison, Difference

@@ -7,14 +7,14 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore import text
+from boxscore._support import text
 from boxscore.analysis.operating_points import given_or_best, score_curve
 from boxscore.analysis.pairing import Pairing
-from boxscore.curves import Floats, Ints
-from boxscore.native.pairs import match_across, side
-from boxscore.protocol import check_choice
-from boxscore.summary import plain
-from boxscore.tally import FALSE, TRUE
+from boxscore.engines.native.pairs import match_across, side
+from boxscore.model.curves import Floats, Ints
+from boxscore.model.protocol import check_choice
+from boxscore.model.summary import plain
+from boxscore.model.tally import FALSE, TRUE
 
 Normalize = Literal["truths", "detections", "all"]
 

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore import text
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import Pairing, as_given, rows_as_given
-from boxscore.average import average
-from boxscore.columns import host_ids
-from boxscore.curves import Floats, Ints
-from boxscore.errors import InputError
-from boxscore.measures import measures
-from boxscore.native.engine import curves
-from boxscore.native.pairs import nearest, side
-from boxscore.protocol import check_fraction
-from boxscore.summary import plain
-from boxscore.tally import FALSE, TRUE, Tally, state_dtype
+from boxscore.engines.native.engine import curves
+from boxscore.engines.native.pairs import nearest, side
+from boxscore.model.average import average
+from boxscore.model.curves import Floats, Ints
+from boxscore.model.dataset import host_ids
+from boxscore.model.measures import measures
+from boxscore.model.protocol import check_fraction
+from boxscore.model.summary import plain
+from boxscore.model.tally import FALSE, TRUE, Tally, state_dtype
 
 TYPES = ("classification", "localisation", "both", "duplicate", "background", "missed")
 """The types of errors, in TIDE's order; a type's code is its place."""

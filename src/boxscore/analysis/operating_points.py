@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore import text
-from boxscore.curves import Floats, Ints
-from boxscore.errors import InputError
-from boxscore.protocol import check_finite, check_fraction
-from boxscore.summary import plain
-from boxscore.tally import IGNORED, TRUE, Tally
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
+from boxscore.model.curves import Floats, Ints
+from boxscore.model.protocol import check_finite, check_fraction
+from boxscore.model.summary import plain
+from boxscore.model.tally import IGNORED, TRUE, Tally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

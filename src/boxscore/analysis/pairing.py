@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.arrays import to_numpy
-from boxscore.columns import Detections, Truths, host_ids, host_scores, pooled
-from boxscore.native.pairs import Pairs, Rows, pair
-from boxscore.protocol import Protocol
-from boxscore.tally import TRUE
+from boxscore._support.arrays import to_numpy
+from boxscore.engines.native.pairs import Pairs, Rows, pair
+from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, pooled
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import TRUE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from boxscore import text
+from boxscore._support import text
 from boxscore.analysis.operating_points import Aim, curve_of_all
-from boxscore.curves import Floats, Ints
-from boxscore.protocol import check_number
-from boxscore.summary import plain
-from boxscore.tally import FALSE, TRUE, Tally
+from boxscore.model.curves import Floats, Ints
+from boxscore.model.protocol import check_number
+from boxscore.model.summary import plain
+from boxscore.model.tally import FALSE, TRUE, Tally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)

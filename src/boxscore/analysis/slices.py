@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore import text
-from boxscore.columns import host_ids, take
-from boxscore.errors import InputError
-from boxscore.measures import measures
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
+from boxscore.model.dataset import host_ids, take
+from boxscore.model.measures import measures
+from boxscore.model.result import Boxes, Result
 from boxscore.pipeline import finish
-from boxscore.result import Boxes, Result
 
 NO_GROUP = "(none)"
 """The group of the images that are in no other."""

@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Sequence
 
 import boxscore
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import lines
 from boxscore.cli import check, compare, completion, convert, demo, evaluate, table1
 from boxscore.cli.parsing import parse
 from boxscore.cli.stopping import Stopped, stopped_by_signals
 from boxscore.cli.terminal import Outcome, say, show, styled
-from boxscore.errors import InputError
-from boxscore.text import lines
 
 _EXAMPLES = """\
 examples:

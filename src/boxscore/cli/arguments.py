@@ -4,9 +4,9 @@ import argparse
 import math
 from typing import Any
 
-from boxscore.errors import InputError
-from boxscore.memory import num_bytes
-from boxscore.protocol import PROTOCOLS, Protocol
+from boxscore._support.exceptions import InputError
+from boxscore._support.memory import num_bytes
+from boxscore.model.protocol import PROTOCOLS, Protocol
 
 
 def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:

@@ -4,10 +4,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from boxscore.cli.terminal import Progress
-from boxscore.protocol import Protocol
+from boxscore.model.protocol import Protocol
 
 if TYPE_CHECKING:
-    from boxscore.result import Result
+    from boxscore.model.result import Result
 
 _REFUSED = ("gt_format", "dt_format", "sizes", "names", "classes", "images", "min_score", "map_classes")
 """What these ways don't read."""
@@ -25,7 +25,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
         if getattr(options, name) not in (None, False, 0):
             options.command.error(f"argument --{name.replace('_', '-')}: not with {way}")
     if options.engine == "ray":
-        from boxscore import ray
+        from boxscore.scaling import ray
 
         limit = {} if options.memory is None else {"memory": options.memory}
         ray.connect(options.address)
@@ -34,7 +34,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
         )
     if options.engine not in ("auto", "native"):
         options.command.error(f"argument --engine: {options.engine} has no limit of memory")
-    from boxscore.outofcore import evaluate_files
+    from boxscore.scaling.out_of_core import evaluate_files
 
     with Progress(6, is_quiet=options.quiet) as progress:
         return evaluate_files(

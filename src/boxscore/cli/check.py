@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from boxscore._support.text import count, line
 from boxscore.cli import arguments
 from boxscore.cli.output import check_outputs, deliver
 from boxscore.cli.swapped import hint_if_swapped
 from boxscore.cli.terminal import Outcome, styled
-from boxscore.text import count, line
 
 if TYPE_CHECKING:
-    from boxscore.inspection import Finding
+    from boxscore.formats.inspection import Finding
 
 _EXAMPLES = """\
 examples:
@@ -51,8 +51,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """The listing, and exit code 1 if the evaluation would refuse something."""
+    from boxscore.formats.inspection import Reading, inspect_files
     from boxscore.formats.records import Options
-    from boxscore.inspection import Reading, inspect_files
 
     check_outputs(options)
     reading = Reading(

@@ -4,13 +4,13 @@ import argparse
 import json
 from typing import Any
 
+from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
 from boxscore.cli.models import models_of
 from boxscore.cli.output import check_outputs, deliver, title_of
 from boxscore.cli.swapped import hint_if_swapped
 from boxscore.cli.terminal import Outcome
-from boxscore.errors import InputError
 
 _EXAMPLES = """\
 examples:

@@ -6,15 +6,15 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count, line
 from boxscore.cli import arguments
 from boxscore.cli.places import check_conversion
 from boxscore.cli.terminal import Outcome
-from boxscore.errors import InputError
-from boxscore.text import count, line
 
 if TYPE_CHECKING:
-    from boxscore.columns import Detections, Truths
     from boxscore.formats import Loss, Role
+    from boxscore.model.dataset import Detections, Truths
 
 _EXAMPLES = """\
 examples:

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from boxscore import text
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.beyond_memory import evaluate_beyond_memory
 from boxscore.cli.models import Model, models_of
@@ -16,17 +18,15 @@ from boxscore.cli.output import check_outputs, deliver, folder_of, title_of
 from boxscore.cli.suspicion import warn_if_suspicious, warn_of_ids
 from boxscore.cli.swapped import hint_if_swapped
 from boxscore.cli.terminal import Outcome, Progress, styled
-from boxscore.direct import summarize_files
-from boxscore.errors import InputError
-from boxscore.exports import to_csv, to_latex, to_markdown
-from boxscore.measures import measures
-from boxscore.protocol import Protocol
-from boxscore.summary import ClassPoint, Summary, has_ap_50
-from boxscore.threads import num_threads
+from boxscore.engines.native.direct import summarize_files
+from boxscore.model.measures import measures
+from boxscore.model.protocol import Protocol
+from boxscore.model.summary import ClassPoint, Summary, has_ap_50
+from boxscore.report.exports import to_csv, to_latex, to_markdown
 
 if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
-    from boxscore.result import Result
+    from boxscore.model.result import Result
 
 _EXAMPLES = """\
 examples:
@@ -172,8 +172,8 @@ def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocol: Protocol
 ) -> Iterator[tuple[str, "Result"]]:
     """Each file of detections, and its result."""
-    from boxscore.columns import host_scores, take
     from boxscore.formats import read_detections, read_truths, selected_images
+    from boxscore.model.dataset import host_scores, take
     from boxscore.pipeline import evaluate
 
     # An image set is one of the ground truth's, wherever the detections are.

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from boxscore._support.exceptions import InputError
+from boxscore._support.writing import check_place, write_file
 from boxscore.cli.places import check_apart
 from boxscore.cli.terminal import Outcome
-from boxscore.errors import InputError
-from boxscore.writing import check_place, write_file
 
 STDOUT = "-"
 """The file that is no file."""

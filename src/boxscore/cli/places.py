@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 
 _OWN_OUTPUT = re.compile(
     rb'\s*(\{\s*"(protocol|detections)":|\[\s*(\{\s*"(detections|severity)":|\])|[a-z,]*class,number,|first,second,class,'

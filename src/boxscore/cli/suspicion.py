@@ -5,14 +5,14 @@ import shlex
 import warnings
 from typing import TYPE_CHECKING
 
-from boxscore.suspicion import Counts
-from boxscore.text import fraction
+from boxscore._support.text import fraction
+from boxscore.analysis.suspicion import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from boxscore.protocol import Protocol
-    from boxscore.result import Result
+    from boxscore.model.protocol import Protocol
+    from boxscore.model.result import Result
 
 _BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
     ("csv", "parquet", "npz"), "name their columns so, or try `--box-format {}`"
@@ -25,7 +25,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
     counts = Counts.of_result(result.per_class)
     if not counts.is_suspicious or result.boxes is None:
         return
-    from boxscore.diagnosis import Words, diagnose
+    from boxscore.analysis.diagnosis import Words, diagnose
     from boxscore.formats import detect
 
     detected = options.dt_format or detect(path, "detections")
@@ -54,7 +54,7 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
     """Warn if pycocotools would give another number for a file, given with its `map`, because of annotation ids."""
     if any(getattr(options, name, None) is not None for name in ("images", "classes", "box_format", "sizes", "names")):
         return
-    from boxscore.inspection.pycocotools import differing
+    from boxscore.formats.inspection.pycocotools import differing
 
     for told in differing(options.truths, scores, protocol, options.gt_format):
         warnings.warn(told, stacklevel=2)

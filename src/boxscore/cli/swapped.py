@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 
 
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:

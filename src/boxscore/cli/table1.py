@@ -8,14 +8,14 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from boxscore import text
+from boxscore._support import text
 from boxscore.cli.arguments import fraction
 from boxscore.cli.terminal import Outcome
-from boxscore.protocol import Protocol
+from boxscore.model.protocol import Protocol
 
 if TYPE_CHECKING:
-    from boxscore.columns import Detections, Truths
-    from boxscore.result import Result
+    from boxscore.model.dataset import Detections, Truths
+    from boxscore.model.result import Result
 
 
 def add_to(commands: Any) -> None:

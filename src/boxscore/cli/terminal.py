@@ -7,7 +7,7 @@ import os
 import sys
 from typing import NamedTuple, TextIO
 
-from boxscore.text import line
+from boxscore._support.text import line
 
 _STYLES = {"bold": "1", "red": "31", "yellow": "33"}
 

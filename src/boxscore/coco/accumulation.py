@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
 from boxscore.coco.params import Params
-from boxscore.errors import InputError
-from boxscore.native import engine
-from boxscore.protocol import Protocol
-from boxscore.tally import FALSE, IGNORED, TRUE, Tally
-from boxscore.threads import num_threads
+from boxscore.engines.native import engine
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 Floats = NDArray[np.float64]
 Entry = dict[str, Any]

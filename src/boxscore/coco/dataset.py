@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
 from boxscore.coco.fallback import names_of_original
 from boxscore.coco.held import (
@@ -24,7 +25,6 @@ from boxscore.coco.held import (
 )
 from boxscore.coco.kept import FileName, Kept
 from boxscore.coco.names import warn_if_displaced
-from boxscore.errors import InputError
 
 Dict = dict[str, Any]
 

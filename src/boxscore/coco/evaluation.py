@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, draw
 from boxscore.coco.fallback import names_of_original
@@ -19,8 +20,7 @@ from boxscore.coco.params import Params
 from boxscore.coco.seen import Seen, annotations, distinct, ids_of, look
 from boxscore.coco.steps import entry_of, overlaps_of
 from boxscore.coco.summary import box_lines, keypoint_lines, text_of, value_of
-from boxscore.errors import InputError
-from boxscore.tally import Tally
+from boxscore.model.tally import Tally
 
 Dict = dict[str, Any]
 

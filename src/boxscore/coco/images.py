@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.threads import num_threads
 from boxscore.coco.seen import FoundSide, Seen, TrueSide
-from boxscore.threads import num_threads
 
 Ints = NDArray[np.int64]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import boxscore._compiled as _compiled
-from boxscore.errors import InputError
-from boxscore.threads import num_threads
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
 
 FileName = str | os.PathLike[str]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.threads import num_threads
 from boxscore.coco.fallback import names_of_original
 from boxscore.coco.names import own_module
-from boxscore.threads import num_threads
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:

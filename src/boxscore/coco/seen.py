@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
 from boxscore.coco.dataset import held_by
 from boxscore.coco.held import Columns
 from boxscore.coco.params import Params
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
-from boxscore.native import engine
-from boxscore.protocol import Protocol
-from boxscore.tally import Tally
-from boxscore.threads import num_threads
+from boxscore.engines.native import engine
+from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import Tally
 
 Dict = dict[str, Any]
 Ints = NDArray[np.int64]

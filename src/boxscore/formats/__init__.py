@@ -9,16 +9,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from boxscore.boxes import BoxFormat, check_box_format
-from boxscore.columns import Detections, Truths, take
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
 from boxscore.formats.files import Source, open_source, write_output
 from boxscore.formats.groups import read_groups
 from boxscore.formats.joining import Report, join, to_truths
 from boxscore.formats.records import Options, Records
 from boxscore.formats.selection import Pattern, Selection, select, select_truths
 from boxscore.formats.writing import Loss
-from boxscore.text import count
+from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.model.dataset import Detections, Truths, take
 
 __all__ = [
     "FORMATS",
@@ -240,7 +240,7 @@ def read_truths(
 
     Where a format has no ids, images are numbered 0, 1, 2, … by name.
 
-    >>> from boxscore.sample import FOLDER
+    >>> from boxscore.cli.sample import FOLDER
     >>> read_truths(FOLDER / "truths.json")
     Truths(222 boxes in 40 images, numpy)
     """
@@ -273,7 +273,7 @@ def read_detections(
     path of a JSON object or of a CSV of two columns; classes that it does not have stay. The other options are those of
     `read_truths`.
 
-    >>> from boxscore.sample import FOLDER
+    >>> from boxscore.cli.sample import FOLDER
     >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
     Detections(356 boxes in 40 images, numpy)
     """

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 
 BOMB_SIZE = 1 << 28
 """Up to this many bytes, a compressed file may grow by any factor."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.columns import Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.files import open_source
 from boxscore.formats.records import Named, Records
 from boxscore.formats.selection import some
+from boxscore.model.dataset import Truths
 
 Class = int | str
 """An id, or a name."""

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, Records
 from boxscore.formats.writing import Host, Loss, changed, from_xywh
-from boxscore.threads import num_threads
+from boxscore.model.dataset import Detections, Truths
 
 _KEYS = {"box": "bbox", "ignore": "iscrowd"}
 """COCO's names for our columns, where they differ and a row can be wrong."""

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
 from boxscore.formats import xml
 from boxscore.formats.cvat_shapes import bounds_of, whole_number
 from boxscore.formats.cvat_video import frame_name, read_video
 from boxscore.formats.files import Source
 from boxscore.formats.records import Named, Options, Records, RowsWarning, places
-from boxscore.text import count
 
 _OTHER_SHAPES = ("polyline", "points", "cuboid", "ellipse", "mask", "skeleton")
 

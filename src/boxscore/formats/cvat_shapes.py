@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 
 CORNERS = ("xtl", "ytl", "xbr", "ybr")
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.cvat_shapes import bounds_of, box_of, corners_of, whole_number
 
 MOST_FRAMES = 1_000_000

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Named, Options, Records
 from boxscore.formats.tables import BOXES, SCORES, Table, detection_records, shown, truth_records
 from boxscore.formats.writing import Host, Loss, named_classes, number
+from boxscore.model.dataset import Detections, Truths
 
 
 def recognises(source: Source, role: str) -> bool:

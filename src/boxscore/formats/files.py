@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.writing import write_file, write_folder
 from boxscore.formats.archives import Archive, gunzip
-from boxscore.writing import write_file, write_folder
 
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.columns import Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats import coco, delimited, parquet
 from boxscore.formats.files import Source, open_source
 from boxscore.formats.joining import join_images
 from boxscore.formats.records import Key, Named, Records
 from boxscore.formats.selection import some
 from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, Table, shown
+from boxscore.model.dataset import Truths
 
 
 class _Pairs:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.files import IMAGE_SUFFIXES, READ_ONLY, Source, open_source
 
 HEAD = 1 << 15

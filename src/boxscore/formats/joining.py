@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.arrays import compact
-from boxscore.boxes import BoxFormat
-from boxscore.boxes import sizes as extents
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.arrays import compact
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
 from boxscore.formats.files import base_of, stem_of
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
-from boxscore.text import count
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.boxes import sizes as extents
+from boxscore.model.dataset import Detections, Truths
 
 NOWHERE = -1
 """The code of a value that is not among those of the truths."""

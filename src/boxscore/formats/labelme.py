@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
 from boxscore.formats.files import Source, base_of, stem_of
 from boxscore.formats.records import Named, Options, Records, RowsWarning, places
-from boxscore.text import count
 
 
 def recognises(source: Source, role: str) -> bool:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import line
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
-from boxscore.text import line
+from boxscore.model.dataset import Detections, Truths
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
 """Arrays that are no columns: one entry an image or a class."""

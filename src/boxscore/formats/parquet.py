@@ -7,10 +7,9 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any
 
-from boxscore.arrow import fours, is_list
-from boxscore.checks import RowError
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.checks import RowError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import line
 from boxscore.formats import tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
@@ -18,7 +17,8 @@ from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Options, Records
 from boxscore.formats.tables import Column, Table, detection_records, merge_names, truth_records
 from boxscore.formats.writing import Host, Loss
-from boxscore.text import line
+from boxscore.model.dataset import Detections, Truths
+from boxscore.scaling.arrow import fours, is_list
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"

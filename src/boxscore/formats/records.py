@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.boxes import BoxFormat
-from boxscore.checks import RowError
-from boxscore.errors import InputError
+from boxscore._support.checks import RowError
+from boxscore._support.exceptions import InputError
+from boxscore.geometry.boxes import BoxFormat
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.columns import Detections, Truths, host_ids, take
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import line
 from boxscore.formats.files import base_of, stem_of
-from boxscore.text import line
+from boxscore.model.dataset import Detections, Truths, host_ids, take
 
 Rule = Callable[[int | str], int | None]
 """The id among the truths for a value in the detections, if there is one."""

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.checks import RowError
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.checks import RowError
+from boxscore._support.exceptions import InputError
 from boxscore.formats import tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table
+from boxscore.model.dataset import Detections, Truths
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read from a file at once, however large its row groups are."""
@@ -32,7 +32,7 @@ def files_of(path: str) -> list[str]:
 
     >>> files_of("nowhere/*.parquet")
     Traceback (most recent call last):
-    boxscore.errors.InputError: nowhere/*.parquet: no Parquet files there
+    boxscore._support.exceptions.InputError: nowhere/*.parquet: no Parquet files there
     """
     if Path(path).is_dir():
         found = [str(each) for each in Path(path).rglob("*") if each.suffix.lower() in (".parquet", ".pq")]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.boxes import BoxFormat, check_box_format
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import line
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
-from boxscore.text import line
+from boxscore.geometry.boxes import BoxFormat, check_box_format
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
@@ -298,7 +298,7 @@ def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place
     >>> known = {1: "cat"}
     >>> merge_names(known, {1: "dog"}, "class", "t.csv: line 7")
     Traceback (most recent call last):
-    boxscore.errors.InputError: t.csv: line 7: class 1 must have one name; got 'dog' and 'cat'
+    boxscore._support.exceptions.InputError: t.csv: line 7: class 1 must have one name; got 'dog' and 'cat'
     """
     for number, name in more.items():
         before = known.setdefault(number, name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source, base_of, decode, stem_of
 from boxscore.formats.names import NAMES_FILES, find_yaml
 from boxscore.formats.records import Floats, Named, Options, Records, places

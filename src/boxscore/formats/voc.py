@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
 from boxscore.formats.records import Named, Options, Records, RowsWarning, places
 from boxscore.formats.writing import Host, Loss, changed, check_file_name, named_classes, number
-from boxscore.text import count
+from boxscore.model.dataset import Detections, Truths
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -353,7 +353,7 @@ def _object(name: str, is_truncated: bool | None, is_difficult: bool, box: Seque
 
 
 def _rounding(host: Host, box: Any) -> Loss:
-    from boxscore.boxes import sizes
+    from boxscore.geometry.boxes import sizes
 
     width, height = sizes(host.box, host.box_format)
     again = np.stack([box[:, 0], box[:, 1], box[:, 2] - box[:, 0], box[:, 3] - box[:, 1]], axis=1)

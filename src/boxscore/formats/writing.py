@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.arrays import to_numpy
-from boxscore.boxes import BoxFormat, to_xywh, to_xyxy
-from boxscore.columns import Detections, Truths, host_ids
-from boxscore.errors import InputError
+from boxscore._support.arrays import to_numpy
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
 from boxscore.formats.files import stem_of
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
-from boxscore.text import count
+from boxscore.geometry.boxes import BoxFormat, to_xywh, to_xyxy
+from boxscore.model.dataset import Detections, Truths, host_ids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from typing import Any
 from xml.etree import ElementTree
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 
 
 class _Builder(ElementTree.TreeBuilder):

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.boxes import to_xywh
-from boxscore.columns import Detections, Truths
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
 from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.names import (
@@ -31,6 +29,8 @@ from boxscore.formats.records import Floats, Named, Options, Records
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writing import Host, Loss, changed, number
 from boxscore.formats.yolo_lines import KeypointShape, table_by_line
+from boxscore.geometry.boxes import to_xywh
+from boxscore.model.dataset import Detections, Truths
 
 SIZES = "sizes.csv"
 """The list of sizes that our own folders have, as they have no images."""

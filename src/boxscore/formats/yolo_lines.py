@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 from boxscore.formats.records import Floats
 
 KeypointShape = tuple[int, int]

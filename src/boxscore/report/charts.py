@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.util import find_spec
 
-from boxscore.errors import InputError
+from boxscore._support.exceptions import InputError
 
 _MISSING = "the HTML report needs vl-convert-python, for its charts: pip install 'boxscore[report]'"
 

@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore
-from boxscore import text
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.worst_images import WorstImages
-from boxscore.curves import Ints
-from boxscore.errors import InputError
-from boxscore.measures import Measure, measures
-from boxscore.protocol import ApRule, Area, Protocol
+from boxscore.model.curves import Ints
+from boxscore.model.measures import Measure, measures
+from boxscore.model.protocol import ApRule, Area, Protocol
+from boxscore.model.result import Result
 from boxscore.report.charts import chart_versions
-from boxscore.result import Result
 
 NUM_BINS = 40
 """Bins of a score histogram."""

@@ -16,13 +16,13 @@ from string import Template
 from typing import Any
 
 import boxscore
+from boxscore._support.exceptions import InputError
+from boxscore._support.writing import write_file
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
-from boxscore.errors import InputError
+from boxscore.model.result import Result
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import default_resamples, describe
-from boxscore.result import Result
-from boxscore.writing import write_file
 
 SCRIPTS = (
     "elements.js",

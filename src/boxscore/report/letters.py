@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from boxscore import text
+from boxscore._support import text
 
 BASE_FAMILY = "DejaVu Sans"
 """It comes with matplotlib."""

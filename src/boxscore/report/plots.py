@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
-from boxscore import text
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
+from boxscore._support.writing import write_file
 from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
-from boxscore.curves import Floats
-from boxscore.errors import InputError
+from boxscore.model.curves import Floats
 from boxscore.report.letters import written
-from boxscore.writing import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from boxscore.result import Result
+    from boxscore.model.result import Result
 
 Parameters = ParamSpec("Parameters")
 

@@ -1,0 +1,1 @@
+"""What every package may use: arrays, checks, text, threads, files."""

@@ -1,0 +1,67 @@
+"""Whether a finished evaluation looks like a mistake in its input. Needs no array library, and no box.
+
+`boxscore.analysis.diagnosis` then looks at the boxes for the likely cause.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from boxscore.model.summary import ClassRow
+
+if TYPE_CHECKING:
+    from boxscore.model.result import PerClass
+
+LOW = 0.1
+"""Below this mean AP at the lowest threshold, a look at the boxes is worth its time."""
+NEAR_ZERO = 0.01
+"""Below this, something is said even if no cause is found."""
+
+
+class Counts(NamedTuple):
+    """What decides whether a result is suspicious, of each class."""
+
+    num_truths: Sequence[int]
+    num_detections: Sequence[int]
+    ap: Sequence[float]
+    """At the lowest threshold; NaN without truths."""
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[ClassRow]) -> "Counts":
+        """Those of a summary."""
+        each = [(row.num_truths, row.num_detections, row.ap_at[0]) for row in rows]
+        return cls([row[0] for row in each], [row[1] for row in each], [row[2] for row in each])
+
+    @classmethod
+    def of_result(cls, per_class: "PerClass") -> "Counts":
+        """Those of a result."""
+        return cls(per_class.num_truths.tolist(), per_class.num_detections.tolist(), per_class.ap_at[:, 0].tolist())
+
+    @property
+    def mean_ap(self) -> float:
+        """Mean AP at the lowest threshold, over classes with truths; 1 where there are none."""
+        aps = [ap for ap, num in zip(self.ap, self.num_truths, strict=True) if num > 0]
+        return sum(aps) / len(aps) if aps else 1.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are truths, and not a single detection."""
+        return sum(self.num_truths) > 0 and sum(self.num_detections) == 0
+
+    @property
+    def is_near_zero(self) -> bool:
+        """Whether next to nothing was found."""
+        return self.mean_ap < NEAR_ZERO
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether little was found, or half of the classes of either side don't occur on the other.
+
+        >>> Counts([5, 5], [9, 9], [0.6, 0.4]).is_suspicious, Counts([5, 5], [0, 9], [0.0, 0.01]).is_suspicious
+        (False, True)
+        """
+        if self.mean_ap < LOW:
+            return True
+        pairs = list(zip(self.num_truths, self.num_detections, strict=True))
+        truths, detections = ([pair for pair in pairs if pair[side]] for side in (0, 1))
+        num_missed, num_foreign = sum(not pair[1] for pair in truths), sum(not pair[0] for pair in detections)
+        return bool(truths) and 2 * num_missed >= len(truths) and 2 * num_foreign >= len(detections)

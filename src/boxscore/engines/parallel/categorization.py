@@ -1,0 +1,205 @@
+"""Categorization of detections (Alg. 8 and 9), for one threshold as the paper has it and for all cells at once.
+
+Dimensions: N images, D detections, G truths, C candidates of a detection, A areas, T thresholds, X = A * T cells, P
+whatever is flattened.
+
+The paper's rule, "every detection points at its best truth, and of all that point at one truth the best-scored takes
+it", is the first round of something larger. Let a detection whose truth went to a better one point at its next best,
+and repeat until nothing changes: that is COCO's greedy matching. With `held` the rank of the detection that holds a
+truth,
+
+    repeat
+        each detection picks its most preferred truth with IoU >= t and rank <= held
+        held' = the smallest rank among those that picked a truth
+    until held' == held
+
+`held` only ever improves and a holder never lets go, so it ends, and the end is the one stable matching.
+"""
+
+from typing import NamedTuple, get_args
+
+from boxscore._support.arrays import Array, arange, constant, fixed_point, int_dtype, namespace, segment_min
+from boxscore.engines.parallel.postprocessing import rank_by_score
+from boxscore.model.protocol import Comparison, Matching, Protocol, check_choice
+from boxscore.model.tally import FALSE, IGNORED, TRUE
+
+FREE = 2**31 - 1
+"""The rank that holds a truth nobody holds."""
+
+
+class Candidates(NamedTuple):
+    """For each detection the truths it overlaps most, best first."""
+
+    truth_DC: Array
+    """Rows of truths."""
+    iou_DC: Array
+    """-1 where a detection has fewer candidates."""
+
+
+class TruthRows(NamedTuple):
+    """What matching needs to know of the truths."""
+
+    is_regular_GA: Array
+    """Whether a truth counts in an area range."""
+    is_crowd_G: Array
+    """Whether any number of detections may share it."""
+
+
+def categorize_below(iou: Array, discarded: Array, threshold: float, *, comparison: Comparison = ">") -> Array:
+    """1 (FP) for detections whose IoU reaches the threshold with no truth, 0 for the others so far (Alg. 8).
+
+    Shapes (N, D, G) and (N, D); gives (N, D).
+    """
+    check_choice("comparison", comparison, get_args(Comparison))
+    return _verdict(~_reaches_any(iou, threshold, comparison) & ~discarded, FALSE)
+
+
+def categorize_above(
+    verdict: Array,
+    iou: Array,
+    score: Array,
+    truth_ignore: Array,
+    threshold: float,
+    *,
+    matching: Matching = "best_regular",
+    comparison: Comparison = ">",
+) -> Array:
+    """`verdict` completed for detections that reach the threshold: 2 (TP), 1 (FP), 0 (ignored) (Alg. 9).
+
+    `matching="best_regular"` is the paper as published, which forgets ignored truths before it looks for the best one;
+    "best" is VOC, "next_best" is COCO. The paper sorts by score and then reads labels and scores unsorted; here ranks
+    stand for the sorting and every array keeps its order. Shapes (N, D), (N, D, G), (N, D), (N, G); gives (N, D).
+
+    >>> import numpy as np
+    >>> iou = np.array([[[0.9, 0.6], [0.8, 0.0]]])  # both prefer the first truth
+    >>> start = categorize_below(iou, np.zeros((1, 2), bool), 0.5)
+    >>> truth_ignore, score = np.zeros((1, 2), bool), np.array([[0.7, 0.8]])
+    >>> categorize_above(start, iou, score, truth_ignore, 0.5).tolist()  # the first comes too late
+    [[1, 2]]
+    >>> categorize_above(start, iou, score, truth_ignore, 0.5, matching="next_best").tolist()  # and takes its next best
+    [[2, 2]]
+    """
+    xp = namespace(iou)
+    num_images, num_detections, num_truths = iou.shape
+    if num_truths == 0:
+        return verdict
+    found_ND11 = categorize(
+        iou,
+        rank_by_score(score),
+        TruthRows(xp.reshape(~truth_ignore, (-1, 1)), xp.reshape(xp.zeros_like(truth_ignore), (-1,))),
+        Protocol.named("paper", thresholds=(threshold,), matching=matching, comparison=comparison),
+        num_candidates=num_truths,
+    )
+    found_ND = xp.reshape(found_ND11, (num_images, num_detections))
+    return xp.where(_reaches_any(iou, threshold, comparison), found_ND, verdict)
+
+
+def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *, num_candidates: int) -> Array:
+    """The verdict of every detection in every area range and at every threshold, in static shapes.
+
+    A detection may have at most `num_candidates` truths that reach the lowest threshold; the number of truths is always
+    enough. Shapes (N, D, G), (N, D), (N * G, A); gives (N, D, A, T).
+    """
+    xp = namespace(iou)
+    num_images, num_detections, num_truths = iou.shape
+    image_P = arange(num_images * num_detections, like=iou) // num_detections
+    candidates = nominate(
+        xp.reshape(iou, (-1, num_truths)), image_P * num_truths, protocol.matching, num_candidates=num_candidates
+    )
+    verdict_PAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol)
+    return xp.reshape(verdict_PAT, (num_images, num_detections, *verdict_PAT.shape[1:]))
+
+
+def nominate(iou_DG: Array, first_truth_D: Array, matching: Matching, *, num_candidates: int) -> Candidates:
+    """The truths of largest IoU for each detection, best first.
+
+    `first_truth_D`: the row of the first truth of its image. Of equal IoUs COCO prefers the last truth, VOC the first.
+    """
+    xp = namespace(iou_DG)
+    num_truths = iou_DG.shape[1]
+    if matching == "next_best":  # as in COCO
+        order_DG = num_truths - 1 - xp.argsort(-xp.flip(iou_DG, axis=1), axis=-1, stable=True)
+    else:
+        order_DG = xp.argsort(-iou_DG, axis=-1, stable=True)
+    chosen_DC = order_DG[:, :num_candidates]
+    return Candidates(first_truth_D[:, None] + chosen_DC, xp.take_along_axis(iou_DG, chosen_DC, axis=-1))
+
+
+def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: Protocol) -> Array:
+    """Who gets which truth, as verdicts: 2 (TP), 1 (FP), 0 (ignored), in every cell at once. Shape (D, A, T)."""
+    xp = namespace(rank_D)
+    num_detections, num_candidates = candidates.iou_DC.shape
+    num_truths, num_areas = truths.is_regular_GA.shape
+    shape_GAT = (num_truths, num_areas, len(protocol.thresholds))
+    num_cells = num_areas * len(protocol.thresholds)
+    whole = int_dtype(rank_D)
+    rank_D1 = xp.astype(rank_D, whole)[:, None]
+    cell_X = arange(num_cells, like=rank_D)
+    nothing = 2 * num_candidates
+
+    # One cell is one area range and one threshold: the first decides who is regular, the second who is reached.
+    is_regular_GX = xp.reshape(xp.broadcast_to(truths.is_regular_GA[:, :, None], shape_GAT), (num_truths, num_cells))
+    cutoff_X = constant(protocol.cutoffs * num_areas, like=candidates.iou_DC, dtype=candidates.iou_DC.dtype)
+    is_reached_DCX = reaches(candidates.iou_DC[:, :, None], cutoff_X, protocol.comparison)
+
+    def of_candidates(value_GX: Array) -> Array:
+        gathered_PX = xp.take(value_GX, xp.reshape(candidates.truth_DC, (-1,)), axis=0)
+        return xp.reshape(gathered_PX, (num_detections, num_candidates, gathered_PX.shape[1]))
+
+    is_crowd_DC1 = of_candidates(truths.is_crowd_G[:, None])
+
+    # A candidate's place in its detection's preference: by IoU, and ignored ones behind all regular ones.
+    place_DCX = xp.zeros_like(is_reached_DCX, dtype=whole) + arange(num_candidates, like=rank_D)[:, None]
+    if protocol.matching != "best":
+        place_DCX = xp.where(of_candidates(is_regular_GX), place_DCX, place_DCX + num_candidates)
+
+    def pick(held_GX: Array) -> Array:
+        """The place of the most preferred truth that each detection can have, or `nothing`."""
+        is_free_DCX = (rank_D1[:, :, None] <= of_candidates(held_GX)) | is_crowd_DC1
+        return xp.min(xp.where(is_reached_DCX & is_free_DCX, place_DCX, nothing * xp.ones_like(place_DCX)), axis=1)
+
+    def cell_of(place_DX: Array) -> Array:
+        """The truth and cell that a pick names, as one index into (G, X)."""
+        return xp.take_along_axis(candidates.truth_DC, place_DX % num_candidates, axis=-1) * num_cells + cell_X
+
+    def hold(held_GX: Array) -> Array:
+        """One round: every truth goes to the best of those that pick it."""
+        place_DX = pick(held_GX)
+        bid_DX = xp.where(place_DX < nothing, rank_D1 + xp.zeros_like(place_DX), FREE * xp.ones_like(place_DX))
+        bid_P, cell_P = xp.reshape(bid_DX, (-1,)), xp.reshape(cell_of(place_DX), (-1,))
+        return xp.reshape(segment_min(bid_P, cell_P, num_truths * num_cells, empty=FREE), (num_truths, num_cells))
+
+    free_GX = xp.zeros_like(is_regular_GX, dtype=whole) + FREE
+    if protocol.matching == "next_best":
+        held_GX = fixed_point(hold, free_GX)
+        place_DX = pick(held_GX)
+    else:
+        held_GX = hold(free_GX)
+        place_DX = pick(free_GX)
+
+    def of_pick(value_GX: Array) -> Array:
+        cell_P = xp.reshape(cell_of(place_DX), (-1,))
+        return xp.reshape(xp.take(xp.reshape(value_GX, (-1,)), cell_P, axis=0), (num_detections, num_cells))
+
+    is_found_DX = place_DX < nothing
+    is_regular_DX = of_pick(is_regular_GX)
+    is_true_DX = is_found_DX & is_regular_DX & (of_pick(held_GX) == rank_D1)
+    is_false_DX = ~(is_found_DX & ~is_regular_DX)
+    verdict_DX = xp.where(is_true_DX, _verdict(is_true_DX, TRUE), _verdict(is_false_DX, FALSE))
+    return xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:]))
+
+
+def reaches(iou: Array, threshold: Array | float, comparison: str) -> Array:
+    """Whether IoUs reach a threshold."""
+    return iou >= threshold if comparison == ">=" else iou > threshold
+
+
+def _reaches_any(iou_NDG: Array, threshold: float, comparison: str) -> Array:
+    return namespace(iou_NDG).any(reaches(iou_NDG, threshold, comparison), axis=2)
+
+
+def _verdict(mask: Array, verdict: int) -> Array:
+    """`verdict` where `mask` is True, else ignored."""
+    xp = namespace(mask)
+    filled = constant([IGNORED, verdict], like=mask, dtype=xp.uint8)
+    return xp.where(mask, filled[1], filled[0])

@@ -1,0 +1,92 @@
+"""Post-processing (Alg. 5): masks of discarded detections, instead of fewer detections.
+
+Each function takes the mask so far and gives a larger one, so they chain in any order a detector wants; shapes never
+change. Dimensions: N images, D detections, E the same detections on a second axis.
+"""
+
+import math
+
+from boxscore._support.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
+from boxscore.engines.parallel.iou import pairwise_iou
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.model.protocol import Geometry
+
+
+def discard_below(score: Array, threshold: float, *, discarded: Array | None = None) -> Array:
+    """Discards scores below `threshold`; one equal to it stays. Shape (N, D).
+
+    >>> import numpy as np
+    >>> discard_below(np.array([[0.9, 0.05, 0.1]]), 0.1).tolist()
+    [[False, True, False]]
+    """
+    is_low_ND = score < threshold
+    return is_low_ND if discarded is None else discarded | is_low_ND
+
+
+def discard_beyond_top(score: Array, num: int, *, label: Array | None = None, discarded: Array | None = None) -> Array:
+    """Keeps the `num` best of each image, or of each image and label. Of equal scores the first stays. Shape (N, D).
+
+    >>> import numpy as np
+    >>> discard_beyond_top(np.array([[0.3, 0.9, 0.9, 0.1]]), 2).tolist()
+    [[True, False, False, True]]
+    """
+    is_beyond_ND = rank_by_score(score, label=label, discarded=discarded) >= num
+    return is_beyond_ND if discarded is None else discarded | is_beyond_ND
+
+
+def discard_overlapping(
+    box: Array,
+    score: Array,
+    threshold: float,
+    *,
+    label: Array | None = None,
+    discarded: Array | None = None,
+    box_format: BoxFormat = "xyxy",
+    geometry: Geometry = "continuous",
+) -> Array:
+    """Discards what greedy non-maximum suppression does, for all images and labels at once. Shape (N, D).
+
+    A box is discarded if a better one that stays has an IoU above `threshold` with it; given `label`, only boxes of
+    one label compete. Greedy NMS goes through the boxes one by one; but what stays is the only mask for which that
+    sentence is true, so it is the fixed point of applying the sentence to all boxes at once.
+
+    >>> import numpy as np
+    >>> box = np.array([[[0.0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]]])  # the second only saves the third
+    >>> discard_overlapping(box, np.array([[0.9, 0.8, 0.7]]), 0.7).tolist()
+    [[False, True, False]]
+    """
+    xp = namespace(box)
+    rank_ND = rank_by_score(score, label=label, discarded=discarded)
+    iou_NDE = pairwise_iou(box, box, box_format=box_format, geometry=geometry)
+    is_threat_NDE = (iou_NDE > threshold) & (rank_ND[:, None, :] < rank_ND[:, :, None])
+    if label is not None:
+        is_threat_NDE = is_threat_NDE & (label[:, None, :] == label[:, :, None])
+    is_open_ND = xp.ones_like(score, dtype=xp.bool) if discarded is None else ~discarded
+
+    def survivors(is_kept_ND: Array) -> Array:
+        return is_open_ND & ~xp.any(is_threat_NDE & is_kept_ND[:, None, :], axis=2)
+
+    return ~fixed_point(survivors, is_open_ND)
+
+
+def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array | None = None) -> Array:
+    """The place of each detection in its image, or in its image and label: 0 for the best. Shape (N, D).
+
+    Of equal scores the first ranks first; what is discarded ranks behind all that is not.
+
+    >>> import numpy as np
+    >>> rank_by_score(np.array([[0.3, 0.9, 0.9]]), label=np.array([[7, 7, 4]])).tolist()
+    [[1, 0, 0]]
+    """
+    xp = namespace(score)
+    score = xp.astype(score, float_dtype(score))
+    descent_ND = -score if discarded is None else xp.where(discarded, math.inf * xp.ones_like(score), -score)
+    order_ND = xp.argsort(descent_ND, axis=-1, stable=True)
+    place_ND = xp.zeros_like(order_ND) + arange(score.shape[-1], like=score)
+    if label is not None:
+        by_label_ND = xp.argsort(xp.take_along_axis(label, order_ND, axis=-1), axis=-1, stable=True)
+        order_ND = xp.take_along_axis(order_ND, by_label_ND, axis=-1)
+        label_ND = xp.take_along_axis(label, order_ND, axis=-1)
+        is_first_ND = xp.concat([label_ND[:, :1] == label_ND[:, :1], label_ND[:, 1:] != label_ND[:, :-1]], axis=-1)
+        place_ND = place_ND - cumulative_max(xp.where(is_first_ND, place_ND, xp.zeros_like(place_ND)))
+    return xp.take_along_axis(place_ND, xp.argsort(order_ND, axis=-1, stable=True), axis=-1)

@@ -1,0 +1,91 @@
+"""Precision and recall of all classes at once (Alg. 11).
+
+The paper compares every detection with every class, classes x detections numbers. Sorted by class, the detections of
+one class stand together, and the same counts are differences of one running sum.
+
+Dimensions: D detections, K classes.
+"""
+
+from typing import NamedTuple
+
+from boxscore._support.arrays import Array, arange, cumulative_sum, float_dtype, int_dtype, namespace
+
+
+class ClassCurves(NamedTuple):
+    """Precision-recall curves of all classes, one row a detection: class by class, by falling score."""
+
+    label: Array
+    """The class, 0 to K - 1; rows with -1 belong to none. Shape (D,)."""
+    score: Array
+    """Shape (D,)."""
+    num_true: Array
+    """True positives of the class down to this row. Shape (D,)."""
+    num_false: Array
+    """False positives of the class down to this row. Shape (D,)."""
+    precision: Array
+    """Shape (D,)."""
+    recall: Array
+    """0 for a class without truths. Shape (D,)."""
+
+
+def precision_recall(
+    label: Array, score: Array, is_true: Array, num_truths: Array, *, epsilon: float = 0.0
+) -> ClassCurves:
+    """The curves of all classes from the verdicts of all mini-batches (Alg. 11).
+
+    `label`: classes 0 to K - 1, or -1 to be passed over. Of equal scores the first row comes first. Shapes (D,), (D,),
+    (D,), (K,).
+
+    >>> import numpy as np
+    >>> label, score, is_true = np.array([0, 1, 0]), np.array([0.7, 0.9, 0.8]), np.array([True, False, False])
+    >>> curves = precision_recall(label, score, is_true, np.array([2, 1]))
+    >>> curves.precision.tolist(), curves.recall.tolist()
+    ([0.0, 0.5, 0.0], [0.0, 0.5, 0.0])
+    """
+    xp = namespace(label, score, is_true, num_truths)
+    order_D = xp.argsort(-score, stable=True)
+    order_D = xp.take(order_D, xp.argsort(xp.take(label, order_D, axis=0), stable=True), axis=0)
+    label_D, score_D, is_true_D = (xp.take(column, order_D, axis=0) for column in (label, score, is_true))
+    return curves_of_sorted(label_D, score_D, is_true_D, num_truths, epsilon=epsilon)
+
+
+def curves_of_sorted(
+    label_D: Array, score_D: Array, is_true_D: Array, num_truths_K: Array, *, epsilon: float
+) -> ClassCurves:
+    """The curves of rows that are in order already: class by class, by falling score."""
+    xp = namespace(label_D, score_D, is_true_D, num_truths_K)
+    num_classes = int(num_truths_K.shape[0])
+    num_true_D = _running_count(is_true_D, label_D, num_classes)
+    num_false_D = _running_count(~is_true_D, label_D, num_classes)
+
+    real = float_dtype(score_D)
+    truths_D = xp.astype(xp.take(num_truths_K, clip_label(label_D), axis=0), real)
+    true_D, counted_D = xp.astype(num_true_D, real), xp.astype(num_true_D + num_false_D, real)
+    one_D = xp.ones_like(true_D)  # for rows of no class, and classes of no truth
+    return ClassCurves(
+        label=label_D,
+        score=score_D,
+        num_true=num_true_D,
+        num_false=num_false_D,
+        precision=true_D / (xp.maximum(counted_D, one_D) + epsilon),
+        recall=true_D / xp.maximum(truths_D, one_D),
+    )
+
+
+def _running_count(mask_D: Array, label_D: Array, num_classes: int) -> Array:
+    """How many are True down to each row, counted anew in each class. `label_D` ascends. Shape (D,)."""
+    xp = namespace(mask_D)
+    total_D = cumulative_sum(xp.astype(mask_D, int_dtype(mask_D)))
+    before_D = total_D - xp.astype(mask_D, total_D.dtype)
+    start_K = xp.searchsorted(label_D, xp.astype(arange(num_classes, like=label_D), label_D.dtype))
+    num_rows = int(mask_D.shape[0])
+    if num_rows == 0:
+        return total_D
+    start_K = xp.minimum(start_K, (num_rows - 1) * xp.ones_like(start_K))  # classes behind all rows are never read
+    return total_D - xp.take(xp.take(before_D, start_K, axis=0), clip_label(label_D), axis=0)
+
+
+def clip_label(label_D: Array) -> Array:
+    """Labels as indices: rows of no class read class 0, and are passed over later."""
+    xp = namespace(label_D)
+    return xp.astype(xp.maximum(label_D, xp.zeros_like(label_D)), int_dtype(label_D))

@@ -1,0 +1,335 @@
+"""The sequential method (Alg. 1, 2 and 3) as plain loops: one class, one detection, one truth at a time.
+
+Short, obvious and slow: the oracle that the other engines must equal, and the baseline that they are compared with.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from boxscore._support.arrays import Array, to_numpy
+from boxscore.geometry.boxes import BoxFormat, measure
+from boxscore.model.curves import Curves
+from boxscore.model.dataset import Detections, Truths, classes_of, host_scores
+from boxscore.model.protocol import Area, Geometry, Protocol
+from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
+
+
+class _Box(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+    area: float
+
+
+class _Truth(NamedTuple):
+    row: int
+    box: _Box
+    size: float
+    is_marked: bool
+
+
+class _Overlap(NamedTuple):
+    truth: _Truth
+    iou: float
+
+
+def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
+    """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
+    classes = classes_of(detections, truths)
+    boxes = _boxes(detections, protocol.geometry)
+    truths_of = _truths_by_image_and_label(truths, protocol.geometry)
+    images, labels, scores = (to_numpy(column).tolist() for column in _ids_and_scores(detections))
+
+    by_score = sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row]))
+    num_seen: dict[tuple[int, int], int] = defaultdict(int)
+    taken: set[tuple[int, int, int]] = set()  # (truth, area, threshold)
+    kept, ranks, verdicts = [], [], []
+    for row in by_score:
+        place = images[row], labels[row]
+        rank = num_seen[place]
+        num_seen[place] += 1
+        if rank >= protocol.largest_limit:
+            continue
+        overlaps = [_Overlap(truth, _iou(boxes[row], truth, protocol)) for truth in truths_of[place]]
+        kept.append(row)
+        ranks.append(rank)
+        verdicts.append(
+            [
+                [
+                    _judge(boxes[row], overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
+                    for t, cutoff in enumerate(protocol.cutoffs)
+                ]
+                for a, area in enumerate(protocol.areas)
+            ]
+        )
+
+    there = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
+    shape = (len(kept), len(protocol.areas), len(protocol.thresholds))
+    return Tally.from_verdicts(
+        protocol=protocol,
+        image=np.array([images[row] for row in kept], np.int64),
+        label=np.array([labels[row] for row in kept], np.int64),
+        score=host_scores(detections.score)[np.array(kept, np.int64)],
+        rank=np.array(ranks, np.int64),
+        verdict=np.array(verdicts, np.uint8).reshape(shape),
+        classes=classes,
+        truth_image=np.array([image for image, _, _ in there], np.int64),
+        truth_label=np.array([label for _, label, _ in there], np.int64),
+        truth_counts=np.array(
+            [[not _is_ignored(truth, area) for area in protocol.areas] for _, _, truth in there], bool
+        ).reshape(len(there), len(protocol.areas)),
+        class_names=truths.names_by_label,
+    )
+
+
+def _judge(
+    box: _Box,
+    overlaps: Sequence[_Overlap],
+    cutoff: float,
+    area: Area,
+    taken: set[tuple[int, int, int]],
+    *,
+    cell: tuple[int, int],
+    protocol: Protocol,
+) -> int:
+    """The verdict of one detection in one cell; marks the truth it takes as taken."""
+    best: _Overlap | None = None
+    for overlap in overlaps:
+        truth, iou = overlap
+        if not (iou >= cutoff if protocol.comparison == ">=" else iou > cutoff):
+            continue
+        is_full = (truth.row, *cell) in taken and not (truth.is_marked and protocol.ignored == "crowd")
+        if protocol.matching == "next_best" and is_full:
+            continue
+        if best is None or _is_preferred(overlap, best, area, protocol):
+            best = overlap
+    if best is not None and _is_ignored(best.truth, area):
+        taken.add((best.truth.row, *cell))
+        return IGNORED
+    if best is not None and (best.truth.row, *cell) not in taken:
+        taken.add((best.truth.row, *cell))
+        return TRUE
+    return FALSE if area.low <= box.area <= area.high else IGNORED
+
+
+def _is_preferred(new: _Overlap, old: _Overlap, area: Area, protocol: Protocol) -> bool:
+    """Whether a detection prefers the later truth `new` to `old`."""
+    if protocol.matching != "best" and _is_ignored(new.truth, area) != _is_ignored(old.truth, area):
+        return _is_ignored(old.truth, area)
+    if protocol.matching == "next_best":
+        return new.iou >= old.iou  # as in COCO: of equal IoUs the last
+    return new.iou > old.iou
+
+
+def _is_ignored(truth: _Truth, area: Area) -> bool:
+    return truth.is_marked or not area.low <= truth.size <= area.high
+
+
+def _iou(box: _Box, truth: _Truth, protocol: Protocol) -> float:
+    other = truth.box
+    width = max(0.0, min(box.right, other.right) - max(box.left, other.left) + protocol.extent)
+    height = max(0.0, min(box.bottom, other.bottom) - max(box.top, other.top) + protocol.extent)
+    shared = width * height
+    if shared == 0:
+        return 0.0
+    if truth.is_marked and protocol.ignored == "crowd":
+        return shared / box.area  # as in COCO: a crowd is as large as what is found in it
+    return shared / (box.area + other.area - shared)
+
+
+def _boxes(columns: Detections | Truths, geometry: Geometry) -> list[_Box]:
+    box = to_numpy(columns.box).astype(np.float64)
+    corners, areas = measure(box, box_format=columns.box_format, geometry=geometry)
+    return _as_boxes(corners, areas)
+
+
+def _as_boxes(corners: Array, areas: Array) -> list[_Box]:
+    return [_Box._make([*corner, area]) for corner, area in zip(corners.tolist(), areas.tolist(), strict=True)]
+
+
+def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    score = to_numpy(detections.score).astype(np.float64)
+    return to_numpy(detections.image), to_numpy(detections.label), score
+
+
+def _truths_by_image_and_label(truths: Truths, geometry: Geometry) -> dict[tuple[int, int], list[_Truth]]:
+    boxes = _boxes(truths, geometry)
+    sizes = [box.area for box in boxes] if truths.area is None else to_numpy(truths.area).tolist()
+    marks = [False] * len(truths) if truths.ignore is None else to_numpy(truths.ignore).tolist()
+    groups: dict[tuple[int, int], list[_Truth]] = defaultdict(list)
+    ids = zip(to_numpy(truths.image).tolist(), to_numpy(truths.label).tolist(), strict=True)
+    for row, place in enumerate(ids):
+        groups[place].append(_Truth(row, boxes[row], sizes[row], marks[row]))
+    return groups
+
+
+def precision_recall(
+    verdicts: Sequence[int], num_truths: int, *, epsilon: float = 0.0
+) -> tuple[list[float], list[float]]:
+    """Precision and recall after each detection that counts, from verdicts by falling score (the end of Alg. 1).
+
+    >>> precision_recall([2, 0, 1, 2], num_truths=4)
+    ([1.0, 0.5, 0.6666666666666666], [0.25, 0.25, 0.5])
+    """
+    num_true, num_counted = 0, 0
+    precision, recall = [], []
+    for verdict in verdicts:
+        if verdict == IGNORED:
+            continue
+        num_true += verdict == TRUE
+        num_counted += 1
+        precision.append(num_true / (num_counted + epsilon))
+        recall.append(num_true / num_truths)
+    return precision, recall
+
+
+def average_every_point(precision: Sequence[float], recall: Sequence[float]) -> float:
+    """AP as the area under the envelope of the curve (Alg. 2).
+
+    >>> average_every_point([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0])
+    0.8333333333333333
+    """
+    steps, reached = [], 0.0
+    for p, q in zip([*flatten(precision), 0.0], [*recall, 1.0], strict=True):
+        if q != reached:
+            steps.append(p * (q - reached))
+        reached = q
+    return float(np.sum(steps))  # as in py-faster-rcnn: NumPy's order of additions
+
+
+def average_at_recalls(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
+    """AP as the mean of the best precision at or beyond each recall point (Alg. 3).
+
+    >>> average_at_recalls([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
+    0.8333333333333333
+    """
+    total = 0.0
+    for p in _best_at(precision, recall, recall_points):
+        total += p
+    return total / len(recall_points)
+
+
+def average_interpolated(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
+    """The same as a sum of shares, which rounds differently (VOC 2007).
+
+    >>> average_interpolated([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
+    0.8333333333333333
+    """
+    ap = 0.0
+    for p in _best_at(precision, recall, recall_points):
+        ap += p / len(recall_points)  # as in py-faster-rcnn
+    return ap
+
+
+def _best_at(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> list[float]:
+    """The best precision at or beyond each recall point; 0 where it is not reached."""
+    pairs = list(zip(precision, recall, strict=True))
+    return [max((p for p, q in pairs if q >= point), default=0.0) for point in recall_points]
+
+
+def average_by_trapezoids(precision: Sequence[float], recall: Sequence[float]) -> float:
+    """AP as the area under the raw curve from (0, 1) on: what Alg. 12 computes, one class at a time."""
+    ap, height, reached = 0.0, 1.0, 0.0
+    for p, q in zip(precision, recall, strict=True):
+        ap += (p + height) * (q - reached) / 2
+        height, reached = p, q
+    return ap
+
+
+def flatten(precision: Sequence[float]) -> list[float]:
+    """Each precision raised to the best that follows it: the spikes of the curve flattened, from the end.
+
+    >>> flatten([1.0, 0.5, 0.6])
+    [1.0, 0.6, 0.6]
+    """
+    best = list(precision)
+    for i in range(len(best) - 1, 0, -1):
+        best[i - 1] = max(best[i - 1], best[i])
+    return best
+
+
+def suppress(
+    box: Sequence[Sequence[float]],
+    score: Sequence[float],
+    threshold: float,
+    *,
+    label: Sequence[int] | None = None,
+    box_format: BoxFormat = "xyxy",
+    geometry: Geometry = "continuous",
+) -> list[bool]:
+    """Which boxes of an image greedy non-maximum suppression discards. Of equal scores the first is better.
+
+    >>> suppress([[0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]], [0.9, 0.8, 0.7], 0.7)
+    [False, True, False]
+    """
+    corners, areas = measure(np.asarray(box, np.float64), box_format=box_format, geometry=geometry)
+    boxes = _as_boxes(corners, areas)
+    protocol = Protocol.named("voc2012", geometry=geometry)
+    kept: list[int] = []
+    discarded = [True] * len(boxes)
+    for i in sorted(range(len(boxes)), key=lambda i: -score[i]):
+        rivals = [j for j in kept if label is None or label[j] == label[i]]
+        if all(_iou(boxes[i], _Truth(j, boxes[j], 0.0, False), protocol) <= threshold for j in rivals):
+            kept.append(i)
+            discarded[i] = False
+    return discarded
+
+
+def curves(tally: Tally, threads: int = 1) -> Curves:  # noqa: ARG001
+    """The curves of every class, area range, limit and threshold, one after the other."""
+    protocol = tally.protocol
+    result = Curves.undefined(tally)
+    rows = tally.sorted()
+    verdict, num_truths = rows.verdict, tally.num_truths
+    for k, label in enumerate(tally.classes):
+        of_class = rows.label == label
+        for m in range(len(protocol.limits)):
+            within = of_class & (rows.tier <= m)
+            scores = rows.score[within].tolist()
+            for a in range(len(protocol.areas)):
+                for t in range(len(protocol.thresholds)):
+                    cell = t, k, a, m
+                    verdicts = verdict[within, a, t].tolist()
+                    result.num_true[cell] = verdicts.count(TRUE)
+                    result.num_false[cell] = verdicts.count(FALSE)
+                    if num_truths[k, a] > 0:
+                        _draw(result, cell, verdicts, scores, int(num_truths[k, a]), protocol)
+    return result
+
+
+def _draw(
+    result: Curves,
+    cell: tuple[int, int, int, int],
+    verdicts: Sequence[int],
+    scores: Sequence[float],
+    num_truths: int,
+    protocol: Protocol,
+) -> None:
+    """Fill in one curve."""
+    t, k, a, m = cell
+    precision, recall = precision_recall(verdicts, num_truths, epsilon=protocol.precision_epsilon)
+    best = flatten(precision)
+    counted = [score for score, verdict in zip(scores, verdicts, strict=True) if verdict != IGNORED]
+    samples, thresholds = [], []
+    for point in protocol.recall_points:
+        reached = next((i for i, q in enumerate(recall) if q >= point), None)
+        samples.append(0.0 if reached is None else best[reached])
+        if point == 0:  # as in COCO: recall 0 is reached by the first detection, whatever its verdict
+            thresholds.append(scores[0] if scores else 0.0)
+        else:
+            thresholds.append(0.0 if reached is None else counted[reached])
+    result.precision[t, :, k, a, m] = samples
+    result.scores[t, :, k, a, m] = thresholds
+    result.recall[cell] = recall[-1] if recall else 0.0
+    if protocol.ap == "trapezoid":
+        result.average_precision[cell] = average_by_trapezoids(precision, recall)
+    elif protocol.ap == "envelope":
+        result.average_precision[cell] = average_every_point(precision, recall)
+    elif protocol.ap == "interpolated":
+        result.average_precision[cell] = average_interpolated(precision, recall, protocol.recall_points)
+    else:
+        result.average_precision[cell] = average_at_recalls(precision, recall, protocol.recall_points)

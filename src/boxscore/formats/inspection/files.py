@@ -1,0 +1,226 @@
+"""Files to findings: what can't be read is itself a finding, and what still can be checked is."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.analysis.diagnosis import Words, diagnose
+from boxscore.analysis.suspicion import Counts
+from boxscore.formats import Records, Role, join, read_records, to_truths
+from boxscore.formats.image_sizes import read_sizes
+from boxscore.formats.inspection import lists, pairs, rows
+from boxscore.formats.inspection.findings import SEVERITIES, Finding
+from boxscore.formats.inspection.pairs import Pair
+from boxscore.formats.inspection.pycocotools import SAME, map_of_pycocotools, why_ids_differ
+from boxscore.formats.inspection.side import Flags, Side, codes_of, side_of_detections, side_of_truths
+from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
+from boxscore.formats.records import Options, RowsWarning, Sizes
+from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import Protocol
+from boxscore.pipeline import evaluate
+
+_CAUSES = {"empty", "box-format", "shifted-classes", "fractions-as-pixels", "pixels-as-fractions"}
+"""Findings that explain a result near 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How files are to be read, where that can't be found out."""
+
+    truths_format: str | None = None
+    detections_format: str | None = None
+    options: Options = Options()
+
+
+def inspect_files(
+    truths: str | Path, detections: Sequence[str | Path], protocol: Protocol, reading: Reading | None = None
+) -> list[Finding]:
+    """What is wrong or suspicious in truths, and in each file of detections for them; the worst first.
+
+    >>> from boxscore.cli.sample import FOLDER
+    >>> found = inspect_files(FOLDER / "truths.json", [FOLDER / "detections.json"], Protocol.named("coco"))
+    >>> [(finding.severity, finding.title) for finding in found]
+    [('note', '5 boxes over the border of their image by more than a pixel')]
+    """
+    reading = reading or Reading()
+    found: list[Finding] = []
+    with np.errstate(all="ignore"):
+        known: Truths | None = None
+        sizes = read_sizes(reading.options.sizes)
+        records = _read(truths, "truths", reading.truths_format, reading.options, found)
+        ids = None if records is None else records.id
+        if records is not None:
+            known = _inspect_truths(records, protocol, sizes, found)
+        names = list((known.names_by_label or {}).values()) if known is not None else []
+        options = replace(reading.options, known_classes=names)
+        for file in detections:
+            records = _read(file, "detections", reading.detections_format, options, found)
+            if records is not None:
+                _inspect_detections(records, known, protocol, sizes, found)
+                if known is not None and why_ids_differ(ids):
+                    found += _other_number(truths, file, records, known, protocol)
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _read(path: str | Path, role: Role, name: str | None, options: Options, found: list[Finding]) -> Records | None:
+    """The records of a file; a refusal is a finding, and so is a warning."""
+    with warnings.catch_warnings(record=True, action="always", category=RowsWarning) as caught:
+        try:
+            records = read_records(path, role, options, format=name)
+        except InputError as error:
+            found.append(_refusal(str(path), "unreadable", error))
+            return None
+    for warning in caught:
+        problem = warning.message
+        if not isinstance(problem, RowsWarning):
+            warnings.warn(problem, stacklevel=3)
+            continue
+        found.append(
+            Finding(
+                severity="warning",
+                kind="changed-in-reading",
+                file=str(path),
+                count=problem.num,
+                title=problem.what,
+                example=problem.place,
+                effect=problem.fate,
+            )
+        )
+    return records
+
+
+def _refusal(file: str, kind: str, error: InputError) -> Finding:
+    text = str(error)
+    return Finding(
+        severity="error",
+        kind=kind,
+        file=file,
+        count=1,
+        title="can't be read" if kind == "unreadable" else "can't be evaluated",
+        example=text if text.startswith(file) else f"{file}: {text}",
+        effect=rows.REFUSED,
+    )
+
+
+def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
+    """The truths of the rows that are sound, for detections to be compared with; findings are added."""
+    side = side_of_truths(records, protocol, sizes)
+    own = [finding for check in (*rows.CHECKS, *lists.CHECKS) for finding in check(side)]
+    found += own
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # what they would say has been found
+            if not any(finding.severity == "error" for finding in own):
+                return to_truths(records, sizes)
+            return to_truths(keep_rows(records, _is_sound(side)), sizes)
+    except InputError as error:
+        found.append(_refusal(records.source, "refused", error))
+        return None
+
+
+def _is_sound(side: Side) -> Flags:
+    """Whether nothing is wrong with a row."""
+    records = side.records
+    is_sound = side.is_finite & (side.extent >= 0).all(axis=1)
+    if records.area is not None:
+        is_sound &= np.isfinite(records.area) & (records.area >= 0)
+    if records.is_normalized:
+        is_sound &= ~look_like_pixels(records.box, records.box_format)
+    return is_sound & lists.is_listed(side)
+
+
+def _inspect_detections(
+    records: Records, known: Truths | None, protocol: Protocol, sizes: Sizes | None, found: list[Finding]
+) -> None:
+    """Findings are added."""
+    pair, refusal = None, None
+    if known is not None:
+        try:
+            pair = _joined(records, known, protocol, sizes)
+        except InputError as error:
+            refusal = error
+    if pair is None:
+        side = side_of_detections(records, protocol, image=codes_of(records.image), sizes={})
+        own = [finding for check in rows.CHECKS for finding in check(side)]
+    else:
+        own = [finding for check in rows.CHECKS for finding in check(pair.detections)]
+        own += [finding for check in pairs.CHECKS for finding in check(pair)]
+    if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
+        try:
+            detections, _ = join(records, known, sizes)
+            if _CAUSES.isdisjoint(finding.kind for finding in own):
+                own += _likely_mistake(detections, known, protocol, records.source)
+        except InputError as error:
+            refusal = error
+    if refusal is not None:
+        own.append(_refusal(records.source, "refused", refusal))
+    found += own
+
+
+def _likely_mistake(detections: Detections, known: Truths, protocol: Protocol, source: str) -> list[Finding]:
+    """The likely mistake behind a result near 0."""
+    counts = Counts.of_result(evaluate(detections, known, protocol).per_class)
+    words = Words(
+        "the detections", "the ground truth", "`--box-format {}` may read them so", "convert them", "in the file"
+    )
+    found = diagnose(counts, detections, known, words, has_classes=not protocol.class_agnostic)
+    if found is None:
+        return []
+    effect = f"AP at the lowest IoU is {counts.mean_ap:.4f}"
+    title = str(found)
+    return [
+        Finding(
+            severity="warning",
+            kind=found.kind,
+            file=source,
+            count=len(detections),
+            title=title,
+            example=source,
+            effect=effect,
+        )
+    ]
+
+
+def _other_number(
+    truths: str | Path, file: str | Path, records: Records, known: Truths, protocol: Protocol
+) -> list[Finding]:
+    """The finding that pycocotools gives another number, because of annotation ids, if it does."""
+    try:
+        own = evaluate(join(records, known)[0], known, protocol)["map"]
+    except InputError:
+        return []
+    other = map_of_pycocotools(truths, file, protocol)
+    if other is None or abs(other - own) <= SAME:
+        return []
+    return [
+        Finding(
+            severity="warning",
+            kind="pycocotools-differs",
+            file=str(file),
+            count=1,
+            title=f"pycocotools would give map {other:.4f}, boxscore gives {own:.4f}",
+            example=f"{truths}: annotation ids that are 0, or come twice",
+            effect="give every annotation an id of its own, from 1 on, and both give the same",
+        )
+    ]
+
+
+def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | None) -> Pair:
+    image, is_image_lost = join_images(records, known)
+    label, is_class_lost = join_classes(records, known)
+    if known.names_by_label == {}:
+        is_class_lost = np.ones(len(records), bool)  # a list of classes, and none in it
+    nowhere = np.where(is_image_lost, np.iinfo(np.int64).min, image)
+    known_sizes = sizes_by_id(known.image_sizes, sizes, known.image_names)
+    side = side_of_detections(records, protocol, image=nowhere, sizes=known_sizes)
+    return Pair(
+        detections=side,
+        truths=known,
+        image=nowhere,
+        label=label,
+        is_image_lost=is_image_lost,
+        is_class_lost=is_class_lost,
+    )

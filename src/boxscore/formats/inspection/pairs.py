@@ -1,0 +1,221 @@
+"""Checks of detections against the truths that they are for: one function a check."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from boxscore._support.text import count
+from boxscore.formats.inspection.findings import Finding
+from boxscore.formats.inspection.lists import class_names_of, spelling
+from boxscore.formats.inspection.side import Flags, Side
+from boxscore.formats.records import Floats, Ids, Named
+from boxscore.geometry.boxes import to_xyxy
+from boxscore.model.dataset import Truths, host_ids
+
+MOST = 3000
+"""So many of the best detections are compared with truths to see whether classes agree."""
+FEWEST = 10
+"""With fewer overlaps than this, they say nothing about classes; with fewer detections, nothing does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pair:
+    """Detections joined with the truths that are sound. D rows."""
+
+    detections: Side
+    truths: Truths
+    image: Ids
+    """The truths' image of each detection. Shape (D,)."""
+    label: Ids
+    """The truths' class of each detection. Shape (D,)."""
+    is_image_lost: Flags
+    """Whether a detection's image is none of the truths'. Shape (D,)."""
+    is_class_lost: Flags
+    """Whether its class is. Shape (D,)."""
+
+
+def unknown_images(pair: Pair) -> Iterable[Finding]:
+    """Detections on images that the truths don't have."""
+    side = pair.detections
+    yield from side.found(
+        pair.is_image_lost,
+        kind="unknown-image",
+        severity="error",
+        title=lambda num: f"{count(num, 'detection')} on images that the ground truth does not have",
+        show=lambda row: f"image {side.show_image(row)}; known: {_known((pair.truths.image_names or {}).values())}",
+        effect="the evaluation refuses the file; with --unmatched warn, it leaves them out",
+    )
+
+
+def unknown_classes(pair: Pair) -> Iterable[Finding]:
+    """Detections of classes that the truths don't have."""
+    side = pair.detections
+    known = pair.truths.names_by_label or {}
+    yield from side.found(
+        pair.is_class_lost,
+        kind="unknown-class",
+        severity="error",
+        title=lambda num: f"{count(num, 'detection')} of classes that the ground truth does not have",
+        show=lambda row: (
+            f"class {side.show_class(row)};"
+            f" known: {_known(f'{label} ({name})' if str(label) != name else name for label, name in known.items())}"
+        ),
+        effect="the evaluation refuses the file; with --unmatched warn, it leaves them out",
+    )
+
+
+def _known(values: Iterable[str]) -> str:
+    known = list(values)
+    return ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
+
+
+def class_spelling(pair: Pair) -> Iterable[Finding]:
+    """Class names that are written differently in the two files."""
+    side = pair.detections
+    if not isinstance(side.records.label, Named) and side.records.class_names is None:
+        return
+    known = list((pair.truths.names_by_label or {}).values())
+    by_spelling = {spelling(name): name for name in known}
+    used = set(np.unique(side.label).tolist())
+    pairs = [
+        (number, name, by_spelling[spelling(name)])
+        for number, name in class_names_of(side).items()
+        if number in used and name not in known and spelling(name) in by_spelling
+    ]
+    if not pairs:
+        return
+    is_lost = any(pair.is_class_lost[side.label == number].any() for number, *_ in pairs)
+    row = int(np.argmax(side.label == pairs[0][0]))
+    yield side.finding(
+        kind="class-spelling",
+        severity="warning" if is_lost else "note",
+        count=len(pairs),
+        title=f"{count(len(pairs), 'class name')} in another spelling than in the ground truth",
+        example=f"{side.records.place(row)}: {pairs[0][1]!r}, there {pairs[0][2]!r}",
+        effect="not all of them find their class" if is_lost else "they are taken for the same",
+    )
+
+
+def shifted_classes(pair: Pair) -> Iterable[Finding]:
+    """Class ids that are off by one, or places in the list of classes: they agree with truths only if read so."""
+    side, label = pair.detections, pair.detections.records.label
+    if isinstance(label, Named) or side.records.class_names is not None or not len(label):
+        return
+    order = np.array(sorted(pair.truths.names_by_label or np.unique(host_ids(pair.truths.label)).tolist()), np.int64)
+    if order.size < 2:
+        return
+    readings = {
+        "one more": label + 1,
+        "one less": label - 1,
+        "places in the list of classes, from 0": _at(order, label),
+        "places in the list of classes, from 1": _at(order, label - 1),
+    }
+    if side.records.is_position:
+        readings = {"one more": _at(order, label + 1), "one less": _at(order, label - 1), "ids": label}
+    rows, truth = overlaps(pair)
+    expected = host_ids(pair.truths.label)[truth]
+    if rows.size >= FEWEST:
+        as_is = float(((pair.label[rows] == expected) & ~pair.is_class_lost[rows]).mean())
+        agreement = {name: float((reading[rows] == expected).mean()) for name, reading in readings.items()}
+        best = max(agreement, key=agreement.__getitem__)
+        if agreement[best] < 0.5 or agreement[best] < 2 * as_is:
+            return
+        row = int(rows[np.argmax(readings[best][rows] == expected)])
+        there = int(readings[best][row])
+        why = f"read as {best}, {agreement[best]:.0%} agree with the truths that they overlap; as they are, {as_is:.0%}"
+    else:
+        fitting = [name for name, reading in readings.items() if np.isin(reading, order).all()]
+        if not pair.is_class_lost.any() or not fitting or len(label) < FEWEST:
+            return
+        best = fitting[0]
+        row = int(np.argmax(pair.is_class_lost))
+        there = int(readings[best][row])
+        why = f"read as {best}, all are classes of the ground truth"
+    yield side.finding(
+        kind="shifted-classes",
+        severity="warning",
+        count=len(label),
+        title=f"class ids of {count(len(label), 'detection')} look shifted: {why}",
+        example=f"{side.records.place(row)}: class {int(label[row])}, there {there}",
+        effect="detections are compared with truths of other classes, and AP is near 0",
+    )
+
+
+def _at(order: Ids, place: Ids) -> Ids:
+    """The classes at these places, and where there is no such place, none."""
+    is_there = (place >= 0) & (place < order.size)
+    return np.where(is_there, order[np.where(is_there, place, 0)], np.iinfo(np.int64).min)
+
+
+def overlaps(pair: Pair) -> tuple[Ids, Ids]:
+    """The best detections that have an IoU of at least 0.5 with a truth of any class, and the truth with the most."""
+    side, truths = pair.detections, pair.truths
+    score = side.records.score
+    nothing = np.zeros(0, np.int64)
+    if score is None or not len(truths):
+        return nothing, nothing
+    usable = np.flatnonzero(side.is_finite & ~pair.is_image_lost & np.isfinite(score))
+    if usable.size > MOST:
+        usable = usable[np.argpartition(-score[usable], MOST)[:MOST]]
+    image = host_ids(truths.image)
+    order = np.argsort(image, kind="stable")
+    start = np.searchsorted(image[order], pair.image[usable], side="left")
+    num = np.searchsorted(image[order], pair.image[usable], side="right") - start
+    row = np.repeat(usable, num)
+    if not row.size:
+        return nothing, nothing
+    truth = order[np.arange(row.size) - np.repeat(np.cumsum(num) - num, num) + np.repeat(start, num)]
+    there = np.stack(to_xyxy(np.asarray(truths.box, np.float64), truths.box_format), axis=1)
+    iou = _iou(_in_pixels(pair)[row], there[truth])
+    ranked = np.lexsort((iou, row))
+    is_last = np.concatenate([row[ranked][1:] != row[ranked][:-1], [True]])
+    best = ranked[is_last]
+    best = best[iou[best] >= 0.5]
+    return row[best], truth[best]
+
+
+def _in_pixels(pair: Pair) -> Floats:
+    """Corners in the unit of the truths."""
+    side = pair.detections
+    if not side.records.is_normalized:
+        return side.corner
+    seen, code = np.unique(pair.image, return_inverse=True)
+    sizes = side.image_sizes
+    scale = np.array([sizes.get(number, (1, 1)) for number in seen.tolist()], np.float64).reshape(-1, 2)[code]
+    return np.asarray(side.corner * np.concatenate([scale, scale], axis=1))
+
+
+def _iou(first: Floats, second: Floats) -> Floats:
+    inner = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
+    shared = inner.clip(min=0).prod(axis=1)
+    total = (first[:, 2:] - first[:, :2]).prod(axis=1) + (second[:, 2:] - second[:, :2]).prod(axis=1) - shared
+    return np.asarray(np.divide(shared, total, out=np.zeros_like(shared), where=total > 0))
+
+
+def silent_images(pair: Pair) -> Iterable[Finding]:
+    """Images of the truths without a detection."""
+    names = pair.truths.image_names or {
+        number: str(number) for number in np.unique(host_ids(pair.truths.image)).tolist()
+    }
+    seen = set(np.unique(pair.image[~pair.is_image_lost]).tolist())
+    silent = [name for number, name in names.items() if number not in seen]
+    if silent:
+        yield pair.detections.finding(
+            kind="silent-images",
+            severity="note",
+            count=len(silent),
+            title=f"{len(silent):,} of {count(len(names), 'image')} without detections",
+            example=f"{pair.detections.records.source}: none on {silent[0]!r}",
+            effect="every truth on them is a miss",
+        )
+
+
+CHECKS: Sequence[Callable[[Pair], Iterable[Finding]]] = (
+    unknown_images,
+    unknown_classes,
+    shifted_classes,
+    class_spelling,
+    silent_images,
+)
+"""In the order in which findings are told."""

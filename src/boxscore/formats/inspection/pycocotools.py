@@ -1,0 +1,101 @@
+"""Annotation ids with which pycocotools gives another number than boxscore, and which number that is.
+
+pycocotools stores the id of the truth that a detection matches, and takes 0 for no match; and it looks annotations up
+by id, so that the last of several with one id stands for all of them.
+"""
+
+import contextlib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import boxscore._compiled as _compiled
+from boxscore._support.text import count
+from boxscore._support.threads import num_threads
+from boxscore.formats import detect
+from boxscore.formats.files import open_source
+from boxscore.formats.records import Ids
+from boxscore.model.protocol import Protocol
+
+SAME = 1e-12
+"""Numbers that are no further apart are the same; the order of a sum may differ."""
+
+
+def why_ids_differ(ids: Ids | None) -> str | None:
+    """What is wrong with annotation ids, in words; None if nothing is.
+
+    >>> why_ids_differ(np.array([0, 1, 2])), why_ids_differ(np.array([1, 2]))
+    ('an annotation has the id 0, which pycocotools takes for no match', None)
+    """
+    if ids is None or not len(ids):
+        return None
+    reasons = []
+    if (ids == 0).any():
+        reasons.append("an annotation has the id 0, which pycocotools takes for no match")
+    if num := len(ids) - len(np.unique(ids)):
+        what = count(num, "annotation has the id of another", "annotations have the id of another")
+        reasons.append(f"{what}, which pycocotools mixes up")
+    return "; ".join(reasons) or None
+
+
+def ids_of(truths: str | Path, name: str | None) -> Ids | None:
+    """The annotation ids of a COCO dataset; None for another format."""
+    source = open_source(truths)
+    if (name or detect(source, "truths")) != "coco":
+        return None
+    found: dict[str, Any] = _compiled.read_coco_bytes(source.read(), num_threads(None))
+    ids: Ids | None = found["id"]
+    return ids
+
+
+def has_protocol(protocol: Protocol) -> bool:
+    """Whether pycocotools can be set to these rules."""
+    coco = Protocol.named("coco")
+    rules = ("matching", "comparison", "ap", "geometry", "average", "class_agnostic")
+    return None not in protocol.limits and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
+
+
+def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Protocol) -> float | None:
+    """The mean AP that pycocotools gives for two COCO files; None if it has no such protocol, or can't read them."""
+    if not has_protocol(protocol):
+        return None
+    from boxscore.coco import COCO, COCOeval
+
+    areas, limits = protocol.areas, protocol.limits
+    with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+        try:
+            there = COCO(os.fspath(truths))
+            evaluation: Any = COCOeval(there, there.loadRes(os.fspath(detections)), "bbox")
+            params = evaluation.params
+            params.iouThrs, params.recThrs = np.array(protocol.thresholds), np.array(protocol.recall_points)
+            params.maxDets = [int(limit) for limit in limits if limit is not None]
+            params.areaRng = [[area.low, area.high] for area in areas]
+            params.areaRngLbl = [area.name for area in areas]
+            evaluation.evaluate()
+            evaluation.accumulate()
+        except Exception:  # whatever pycocotools would raise, too
+            return None
+    precision = evaluation.eval["precision"][:, :, :, 0, -1]
+    return float(np.mean(precision[precision > -1])) if (precision > -1).any() else None
+
+
+def differing(
+    truths: str | Path, files: Sequence[tuple[str | Path, float]], protocol: Protocol, name: str | None = None
+) -> list[str]:
+    """What to say about files of detections, given with the `map` that they have here, of which pycocotools would give
+    another because of annotation ids.
+    """
+    if not has_protocol(protocol) or (why := why_ids_differ(ids_of(truths, name))) is None:
+        return []
+    told = []
+    for path, own in files:
+        other = map_of_pycocotools(truths, path, protocol)
+        if other is None:
+            told.append(f"{truths}: {why}: it may give other numbers for {path}")
+        elif abs(other - own) > SAME:
+            told.append(f"{truths}: {why}: it would give map {other:.4f} for {path}, not {own:.4f}")
+    return told

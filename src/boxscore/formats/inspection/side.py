@@ -1,0 +1,148 @@
+"""The rows of one file with what checks ask of them: images and classes as numbers, sizes, corners."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.formats import Records, Role
+from boxscore.formats.inspection.findings import Finding, Severity
+from boxscore.formats.joining import sizes_by_id
+from boxscore.formats.records import Floats, Ids, Key, Named, Sizes
+from boxscore.geometry.boxes import sizes as sides_of
+from boxscore.geometry.boxes import to_xyxy
+from boxscore.model.protocol import Protocol
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Side:
+    """Truths or detections as their file has them. R rows."""
+
+    role: Role
+    records: Records
+    protocol: Protocol
+    image: Ids
+    """The file's own id of each row's image, or the place of its name. Shape (R,)."""
+    label: Ids
+    """The same for classes. Shape (R,)."""
+    group: Ids
+    """A number for each image and class together. Shape (R,)."""
+    corner: Floats
+    """Left, top, right, bottom. Shape (R, 4)."""
+    extent: Floats
+    """Width and height. Shape (R, 2)."""
+    is_finite: Flags
+    """Whether all four numbers of the box are. Shape (R,)."""
+    size: Floats
+    """Width and height of each row's image, in the unit of its box; NaN where they are not known. Shape (R, 2)."""
+    image_names: Mapping[int, str]
+    """Every image there is; without any list of them, those that rows have."""
+    image_sizes: Mapping[int, tuple[int, int]]
+
+    @property
+    def noun(self) -> tuple[str, str]:
+        """What a row is, and what several are."""
+        return ("truth", "truths") if self.role == "truths" else ("detection", "detections")
+
+    @property
+    def box(self) -> Floats:
+        """The boxes as they are written. Shape (R, 4)."""
+        return self.records.box
+
+    def found(
+        self,
+        is_bad: Flags,
+        *,
+        kind: str,
+        severity: Severity,
+        title: Callable[[int], str],
+        show: Callable[[int], str],
+        effect: str,
+    ) -> list[Finding]:
+        """The finding of these rows, if there are any: `title` of how many, what to `show` of the first one."""
+        num = int(np.count_nonzero(is_bad))
+        if num == 0:
+            return []
+        row = int(np.argmax(is_bad))
+        example = f"{self.records.place(row)}: {show(row)}"
+        return [self.finding(kind=kind, severity=severity, count=num, title=title(num), example=example, effect=effect)]
+
+    def finding(self, **values: Any) -> Finding:
+        """A finding in this file."""
+        return Finding(file=self.records.source, **values)
+
+    def show_box(self, row: int) -> str:
+        """The box of a row, as it is written."""
+        numbers = ", ".join(f"{number:.10g}" for number in self.box[row].tolist())
+        return f"[{numbers}] ({self.records.box_format})"
+
+    def show_image(self, row: int) -> str:
+        """The name, or else the id, of a row's image."""
+        image = self.records.image
+        return repr(image.names[image.code[row]] if isinstance(image, Named) else int(image[row]))
+
+    def show_class(self, row: int) -> str:
+        """The name, or else the id, of a row's class."""
+        label = self.records.label
+        return repr(label.names[label.code[row]] if isinstance(label, Named) else int(label[row]))
+
+
+def codes_of(column: Key) -> Ids:
+    """A number for each image or class."""
+    return column.code if isinstance(column, Named) else column
+
+
+def names_of(column: Key, listed: Mapping[int, str] | None) -> dict[int, str]:
+    """Names by number: those of the column, those listed, or the ids themselves."""
+    if isinstance(column, Named):
+        return dict(enumerate(column.names))
+    return dict(listed) if listed is not None else {number: str(number) for number in np.unique(column).tolist()}
+
+
+def side_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) -> Side:
+    """The truths; `sizes` of images besides those of the file."""
+    names = names_of(records.image, records.image_names)
+    known = sizes_by_id(records.image_sizes, sizes, names)
+    return _side("truths", records, protocol, codes_of(records.image), names, known)
+
+
+def side_of_detections(
+    records: Records, protocol: Protocol, *, image: Ids, sizes: Mapping[int, tuple[int, int]]
+) -> Side:
+    """The detections; `image` is what `sizes` are known by. Shape (R,)."""
+    names = names_of(records.image, records.image_names)
+    return _side("detections", records, protocol, image, names, sizes)
+
+
+def _side(
+    role: Role,
+    records: Records,
+    protocol: Protocol,
+    image: Ids,
+    names: Mapping[int, str],
+    sizes: Mapping[int, tuple[int, int]],
+) -> Side:
+    own, label = codes_of(records.image), codes_of(records.label)
+    labels, label_code = np.unique(label, return_inverse=True)
+    group = np.unique(own, return_inverse=True)[1] * max(labels.size, 1) + label_code
+    seen, code = np.unique(image, return_inverse=True)
+    unknown = (np.nan, np.nan)
+    size = np.array([sizes.get(number, unknown) for number in seen.tolist()], np.float64).reshape(-1, 2)[code]
+    return Side(
+        role=role,
+        records=records,
+        protocol=protocol,
+        image=own,
+        label=label,
+        group=group,
+        corner=np.stack(to_xyxy(records.box, records.box_format), axis=1),
+        extent=np.stack(sides_of(records.box, records.box_format), axis=1),
+        is_finite=np.asarray(np.isfinite(records.box).all(axis=1)),
+        size=np.ones_like(size) if records.is_normalized else size,
+        image_names=names,
+        image_sizes=sizes,
+    )

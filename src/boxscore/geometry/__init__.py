@@ -1,0 +1,1 @@
+"""What a detection is made of: columns, checks, areas."""

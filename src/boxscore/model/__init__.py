@@ -1,0 +1,1 @@
+"""The nouns: protocol, dataset, tally, curves, result."""

@@ -1,0 +1,349 @@
+"""Detections and Truths as columns, one row a box. Data is checked here; past here it is trusted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support import text
+from boxscore._support.arrays import Array, compact, convert, is_in_host_memory, library, namespace, to_numpy
+from boxscore._support.checks import RowError, as_array, as_flags, as_ids, check_columns, check_rows, is_kind, shape_of
+from boxscore._support.exceptions import InputError
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.model.images import columns_of
+from boxscore.model.keys import DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.protocol import POOLED
+
+ClassNames = Mapping[int, str] | Sequence[str]
+"""Names by label, or a sequence of names for the labels 0, 1, 2, …"""
+
+Columns = TypeVar("Columns", "Detections", "Truths")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Detections:
+    """What a detector found, one row a box. Arrays of any supported library, or lists.
+
+    The order of rows breaks ties: of equal scores in one image, the earlier row ranks first.
+
+    >>> Detections(image=[0, 0, 1], label=[3, 5, 3], score=[0.9, 0.8, 0.7], box=np.ones((3, 4)))
+    Detections(3 boxes in 2 images, numpy)
+    """
+
+    image: Array
+    """Image ids, any integers. Shape (D,)."""
+    label: Array
+    """Class ids, any integers. Shape (D,)."""
+    score: Array
+    """Confidence, any finite numbers; higher is surer. Shape (D,)."""
+    box: Array
+    """Boxes in `box_format`, of finite numbers and no negative size. Shape (D, 4)."""
+    box_format: BoxFormat = "xyxy"
+
+    def __post_init__(self) -> None:
+        check_columns(self, counted_by="score", whole=("image", "label"), real=("score",))
+
+    @classmethod
+    def from_images(
+        cls,
+        images: Sequence[Mapping[str, Any]],
+        *,
+        image_ids: Sequence[int] | None = None,
+        box_format: BoxFormat = "xyxy",
+        is_hosted: bool = False,
+    ) -> "Detections":
+        """Columns from one dict an image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
+
+        Images are numbered 0, 1, 2, … unless `image_ids` says otherwise; batches to be merged later need their ids.
+        `is_hosted`: what is in host memory becomes NumPy's, which is quicker from there on.
+
+        >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
+        Detections(1 box in 1 image, numpy)
+        """
+        return _from_images(
+            cls, images, DETECTION_KEYS, image_ids=image_ids, is_hosted=is_hosted, box_format=box_format
+        )
+
+    @classmethod
+    def from_padded(
+        cls,
+        *,
+        box: Array,
+        label: Array,
+        score: Array,
+        discarded: Array | None = None,
+        image: Array | None = None,
+        box_format: BoxFormat = "xyxy",
+    ) -> "Detections":
+        """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
+
+        Shapes (N, D, 4), (N, D), (N, D), (N, D); `image`: the ids of the images, (N,), else 0 to N - 1.
+        """
+        given = {"box": box, "label": label, "score": score}
+        return _from_padded(cls, given, discarded, image, box_format=box_format)
+
+    def __len__(self) -> int:
+        return int(self.score.shape[0])
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Truths:
+    """What is really there, one row a box. Arrays of any supported library, or lists.
+
+    >>> Truths(image=[0, 7], label=[3, 5], box=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
+    Truths(2 boxes in 2 images, numpy)
+    """
+
+    image: Array
+    """Image ids, any integers. Shape (G,)."""
+    label: Array
+    """Class ids, any integers. Shape (G,)."""
+    box: Array
+    """Boxes in `box_format`, of finite numbers and no negative size. Shape (G, 4)."""
+    ignore: Array | None = None
+    """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Shape (G,)."""
+    truncated: Array | None = None
+    """VOC's "truncated": a part of it is outside of the image. Decides no number; files keep it. Shape (G,)."""
+    area: Array | None = None
+    """The area that decides its size class, else the box's own; COCO gives the area of the mask. Shape (G,)."""
+    box_format: BoxFormat = "xyxy"
+    class_names: ClassNames | None = None
+    """If given, these are the classes: one without boxes still has its row, another label is an error."""
+    image_names: Mapping[int, str] | None = None
+    """File names, or their stems, by image id, for joining with detections that name their images. If given, these are
+    all images of the data, those without boxes, too."""
+    image_sizes: Mapping[int, tuple[int, int]] | None = None
+    """Width and height by image id, for files whose boxes are fractions of them."""
+    is_numbered: bool = False
+    """Whether the image ids are only places in a list of names, from a format that has no ids."""
+    is_normalized: bool = False
+    """Whether `box` has fractions of the image's width and height, as every detection must then."""
+
+    def __post_init__(self) -> None:
+        check_columns(
+            self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore", "truncated")
+        )
+        if self.area is not None and not (type(self.area) is np.ndarray and self.area.min(initial=0) >= 0):
+            check_rows("area", self.area >= 0, "must not be negative", self.area)
+        if self.class_names is not None:
+            names = _class_names(self.class_names)
+            object.__setattr__(self, "class_names", names)
+            check_labels_are_named(self.label, names)
+
+    @classmethod
+    def from_images(
+        cls,
+        images: Sequence[Mapping[str, Any]],
+        *,
+        image_ids: Sequence[int] | None = None,
+        box_format: BoxFormat = "xyxy",
+        class_names: ClassNames | None = None,
+        is_hosted: bool = False,
+    ) -> "Truths":
+        """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
+        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. Images are numbered 0, 1,
+        2, … unless `image_ids` says otherwise. `is_hosted`: what is in host memory becomes NumPy's.
+        """
+        return _from_images(
+            cls,
+            images,
+            TRUTH_KEYS,
+            image_ids=image_ids,
+            is_hosted=is_hosted,
+            box_format=box_format,
+            class_names=class_names,
+        )
+
+    @classmethod
+    def from_padded(
+        cls,
+        *,
+        box: Array,
+        label: Array,
+        ignore: Array | None = None,
+        area: Array | None = None,
+        image: Array | None = None,
+        box_format: BoxFormat = "xyxy",
+        class_names: ClassNames | None = None,
+    ) -> "Truths":
+        """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
+
+        Shapes (N, G, 4), (N, G), (N, G), (N, G); `image`: the ids of the images, (N,), else 0 to N - 1.
+        """
+        columns = {"box": box, "label": label, "ignore": ignore, "area": area}
+        given = {name: column for name, column in columns.items() if column is not None}
+        return _from_padded(cls, given, None, image, box_format=box_format, class_names=class_names)
+
+    @property
+    def names_by_label(self) -> dict[int, str] | None:
+        """The class names as a mapping, however they were given."""
+        return cast(dict[int, str] | None, self.class_names)  # they were made one when they came
+
+    def __len__(self) -> int:
+        return int(self.label.shape[0])
+
+    def __repr__(self) -> str:
+        return _describe(self)
+
+
+def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
+    """Every label there is, ascending: those of the truths, of the detections and of the class names. Shape (K,)."""
+    labels = [host_ids(truths.label), host_ids(detections.label), np.array(list(truths.names_by_label or ()), np.int64)]
+    return np.unique(np.concatenate(labels))
+
+
+def host_ids(column: Array) -> NDArray[np.int64]:
+    """Image ids or labels in host memory."""
+    return to_numpy(column).astype(np.int64, copy=False)
+
+
+def host_scores(column: Array) -> NDArray[Any]:
+    """Scores in host memory, float32 or float64."""
+    array = to_numpy(column)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def pooled(columns: Columns) -> Columns:
+    """The same boxes as one class, sorted by the label they had: COCO breaks ties between classes that way."""
+    order = np.argsort(to_numpy(columns.label), kind="stable")
+    names = [
+        name for name in ("score", "box", "ignore", "truncated", "area") if getattr(columns, name, None) is not None
+    ]
+    moved: dict[str, Any] = {name: _take(getattr(columns, name), order) for name in names}
+    if isinstance(columns, Truths):
+        moved["class_names"] = {POOLED: "all"}
+    return replace(columns, image=host_ids(columns.image)[order], label=np.full(order.size, POOLED), **moved)
+
+
+def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
+    """The rows that are kept, as NumPy arrays."""
+    if is_kept.all():
+        return columns
+    names = ("image", "label", "score", "box", "ignore", "truncated", "area")
+    kept: dict[str, Any] = {
+        name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
+    }
+    return replace(columns, **kept)
+
+
+def renamed_images(columns: Columns, places: Sequence[int], ids: Sequence[int]) -> Columns:
+    """The boxes of some images of a batch, under their ids; until now images were numbered by their places in it."""
+    kept = take(columns, np.isin(host_ids(columns.image), places))
+    return replace(kept, image=np.asarray(ids, np.int64)[host_ids(kept.image)])
+
+
+def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
+    """Raise `InputError` if a label has no name."""
+    seen = _compiled.distinct(compact(host_ids(label)))
+    unnamed = seen[~np.isin(seen, list(class_names))]
+    if unnamed.size:
+        known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")
+        raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
+
+
+def _take(column: Array, row: NDArray[np.int64]) -> Array:
+    return namespace(column).take(column, convert(row, like=column), axis=0)
+
+
+def _describe(columns: Detections | Truths) -> str:
+    boxes = text.count(len(columns), "box", "boxes")
+    images = text.count(np.unique(to_numpy(columns.image)).size, "image")
+    return f"{type(columns).__name__}({boxes} in {images}, {library(columns.box)})"
+
+
+def _class_names(names: ClassNames) -> dict[int, str]:
+    if isinstance(names, str) or not isinstance(names, Mapping | Sequence):
+        raise InputError(f"`class_names` must be a sequence or a mapping of names; got {names!r}")
+    plain = {}
+    pairs = names.items() if isinstance(names, Mapping) else enumerate(names)
+    for label, name in pairs:
+        if isinstance(label, bool) or not isinstance(label, int | np.integer):
+            raise InputError(f"`class_names` must have integer keys; got {label!r}")
+        plain[int(label)] = str(name)
+    return plain
+
+
+def _from_images(
+    cls: type[Columns],
+    images: Sequence[Mapping[str, Any]],
+    keys: Keys,
+    *,
+    image_ids: Sequence[int] | None,
+    is_hosted: bool = False,
+    **settings: Any,
+) -> Columns:
+    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
+        raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
+    columns, num_rows, used = columns_of(images, keys)
+    if is_hosted and is_in_host_memory(columns["box"]):
+        columns = {name: to_numpy(column) for name, column in columns.items()}
+    ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
+    columns["image"] = np.repeat(ids, num_rows)
+    try:
+        if "ignore" in columns:
+            columns["ignore"] = as_flags("ignore", columns["ignore"])
+        return cls(**columns, **settings)
+    except RowError as error:
+        index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))
+        row = error.row - sum(num_rows[:index])
+        key = next(key for key, name in used.items() if name == error.column and key in images[index])
+        raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+
+
+def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
+    ids = as_array(name, image_ids)
+    if shape_of(ids) != (num_images,):
+        raise InputError(f"`{name}` must have shape ({num_images},), an id an image; got {shape_of(ids)}")
+    ids = host_ids(as_ids(name, ids))
+    seen, counts = np.unique(ids, return_counts=True)
+    if seen.size < num_images:
+        raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
+    return ids
+
+
+def _from_padded(
+    cls: type[Columns],
+    columns: Mapping[str, Array],
+    discarded: Array | None,
+    image: Array | None,
+    **settings: Any,
+) -> Columns:
+    arrays = {name: as_array(name, column) for name, column in columns.items()}
+    shape: tuple[int, ...] = shape_of(arrays["label"])
+    if len(shape) != 2:
+        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape}")
+    if discarded is not None:
+        arrays["discarded"] = as_array("discarded", discarded)
+    for name, array in arrays.items():
+        expected = (*shape, 4) if name == "box" else shape
+        if shape_of(array) != expected:
+            raise InputError(f"`{name}` must have shape {expected}, to go with `label`; got {shape_of(array)}")
+    if not is_kind(arrays["label"], "integral"):
+        raise InputError(f"`label` must hold integers; got {arrays['label'].dtype}")
+
+    # Ids are grouped in host memory, so that is where it is decided which rows there are.
+    label = to_numpy(arrays.pop("label")).reshape(-1)
+    is_kept = label >= 0
+    if discarded is not None:
+        is_kept &= ~as_flags("discarded", to_numpy(arrays.pop("discarded")).reshape(-1))
+    row = np.flatnonzero(is_kept)
+    ids = np.arange(shape[0]) if image is None else _image_ids("image", image, shape[0])
+    flat = {
+        name: namespace(array).reshape(array, (-1, 4) if name == "box" else (-1,)) for name, array in arrays.items()
+    }
+    try:
+        return cls(
+            image=np.repeat(ids, shape[1])[row],
+            label=label[row],
+            **{name: _take(array, row) for name, array in flat.items()},
+            **settings,
+        )
+    except RowError as error:
+        place = [int(index) for index in np.unravel_index(row[error.row], shape)]
+        raise InputError(f"`{error.column}` row {place} {error.rule}") from None

@@ -1,0 +1,123 @@
+"""The keys of dicts of images and of padded batches: one table, for every reader of dicts.
+
+Dicts may have keys that are not read (`masks`, `size`, …), but none that looks like a misspelling of one that is: a
+flag that is dropped because of one letter would change the result without a word.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from boxscore._support.exceptions import InputError
+
+FLAGS = ("ignore", "iscrowd", "difficult")
+"""The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
+
+_MISNOMERS = {
+    "boxes": ("box", "bbox", "bboxes"),
+    "iscrowd": ("crowd", "crowds", "crowded", "iscrowded"),
+    "ignore": ("isignore", "isignored"),
+    "difficult": ("isdifficult",),
+    "image_id": ("imageids", "imgid", "imgids"),
+    "discarded": ("discard", "isdiscarded"),
+}
+"""Wrong names that are more than one letter away, without case and punctuation."""
+
+_OTHER_WORDS = {
+    "labels": ("class", "classes", "classid", "classids", "classlabels", "category", "categoryid", "categoryids"),
+    "scores": ("conf", "confidence", "confidences", "probs"),
+}
+"""Names that explain why a key is missing; beside that key they may mean something else."""
+
+
+class Keys(NamedTuple):
+    """What dicts of one kind have, and the column that each key becomes."""
+
+    needed: Mapping[str, str]
+    optional: Mapping[str, str]
+    others: tuple[str, ...] = ()
+    """Keys that are read, but become no column."""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every key that is read."""
+        return (*self.needed, *self.optional, *self.others)
+
+    def used(self, images: Sequence[Any]) -> dict[str, str] | None:
+        """The keys of these images that become columns; None if there is something for `check` to say."""
+        if {*map(type, images)} != {dict} and not all(isinstance(image, Mapping) for image in images):
+            return None
+        present: set[Any] = set().union(*images)
+        used = {**self.needed, **{key: name for key, name in self.optional.items() if key in present}}
+        unread = present.difference(used)
+        return None if unread and any(_meant(key, self.all) for key in unread) else used
+
+    def check(self, given: Mapping[str, Any], owner: str) -> None:
+        """Raise `InputError`, in the name of the dict's owner, for a key that is missing or misspelled."""
+        for key in self.needed:
+            if key not in given:
+                words = _OTHER_WORDS.get(key, ())
+                misnomers = [each for each in given if _meant(each, (key,)) or _plain(each) in words]
+                hint = f": {misnomers[0]!r} must be called {key!r}" if misnomers else ""
+                raise InputError(f"{owner} must have the key {key!r}; got {sorted(map(str, given))}{hint}")
+        for key in given:
+            meant = _meant(key, self.all)
+            if meant and meant not in given:
+                rule = f"must not have the key {key!r}, which is not read"
+                raise InputError(f"{owner} {rule}: rename it to {meant!r}, or remove it")
+
+    def of_padded(self, batch: Mapping[str, Any], owner: str) -> dict[str, Any]:
+        """What a padded batch holds under the keys that are read, but None; a batch has no other keys."""
+        given = {key: value for key, value in batch.items() if value is not None}
+        self.check(given, owner)
+        for key in batch:
+            if key not in self.all:
+                raise InputError(f"{owner} must have no keys but {', '.join(self.all)}; got {key!r}")
+        return given
+
+
+DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
+TRUTH_KEYS = Keys(
+    {"boxes": "box", "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
+)
+PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarded"}, others=("image_id",))
+
+
+def _meant(key: Any, known: tuple[str, ...]) -> str:
+    """The known key that this one is a misspelling of; nothing if it is known itself, or is not like any.
+
+    >>> _meant("is_crowd", FLAGS), _meant("ignroe", FLAGS), _meant("masks", FLAGS)
+    ('iscrowd', 'ignore', '')
+    """
+    return _meant_text(key, known) if type(key) is str and len(key) < 40 else ""
+
+
+@lru_cache(maxsize=4096)
+def _meant_text(key: str, known: tuple[str, ...]) -> str:
+    if key in known:
+        return ""
+    plain = _plain(key)
+    for right in known:
+        # An `image_idx` may well be another number.
+        is_near = plain == "imageid" if right == "image_id" else _is_near(plain, right)
+        if is_near or plain in _MISNOMERS.get(right, ()):
+            return right
+    return ""
+
+
+def _plain(key: Any) -> str:
+    return "".join(filter(str.isalnum, str(key))).lower()
+
+
+def _is_near(key: str, right: str) -> bool:
+    """Whether a key is the right one, or one letter away: one more, one less, another, or two that changed places.
+
+    >>> _is_near("iscrwd", "iscrowd"), _is_near("lables", "labels"), _is_near("boxes", "bowls")
+    (True, True, False)
+    """
+    start = next((i for i, (a, b) in enumerate(zip(key, right, strict=False)) if a != b), None)
+    if start is None:
+        return abs(len(key) - len(right)) <= 1
+    rest, expected = key[start:], right[start:]
+    is_swapped = rest[:2] == expected[1::-1] and rest[2:] == expected[2:]
+    return is_swapped or rest[1:] == expected[1:] or rest[1:] == expected or rest == expected[1:]

@@ -1,0 +1,61 @@
+"""Measures: which numbers a protocol has, and what each is the mean of."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from boxscore._support import text
+from boxscore.model.protocol import Protocol
+
+
+class Measure(NamedTuple):
+    """One number: the mean over classes of AP or of recall, at some thresholds, in one area range, within one limit."""
+
+    name: str
+    is_recall: bool
+    thresholds: tuple[int, ...]
+    """Places in the protocol's thresholds, and so on."""
+    area: int
+    limit: int
+
+    def meaning(self, protocol: Protocol) -> list[str]:
+        """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
+        limit = protocol.limits[self.limit]
+        return [
+            "AR" if self.is_recall else "AP",
+            f"IoU {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
+            protocol.areas[self.area].name,
+            "all detections" if limit is None else text.count(limit, "detection"),
+        ]
+
+
+def measures(protocol: Protocol) -> Iterator[Measure]:
+    """The numbers of a protocol under the names that people know.
+
+    >>> [measure.name for measure in measures(Protocol.named("coco", limits=(1, 300), areas={"all": (0, 1e10)}))]
+    ['map', 'map_50', 'map_75', 'mar_1', 'mar_300']
+    >>> [measure.name for measure in measures(Protocol.named("voc2007"))]
+    ['map', 'mar']
+    """
+    every = tuple(range(len(protocol.thresholds)))
+    last = len(protocol.limits) - 1
+    sizes = list(enumerate(protocol.areas))[1:]
+    yield Measure("map", False, every, 0, last)
+    for percent in (50, 75):
+        place = threshold_index(protocol.thresholds, percent / 100)
+        if place is not None and len(every) > 1:
+            yield Measure(f"map_{percent}", False, (place,), 0, last)
+    for a, area in sizes:
+        yield Measure(f"map_{area.name}", False, every, a, last)
+    for m, limit in enumerate(protocol.limits):
+        yield Measure("mar" if limit is None else f"mar_{limit}", True, every, 0, m)
+    for a, area in sizes:
+        yield Measure(f"mar_{area.name}", True, every, a, last)
+
+
+def threshold_index(thresholds: Sequence[float], iou: float) -> int | None:
+    """Which of the thresholds is `iou`, whatever its last digits; None if none is.
+
+    >>> threshold_index((0.5, 0.55, 0.6000000000000001), 0.6), threshold_index((0.75,), 0.5)
+    (2, None)
+    """
+    return next((t for t, threshold in enumerate(thresholds) if abs(threshold - iou) < 1e-9), None)

@@ -1,0 +1,330 @@
+"""All that decides a number, and the named protocols: `voc2007`, `voc2012`, `coco`, `paper`."""
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple, get_args
+
+from boxscore._support.exceptions import InputError
+
+Geometry = Literal["continuous", "inclusive"]
+Matching = Literal["best", "best_regular", "next_best"]
+ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
+Average = Literal["macro", "weighted", "micro"]
+Comparison = Literal[">=", ">"]
+
+
+POOLED = -1
+"""The label of all classes taken as one."""
+
+LARGEST_SIDE = 1e18
+"""Sides beyond this could make areas that overflow, in single precision."""
+
+
+class Area(NamedTuple):
+    """A named range of box areas; both ends belong to it."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Protocol:
+    """All that decides a number. Immutable and hashable; `replace` makes a changed copy.
+
+    >>> protocol = Protocol.named("coco", limits=(1, 10, 300))
+    >>> protocol.limits, len(protocol.thresholds)
+    ((1, 10, 300), 10)
+    >>> Protocol.named("voc2007", comparison=">").thresholds
+    (0.5,)
+    """
+
+    name: str
+    """What it is called in tables and files."""
+
+    thresholds: tuple[float, ...]
+    """IoU thresholds, ascending. Every one gets its own matching."""
+
+    recall_points: tuple[float, ...]
+    """Recalls at which `curves` samples precision, ascending; AP is made from them where `ap` says so."""
+
+    ap: ApRule
+    """The area under a curve. "recall_points": the mean of the precisions at `recall_points`; a mean over classes takes
+    all of these precisions at once (COCO). "interpolated": the sum of precision / number of points, per class (VOC
+    2007). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid": trapezoids through the raw
+    curve from (0, 1) on (the paper's Alg. 12)."""
+
+    geometry: Geometry
+    """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
+
+    comparison: Comparison
+    """How an IoU compares with a threshold that it reaches."""
+
+    matching: Matching
+    """Which truths a detection may take. "best": its best one alone; if that is taken it is a false positive, if that
+    is ignored it is dropped (VOC). "best_regular": the same, but only if no regular truth reaches the threshold does an
+    ignored one count (as the paper publishes it). "next_best": its best regular one that is free, else its best ignored
+    one that is free (COCO). Of truths with equal IoU "next_best" takes the last, the others the first."""
+
+    ignored: Literal["crowd", "difficult"]
+    """What a truth marked `ignore` is. "crowd": a region that holds any number of detections, with overlap relative to
+    the detection's own area (COCO). "difficult": an ordinary box that neither rewards nor punishes (VOC)."""
+
+    areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
+    """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
+    ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high), where high may be
+    None for no bound."""
+
+    limits: tuple[int | None, ...] = (None,)
+    """How many detections count per image and class, ascending; None is all. The last is that of the main numbers."""
+
+    class_agnostic: bool = False
+    """Whether labels are disregarded: every box is of one class."""
+
+    average: Average = "macro"
+    """Over classes: the plain mean ("macro"), the mean weighted by the number of truths ("weighted"), or one curve
+    through the detections of all classes, each matched within its class ("micro")."""
+
+    precision_epsilon: float = 0.0
+    """Added to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
+
+    @classmethod
+    def named(cls, name: str, /, **changes: Any) -> "Protocol":
+        """The protocol called `name`, with `changes` to any of its fields."""
+        if name not in PROTOCOLS:
+            raise InputError(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got {name!r}")
+        return PROTOCOLS[name].replace(**changes)
+
+    def replace(self, **changes: Any) -> "Protocol":
+        """A copy with other values in some fields."""
+        unknown = changes.keys() - {field.name for field in fields(self)}
+        if unknown:
+            raise InputError(f"a protocol has no field `{min(unknown)}`; it has {_field_names(self)}")
+        return replace(self, **changes)
+
+    def __post_init__(self) -> None:
+        # Lists, arrays and mappings are welcome; what is kept is immutable.
+        _set(self, "thresholds", _ascending("thresholds", self.thresholds, low=0.0, high=1.0))
+        _set(self, "recall_points", _ascending("recall_points", self.recall_points, low=0.0, high=1.0))
+        _set(self, "areas", _areas(self.areas))
+        _set(self, "limits", _limits(self.limits))
+        check_choice("ap", self.ap, get_args(ApRule))
+        check_choice("geometry", self.geometry, get_args(Geometry))
+        check_choice("comparison", self.comparison, get_args(Comparison))
+        check_choice("matching", self.matching, get_args(Matching))
+        check_choice("ignored", self.ignored, ("crowd", "difficult"))
+        check_choice("average", self.average, get_args(Average))
+        if not isinstance(self.class_agnostic, bool):
+            raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
+        if not 0 <= self.precision_epsilon < math.inf:
+            raise InputError(f"`precision_epsilon` must be finite and not negative; got {self.precision_epsilon!r}")
+
+    @property
+    def title(self) -> str:
+        """The name, with a remark if this is not the protocol of that name any more."""
+        return self.name if PROTOCOLS.get(self.name, self) == self else f"{self.name}, changed"
+
+    @property
+    def cutoffs(self) -> tuple[float, ...]:
+        """The thresholds as IoUs are compared with them: COCO takes 1 - 1e-10 for anything above."""
+        if self.matching == "next_best" and self.comparison == ">=":
+            return tuple(min(threshold, 1 - 1e-10) for threshold in self.thresholds)  # as in COCO
+        return self.thresholds
+
+    def threshold_place(self, iou: float | None = None) -> int:
+        """The place of a threshold; without one, that of 0.5, or the first where there is no 0.5.
+
+        >>> Protocol.named("coco").threshold_place(0.75), Protocol.named("coco").threshold_place()
+        (5, 0)
+        """
+        place = self._place(0.5 if iou is None else check_fraction("iou", iou))
+        if place is None and iou is not None:
+            known = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
+            raise InputError(f"`iou` must be one of the thresholds that were measured ({known}); got {iou!r}")
+        return place or 0
+
+    def at(self, iou: float | None = None) -> "Protocol":
+        """The same rules at one threshold, in the first area range and within the largest limit.
+
+        The threshold may be a new one; without one it is 0.5, or the first where there is no 0.5.
+        """
+        place = self.threshold_place() if iou is None else self._place(check_fraction("iou", iou))
+        threshold = iou if place is None else self.thresholds[place]
+        return self.replace(thresholds=(threshold,), areas=self.areas[:1], limits=self.limits[-1:])
+
+    def _place(self, iou: float) -> int | None:
+        """The place of a threshold, whatever its last digits; linspace's 0.6 has others than 0.6."""
+        return next((t for t, threshold in enumerate(self.thresholds) if abs(threshold - iou) < 1e-9), None)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether AP is made from precisions at recall points."""
+        return self.ap in ("recall_points", "interpolated")
+
+    @property
+    def extent(self) -> float:
+        """What the last pixel adds to a length."""
+        return extent_of(self.geometry)
+
+    @property
+    def largest_limit(self) -> float:
+        """The number of detections kept per image and class, infinity for all."""
+        return math.inf if self.limits[-1] is None else self.limits[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: infinite bounds are None."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["thresholds"] = list(self.thresholds)
+        plain["recall_points"] = list(self.recall_points)
+        plain["limits"] = list(self.limits)
+        plain["areas"] = {name: [low, None if high == math.inf else high] for name, low, high in self.areas}
+        return plain
+
+
+def extent_of(geometry: Geometry) -> float:
+    """What the last pixel adds to a length: 1 if it is inside the box, 0 if coordinates are continuous."""
+    return 1.0 if geometry == "inclusive" else 0.0
+
+
+def _set(protocol: Protocol, name: str, value: object) -> None:
+    object.__setattr__(protocol, name, value)
+
+
+def _field_names(protocol: Protocol) -> str:
+    return ", ".join(field.name for field in fields(protocol))
+
+
+def check_finite(name: str, value: Any) -> float:
+    """The value as a float; `InputError` unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise InputError(f"`{name}` must be a finite number; got {value!r}")
+    return float(value)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """The value as a float; `InputError` unless it is a number between 0 and 1."""
+    if not 0 <= check_finite(name, value) <= 1:
+        raise InputError(f"`{name}` must be a number between 0 and 1; got {value!r}")
+    return float(value)
+
+
+def check_number(name: str, value: Any, *, most: int | None = None) -> None:
+    """Raise `InputError` unless `value` is a positive integer, and at most so large."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= (most or math.inf):
+        rule = "a positive integer" if most is None else f"an integer from 1 to {most}"
+        raise InputError(f"`{name}` must be {rule}; got {value!r}")
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise `InputError` unless `value` is one of those allowed."""
+    if value not in tuple(allowed):
+        raise InputError(f"`{name}` must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def _ascending(name: str, values: Iterable[float], *, low: float, high: float) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be a sequence of numbers; got {values!r}") from None
+    if not numbers:
+        raise InputError(f"`{name}` must have at least one number; got none")
+    for number in numbers:
+        if not low <= number <= high:
+            raise InputError(f"`{name}` must lie between {low:g} and {high:g}; got {number:g}")
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise InputError(f"`{name}` must be ascending, without repeats; got {list(numbers)}")
+    return numbers
+
+
+def _areas(areas: Any) -> tuple[Area, ...]:
+    try:
+        rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
+        ranges = tuple(
+            Area(str(name), float(low), math.inf if high is None else float(high)) for name, low, high in rows
+        )
+    except (TypeError, ValueError):
+        raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
+    if not 1 <= len(ranges) <= 63:
+        raise InputError(f"`areas` must have 1 to 63 ranges; got {len(ranges)}")
+    for area in ranges:
+        if not 0 <= area.low <= area.high:
+            raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
+        if area.name.isdigit():
+            raise InputError(f"`areas` must have names that are not numbers, as `map_50` is one; got {area.name!r}")
+    if len({area.name for area in ranges}) < len(ranges):
+        raise InputError(f"`areas` must have different names; got {[area.name for area in ranges]}")
+    return ranges
+
+
+def _limits(limits: Iterable[Any]) -> tuple[int | None, ...]:
+    try:
+        bounds = tuple(limits)
+    except TypeError:
+        raise InputError(f"`limits` must be a sequence of integers or None; got {limits!r}") from None
+    if not 1 <= len(bounds) <= 255:
+        raise InputError(f"`limits` must have 1 to 255 limits; got {len(bounds)}")
+    for bound in bounds:
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral) or bound < 1):
+            raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")
+    sizes = [math.inf if bound is None else bound for bound in bounds]
+    if any(first >= second for first, second in pairwise(sizes)):
+        raise InputError(f"`limits` must be ascending, without repeats; got {list(bounds)}")
+    return tuple(None if bound is None else int(bound) for bound in bounds)
+
+
+def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
+    """Numbers from first to last at equal distances, with the bits of `np.linspace`."""
+    step = (last - first) / (num - 1)
+    return (*(first + i * step for i in range(num - 1)), last)
+
+
+_VOC2007 = Protocol(
+    name="voc2007",
+    thresholds=(0.5,),
+    recall_points=tuple(i * 0.1 for i in range(11)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
+    ap="interpolated",
+    geometry="inclusive",
+    comparison=">=",
+    matching="best",
+    ignored="difficult",
+)
+
+_VOC2012 = _VOC2007.replace(name="voc2012", recall_points=_evenly(0.0, 1.0, 101), ap="envelope")
+
+_PAPER = _VOC2012.replace(name="paper", ap="trapezoid", comparison=">", matching="best_regular")
+
+_COCO = Protocol(
+    name="coco",
+    thresholds=_evenly(0.5, 0.95, 10),
+    recall_points=_evenly(0.0, 1.0, 101),
+    ap="recall_points",
+    geometry="continuous",
+    comparison=">=",
+    matching="next_best",
+    ignored="crowd",
+    areas=(
+        Area("all", 0.0, 1e10),
+        Area("small", 0.0, 32.0**2),
+        Area("medium", 32.0**2, 96.0**2),
+        Area("large", 96.0**2, 1e10),
+    ),
+    limits=(1, 10, 100),
+    precision_epsilon=sys.float_info.epsilon,
+)
+
+
+def as_protocol(protocol: str | Protocol) -> Protocol:
+    """A protocol, or the one of that name."""
+    if isinstance(protocol, str):
+        return Protocol.named(protocol)
+    if not isinstance(protocol, Protocol):
+        raise InputError(f"`protocol` must be a name or a boxscore.Protocol; got {type(protocol).__name__}")
+    return protocol
+
+
+PROTOCOLS: Mapping[str, Protocol] = {p.name: p for p in (_VOC2007, _VOC2012, _COCO, _PAPER)}
+"""The protocols that have a name."""

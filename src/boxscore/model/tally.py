@@ -1,0 +1,393 @@
+"""Tally: the verdicts of matching, all that the curves need. Mergeable: `empty` is the identity of `merge`."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support import text
+from boxscore._support.arrays import compact
+from boxscore._support.exceptions import InputError
+from boxscore.model.protocol import POOLED, Protocol
+
+if TYPE_CHECKING:
+    from boxscore.model.result import Result
+
+IGNORED, FALSE, TRUE = 0, 1, 2
+"""The verdicts, as the paper numbers them: ignored, false positive, true positive."""
+
+ROWS = ("image", "label", "score", "tier", "state")
+"""The columns with a row for each detection."""
+
+HITS = ("is_true", "is_counted")
+"""The columns with a row for each hit."""
+
+TRUTHS = ("truth_image", "truth_label", "truth_state")
+"""The columns with a row for each truth."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Tally:
+    """What matching found, one row a detection, in host memory. Boxes are gone.
+
+    Rows stand by image, label and falling score; detections beyond the protocol's largest limit are not among them.
+    Most detections meet no truth: they are false positives or, by their size, ignored, whatever the threshold, and
+    `state` says so in a bit for each area range. The others are hits. Their verdicts, one bit for each area range and
+    threshold, are in `is_true` and `is_counted`. So a detection takes about 20 bytes, and a truth 9. `verdict` has it
+    all in plain numbers.
+
+    >>> Tally.empty(Protocol.named("voc2007"))
+    Tally(0 detections, 0 truths, 0 classes, voc2007)
+    """
+
+    protocol: Protocol
+    image: NDArray[Any]
+    """Image ids, int32 or int64; they break ties of score. Shape (D,)."""
+    label: NDArray[Any]
+    """Labels, int32 or int64. Shape (D,)."""
+    score: NDArray[Any]
+    """Scores, float32 or float64. Shape (D,)."""
+    tier: NDArray[np.uint8]
+    """The place of the first limit that counts the detection, by its rank within image and class. Shape (D,)."""
+    state: NDArray[Any]
+    """Bit 0: a hit. Else bit 1 + a: a false positive in area range a, not ignored. uint8, or uint64 for more than 7
+    area ranges. Shape (D,)."""
+    is_true: NDArray[np.uint64]
+    """Bit a * T + t: true positive in area range a at threshold t. A row a hit, in words of 64. Shape (H, W)."""
+    is_counted: NDArray[np.uint64]
+    """The same for true or false positive; the other cells are ignored. Shape (H, W)."""
+    classes: NDArray[np.int64]
+    """Every label there is, ascending, with or without detections and truths. Shape (K,)."""
+    truth_image: NDArray[Any]
+    """The images of the truths; rows stand by image and label. Shape (G,)."""
+    truth_label: NDArray[Any]
+    """Their labels. Shape (G,)."""
+    truth_state: NDArray[Any]
+    """Bit a: it counts in area range a. Of the dtype of `state`. Shape (G,)."""
+    class_names: Mapping[int, str] | None = None
+    iou_dtype: str = "float64"
+    """The precision in which IoUs were computed: the lowest of all that was merged."""
+
+    @classmethod
+    def empty(cls, protocol: Protocol) -> "Tally":
+        """No detections and no truths: what `merge` leaves out."""
+        nothing = np.zeros(0, np.int64)
+        verdict = np.zeros((0, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+        return cls.from_verdicts(
+            protocol=protocol,
+            image=nothing,
+            label=nothing,
+            score=np.zeros(0),
+            rank=nothing,
+            verdict=verdict,
+            classes=nothing,
+            truth_image=nothing,
+            truth_label=nothing,
+            truth_counts=np.zeros((0, len(protocol.areas)), bool),
+        )
+
+    @classmethod
+    def from_verdicts(
+        cls,
+        *,
+        protocol: Protocol,
+        image: NDArray[Any],
+        label: NDArray[Any],
+        score: NDArray[Any],
+        rank: NDArray[Any],
+        verdict: NDArray[np.uint8],
+        truth_image: NDArray[Any],
+        truth_label: NDArray[Any],
+        truth_counts: NDArray[np.bool_],
+        **more: Any,
+    ) -> "Tally":
+        """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
+
+        Shapes (D,), and (D, A, T) for `verdict`. Truths in any order, with the area ranges that they count in: (G,),
+        and (G, A) for `truth_counts`. `more`: the columns that have a row neither for detections nor for truths.
+        """
+        order = np.lexsort((rank, label, image))
+        verdict = verdict[order]
+        limits = [math.inf if limit is None else limit for limit in protocol.limits]
+        is_hit = (verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2))
+        kind = state_dtype(protocol)
+        weight = (2 << np.arange(len(protocol.areas), dtype=np.uint64)).astype(kind)
+        plain = ((verdict[:, :, 0] == FALSE) * weight).sum(axis=1, dtype=kind)
+        truth_order = np.lexsort((truth_label, truth_image))
+        return cls(
+            protocol=protocol,
+            image=narrowest(image)[order],
+            label=narrowest(label)[order],
+            score=score[order],
+            tier=np.searchsorted(limits, rank[order], side="right").astype(np.uint8),
+            state=np.where(is_hit, kind.type(1), plain),
+            is_true=_pack(verdict[is_hit] == TRUE),
+            is_counted=_pack(verdict[is_hit] != IGNORED),
+            truth_image=narrowest(truth_image)[truth_order],
+            truth_label=narrowest(truth_label)[truth_order],
+            truth_state=(truth_counts[truth_order] * (weight >> kind.type(1))).sum(axis=1, dtype=kind),
+            **more,
+        )
+
+    @property
+    def verdict(self) -> NDArray[np.uint8]:
+        """0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
+        shape = len(self.protocol.areas), len(self.protocol.thresholds)
+        area_A = np.arange(1, shape[0] + 1, dtype=self.state.dtype)
+        plain_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
+        verdict = np.repeat(plain_DA.astype(np.uint8)[:, :, None], shape[1], axis=2)
+        verdict[self.is_hit] = _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
+        return verdict
+
+    def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
+        """The verdicts in one cell, by the places of its threshold and area range. Shape (D,)."""
+        cell = area * len(self.protocol.thresholds) + threshold
+        word, bit = cell // 64, np.uint64(cell % 64)
+        plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
+        verdict: NDArray[np.uint8] = plain.astype(np.uint8)
+        bits = (self.is_true[:, word] >> bit & np.uint64(1)) + (self.is_counted[:, word] >> bit & np.uint64(1))
+        verdict[self.is_hit] = bits.astype(np.uint8)
+        return verdict
+
+    @property
+    def num_truths(self) -> NDArray[np.int64]:
+        """Truths that count, by class and area range. Shape (K, A)."""
+        counts: NDArray[np.int64] = _compiled.count_truths(
+            compact(self.truth_label), compact(self.truth_state), compact(self.classes), len(self.protocol.areas)
+        )
+        return counts
+
+    @property
+    def totals(self) -> "Totals":
+        """What it counts by class."""
+        return Totals(
+            protocol=self.protocol,
+            classes=self.classes,
+            num_truths=self.num_truths,
+            num_detections=_compiled.count(compact(self.label), compact(self.classes)),
+            class_names=self.class_names,
+            iou_dtype=self.iou_dtype,
+        )
+
+    @property
+    def is_hit(self) -> NDArray[np.bool_]:
+        """Whether a detection has verdicts of its own. Shape (D,)."""
+        return np.asarray(self.state & self.state.dtype.type(1), bool)
+
+    @property
+    def images(self) -> NDArray[np.int64]:
+        """The images that have detections or truths, ascending. Shape (N,)."""
+        found, there = (_compiled.distinct(compact(column)) for column in (self.image, self.truth_image))
+        return np.union1d(found, there)
+
+    def without(self, images: NDArray[Any]) -> "Tally":
+        """The same without some images: neither their detections nor their truths."""
+        return self._where(*(np.isin(column, images, invert=True) for column in (self.image, self.truth_image)))
+
+    def within(self, images: NDArray[Any]) -> "Tally":
+        """The same with some images only."""
+        return self._where(*(np.isin(column, images) for column in (self.image, self.truth_image)))
+
+    def _where(self, is_kept: NDArray[np.bool_], is_truth_kept: NDArray[np.bool_]) -> "Tally":
+        rows = {column: getattr(self, column)[is_kept] for column in ROWS}
+        hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in HITS}
+        truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}
+        return replace(self, **rows, **hits, **truths)
+
+    def merge(self, *others: "Tally") -> "Tally":
+        """All of it as one tally. Associative; the grouping and the order change no result.
+
+        An image may be in one of them only: ids tell images apart, and break ties.
+        """
+        tallies = (self, *others)
+        check_can_be_one(tallies)
+        return joined(tallies)
+
+    def pooled(self) -> "Tally":
+        """The same verdicts with all classes taken as one, for micro averages."""
+        rows = self.in_order(np.lexsort((self.label, self.image)))
+        label, truth_label = (np.full_like(column, POOLED) for column in (rows.label, rows.truth_label))
+        return replace(rows, label=label, truth_label=truth_label, classes=np.array([POOLED]), class_names=None)
+
+    def sorted(self) -> "Tally":
+        """The same rows in the one order that curves are made in: class, falling score, image, rank."""
+        return self.in_order(np.lexsort((self.image, -self.score, self.label)))
+
+    def in_order(self, order: NDArray[np.int64]) -> "Tally":
+        """The same rows in another order."""
+        place = np.cumsum(self.is_hit) - 1
+        hits = place[order][self.is_hit[order]]
+        rows = {column: getattr(self, column)[order] for column in ROWS}
+        return replace(self, **rows, **{column: getattr(self, column)[hits] for column in HITS})
+
+    def finish(self, engine: str = "auto", *, threads: int | None = None) -> "Result":
+        """The result of all that was counted: `boxscore.finish`."""
+        from boxscore.pipeline import finish
+
+        return finish(self, engine, threads=threads)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """The tally is in the file, with a version and a checksum, or, after an error, what was there before."""
+        from boxscore.scaling import storage
+
+        storage.save(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> "Tally":
+        """The tally in a file that `save` made; a foreign file, and one that is not whole, is refused by its name."""
+        from boxscore.scaling import storage
+
+        return storage.load(path)
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with a row a detection and a row a truth; see `boxscore.scaling.arrow`."""
+        from boxscore.scaling import arrow
+
+        return arrow.to_arrow(self)
+
+    @staticmethod
+    def from_arrow(table: Any, source: str = "this table") -> "Tally":
+        """The tally that `to_arrow` made the table of, however the table travelled; any other is refused."""
+        from boxscore.scaling import arrow
+
+        return arrow.from_arrow(table, source)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns."""
+        return sum(getattr(self, column).nbytes for column in (*ROWS, *HITS, *TRUTHS))
+
+    def __len__(self) -> int:
+        return int(self.score.size)
+
+    def __repr__(self) -> str:
+        counts = [
+            text.count(len(self), "detection"),
+            text.count(self.num_truths[:, 0].sum(), "truth"),
+            text.count(self.classes.size, "class", "classes"),
+        ]
+        return f"Tally({', '.join(counts)}, {self.protocol.title})"
+
+
+def check_can_be_one(tallies: Sequence[Tally]) -> None:
+    """Raise `InputError` unless they have one protocol, and no two an image in common."""
+    for other in tallies:
+        if not isinstance(other, Tally):
+            raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
+        if other.protocol != tallies[0].protocol:
+            pair = f"{tallies[0].protocol.name!r} and {other.protocol.name!r}"
+            raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
+    images = np.concatenate([tally.images for tally in tallies])
+    seen, counts = np.unique(images, return_counts=True)
+    if seen.size < images.size:
+        image = seen[counts > 1][0]
+        raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
+
+
+def joined(tallies: Sequence[Tally]) -> Tally:
+    """All of them as one; there is at least one, they have one protocol, and no two have an image in common."""
+    return Tally(
+        protocol=tallies[0].protocol,
+        **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
+        classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
+        class_names=_united_names(tallies),
+        iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Totals:
+    """What verdicts add up to by class: with their curves, all that a result needs."""
+
+    protocol: Protocol
+    classes: NDArray[np.int64]
+    """Every label there is, ascending. Shape (K,)."""
+    num_truths: NDArray[np.int64]
+    """Truths that count, by class and area range. Shape (K, A)."""
+    num_detections: NDArray[np.int64]
+    """Detections within the largest limit, ignored ones included. Shape (K,)."""
+    class_names: Mapping[int, str] | None = None
+    iou_dtype: str = "float64"
+
+    def merge(self, *others: "Totals") -> "Totals":
+        """The totals of all together."""
+        every = (self, *others)
+        classes = np.unique(np.concatenate([totals.classes for totals in every]))
+        num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
+        num_detections = np.zeros(classes.size, np.int64)
+        for totals in every:
+            place = np.searchsorted(classes, totals.classes)
+            num_truths[place] += totals.num_truths
+            num_detections[place] += totals.num_detections
+        return replace(
+            self,
+            classes=classes,
+            num_truths=num_truths,
+            num_detections=num_detections,
+            class_names=_united_names(every),
+            iou_dtype=min(totals.iou_dtype for totals in every),
+        )
+
+    def pooled(self) -> "Totals":
+        """The same with all classes taken as one."""
+        return replace(
+            self,
+            classes=np.array([POOLED]),
+            num_truths=self.num_truths.sum(axis=0, keepdims=True),
+            num_detections=self.num_detections.sum(keepdims=True),
+            class_names=None,
+        )
+
+
+def _united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
+    """The class names of all; one label has one name."""
+    names: dict[int, str] = {}
+    for part in parts:
+        if part.class_names is None or part.class_names == names:
+            continue
+        for label, name in part.class_names.items():
+            if names.setdefault(label, name) != name:
+                raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
+    return names or None
+
+
+def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
+    """The ids as int32 where they fit, else as int64."""
+    limits = np.iinfo(np.int32)
+    is_narrow = ids.size == 0 or (limits.min <= ids.min() and ids.max() <= limits.max)
+    return ids.astype(np.int32 if is_narrow else np.int64)
+
+
+def state_dtype(protocol: Protocol) -> np.dtype[Any]:
+    """What holds a state: a bit for each area range, and one more."""
+    return np.dtype(np.uint8 if len(protocol.areas) < 8 else np.uint64)
+
+
+def num_words(protocol: Protocol) -> int:
+    """How many words of 64 bits a hit's verdicts take: a bit for each area range and threshold."""
+    return -(-len(protocol.areas) * len(protocol.thresholds) // 64)
+
+
+def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Cells as words of 64 bits. Shapes (H, A, T) to (H, W)."""
+    num_hits, num_cells = cells.shape[0], cells.shape[1] * cells.shape[2]
+    padded = np.zeros((num_hits, -(-num_cells // 64) * 64), bool)
+    padded[:, :num_cells] = cells.reshape(num_hits, num_cells)
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Words as cells. Shapes (H, W) to (H, A, T)."""
+    octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
+
+
+def _concatenate(tallies: Sequence[Tally], column: str) -> Any:
+    """The rows of all; a tally without rows has no dtype worth keeping."""
+    columns = [getattr(tally, column) for tally in tallies]
+    return np.concatenate([each for each in columns if each.size] or columns[:1])

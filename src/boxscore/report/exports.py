@@ -1,0 +1,179 @@
+"""Exports: summaries as CSV, Markdown and LaTeX, and as flat numbers for loggers. Needs no array library."""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from boxscore._support import text
+from boxscore.model.summary import ClassPoint, Interval, Summary, has_ap_50, plain
+
+LONGEST_TABLE = 40
+"""Rows that LaTeX has on one page; a table of more of them goes on on the next."""
+
+
+def to_csv(
+    summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
+) -> str:
+    """One number a line: which class (none: all), which number, its value (none: undefined), and its interval if any.
+
+    `names`: what the first column, `detections`, has for each summary; `groups`: the same for a second, `slice` (none:
+    all images). Without them there is no such column.
+    """
+    ends = () if summaries[0].confidence is None else ("low", "high", "error")
+    places = {"detections": names, "slice": groups}
+    rows: list[list[Any]] = [
+        [*(name for name in places if places[name] is not None), "class", "number", "value", *ends]
+    ]
+    for i, summary in enumerate(summaries):
+        whole = summary.to_dict()
+        per_class: tuple[str, ...] = ("ap", "ap_50", "ar", "num_truths", "num_detections")
+        if summary.points is not None:
+            per_class += ClassPoint._fields
+            for row, point in zip(whole["per_class"], summary.points, strict=True):
+                row |= {name: plain(value) for name, value in point._asdict().items()}
+        parts = [("", whole, tuple(summary.numbers)), *((row["name"], row, per_class) for row in whole["per_class"])]
+        first = [column[i] for column in places.values() if column is not None]
+        for class_name, values, numbers in parts:
+            intervals = values.get("intervals", {})
+            rows += [
+                [*first, class_name, number, values[number], *(intervals.get(number, {}).get(end) for end in ends)]
+                for number in numbers
+            ]
+    return as_csv(rows)
+
+
+def as_csv(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV; None is nothing. Text is on one line and no formula."""
+    output = io.StringIO()
+    safe = ([text.csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    csv.writer(output, lineterminator="\n").writerows(safe)
+    return output.getvalue()
+
+
+class _Style(NamedTuple):
+    """How a language of tables writes what is in them."""
+
+    name: Callable[[str], str]
+    """Of a class, a model, a group."""
+    measure: Callable[[str], str]
+    value: Callable[[float], str]
+    interval: Callable[[Interval], str]
+    table: Callable[..., str]
+
+
+def to_markdown(
+    summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
+) -> str:
+    """Two tables: the numbers, a row for each summary, and a row for each class of each.
+
+    Fractions with four digits; a dash is undefined. `names`: for a column `model`; `groups`: for a column `slice`.
+    """
+    style = _Style(text.markdown, str, text.fraction, str, markdown_table)
+    return _tables(summaries, {"model": names, "slice": groups}, style)
+
+
+def to_latex(
+    summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
+) -> str:
+    """The same tables for LaTeX's booktabs. AP and AR in percent with one digit, as papers have them.
+
+    A table of many rows is a `longtable`, which goes on on the next page.
+    """
+    style = _Style(text.latex, _short_name, percent, _percent_interval, latex_table)
+    return _tables(summaries, {"model": names, "slice": groups}, style)
+
+
+def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | None] | None], style: _Style) -> str:
+    leading = {name: values for name, values in columns.items() if values is not None}
+    half = ["AP50"] if has_ap_50(summaries[0].protocol.thresholds) else []
+    numbers, classes = [], []
+    for i, summary in enumerate(summaries):
+        lead = [style.name(values[i] or "") for values in leading.values()]
+        sure, points = summary.confidence, summary.points
+        numbers.append(
+            [
+                *lead,
+                *(_cell(style, value, sure.numbers[name] if sure else None) for name, value in summary.numbers.items()),
+            ]
+        )
+        classes += [
+            [
+                *lead,
+                style.name(row.name),
+                *([style.value(points[k].precision), style.value(points[k].recall)] if points else []),
+                _cell(style, row.ap, sure.ap[k] if sure else None),
+                *([style.value(row.ap_50)] if half else []),
+                _cell(style, row.ar, sure.ar[k] if sure else None),
+                f"{row.num_truths:,}",
+                f"{row.num_detections:,}",
+            ]
+            for k, row in enumerate(summary.per_class)
+        ]
+    head = [*leading, *map(style.measure, summaries[0].numbers)]
+    both = ["P", "R"] if summaries[0].points else []
+    class_head = [*leading, "class", *both, "AP", *half, "AR", "truths", "detections"]
+    tables = [
+        style.table(head, numbers, num_left=len(leading)),
+        style.table(class_head, classes, num_left=len(leading) + 1),
+    ]
+    return "\n\n".join(tables)
+
+
+def _cell(style: _Style, value: float, interval: Interval | None) -> str:
+    return style.value(value) if interval is None else f"{style.value(value)} {style.interval(interval)}"
+
+
+def log_dict(
+    summary: Summary, prefix: str = "", *, undefined: float | None = None, per_class: bool = True
+) -> dict[str, float]:
+    """Flat floats under `prefix`: the numbers, and `ap/<class>`. What is undefined is `undefined`, or left out.
+
+    Of classes that share a name, each has its label behind it.
+    """
+    shared = Counter(row.name for row in summary.per_class)
+    classes = {
+        f"ap/{row.name}" if shared[row.name] == 1 else f"ap/{row.name} {row.label}": row.ap for row in summary.per_class
+    }
+    everything = {**summary.numbers, **(classes if per_class else {})}
+    if undefined is not None:
+        everything = {name: undefined if math.isnan(value) else value for name, value in everything.items()}
+        return {f"{prefix}{name}": float(value) for name, value in everything.items()}
+    return {f"{prefix}{name}": float(value) for name, value in everything.items() if not math.isnan(value)}
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, num_left: int = 0) -> str:
+    """Cells as a table of Markdown, the first `num_left` columns on the left."""
+    sides = ["---"] * num_left + ["---:"] * (len(header) - num_left)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, sides, *rows))
+
+
+def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, num_left: int = 0) -> str:
+    """Cells as a table for LaTeX's booktabs, the first `num_left` columns on the left; many are a `longtable`."""
+    first, *lines = [" & ".join(cells) + r" \\" for cells in (header, *rows)]
+    sides = "l" * num_left + "r" * (len(header) - num_left)
+    top = [r"\toprule", first, r"\midrule"]
+    if len(rows) <= LONGEST_TABLE:
+        return "\n".join([rf"\begin{{tabular}}{{{sides}}}", *top, *lines, r"\bottomrule", r"\end{tabular}"])
+    # what every page begins and ends with comes first
+    ends = [r"\endhead", r"\bottomrule", r"\endfoot"]
+    needs = r"% \usepackage{booktabs, longtable}"
+    return "\n".join([needs, rf"\begin{{longtable}}{{{sides}}}", *top, *ends, *lines, r"\end{longtable}"])
+
+
+def _short_name(name: str) -> str:
+    """A number's name as papers have it: `map_50` is AP with a low 50."""
+    quantity, _, which = name.partition("_")
+    short = {"map": "AP", "mar": "AR"}[quantity]
+    return rf"{short}\textsubscript{{{text.latex(which)}}}" if which else short
+
+
+def percent(value: float) -> str:
+    """A fraction in percent with one digit, as papers have it; two dashes for NaN."""
+    return "--" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _percent_interval(interval: Interval) -> str:
+    return "--" if math.isnan(interval.low) else f"[{percent(interval.low)}, {percent(interval.high)}]"

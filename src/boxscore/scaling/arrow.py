@@ -1,0 +1,181 @@
+"""Arrow tables to columns, and a tally as an Arrow table: for Spark, Dask, Ray and files that many tools read.
+
+The table of a tally has a row a detection, and after those a row a truth:
+
+| column | |
+|---|---|
+| `is_truth` | what the row is |
+| `image`, `label` | integers |
+| `score`, `tier` | of a detection; null for a truth |
+| `state` | as in `Tally.state` and `Tally.truth_state` |
+| `verdict` | of a hit: its words of `is_true`, then those of `is_counted`; else null |
+
+Version, protocol, classes and a checksum are in the metadata of its schema, which IPC and Parquet files keep.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.checks import RowError
+from boxscore._support.exceptions import InputError
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.model.dataset import ClassNames, Detections, Truths
+from boxscore.model.tally import ROWS, Tally
+from boxscore.scaling import storage
+
+_KEY = b"boxscore tally"
+_VERSION = 1
+
+
+def pyarrow() -> Any:
+    """The library, or the error that it is not there."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ImportError:
+        raise InputError("Arrow tables need pyarrow: pip install 'boxscore[arrow]'") from None
+    return pyarrow
+
+
+def detections_of(table: Any, *, box_format: BoxFormat) -> Detections:
+    """The rows of a table with the columns `image`, `label`, `score` and `box`, a list of 4."""
+    return Detections(**_columns(table, "image", "label", "score", "box"), box_format=box_format)
+
+
+def truths_of(table: Any, *, box_format: BoxFormat, class_names: ClassNames | None = None) -> Truths:
+    """The same for truths, which need no score and may have `ignore` and `area`."""
+    columns: dict[str, Any] = _columns(table, "image", "label", "box", optional=("ignore", "area"))
+    return Truths(**columns, box_format=box_format, class_names=class_names)
+
+
+def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str, Any]:
+    if not isinstance(table, pyarrow().Table):
+        raise InputError(f"must be columns of boxscore or a pyarrow.Table; got {type(table).__name__}")
+    if any(name not in table.column_names for name in names):
+        got = ", ".join(table.column_names) or "none"
+        raise InputError(f"must have the columns {', '.join(names)}; got {got}")
+    for name in (*names, *optional):
+        if table.column_names.count(name) > 1:
+            raise InputError(f"must have each column once; got `{name}` more than once")
+    return {name: to_numpy(table.column(name), name) for name in (*names, *optional) if name in table.column_names}
+
+
+def to_numpy(column: Any, name: str) -> NDArray[Any]:
+    """A column of numbers, or of lists or tensors of 4 numbers: shape (R,) or (R, 4)."""
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise RowError(name, row, "must not be null")
+    if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
+        column = pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    values: NDArray[Any] = fours(column, name) if is_list(column.type) else column.to_numpy()
+    if values.dtype == object:
+        raise InputError(f"`{name}` must hold numbers; got {column.type}")
+    return values
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a column of this type has lists."""
+    types = pyarrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def fours(column: Any, name: str) -> NDArray[Any]:
+    """A column of lists without nulls, each of 4 numbers. Shape (R, 4)."""
+    chunks = [np.zeros((0, 4))]
+    row = 0
+    for chunk in column.chunks:
+        lengths = chunk.value_lengths().to_numpy(zero_copy_only=False)
+        if (lengths != 4).any():
+            place = int(np.argmax(lengths != 4))
+            raise RowError(name, row + place, f"must have 4 numbers; got {lengths[place]}")
+        chunks.append(chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, 4))
+        row += len(chunk)
+    return np.concatenate(chunks[1:] or chunks)
+
+
+def to_arrow(tally: Tally) -> Any:
+    """The tally as a table; `from_arrow` gives it back, bit for bit."""
+    header = storage.header_of(tally)
+    total = storage.checksum(header, {name: getattr(tally, name) for name in storage.COLUMNS})
+    described = {"version": _VERSION, "checksum": total, "tally": header.decode(), "classes": tally.classes.tolist()}
+    return verdict_table(tally).replace_schema_metadata({_KEY: json.dumps(described).encode()})
+
+
+def from_arrow(table: Any, source: str = "this table") -> Tally:
+    """The tally that a table holds; anything else is refused, in the name of `source`."""
+    arrow = pyarrow()
+    if not isinstance(table, arrow.Table):
+        raise InputError(f"{source}: must be a pyarrow.Table; got {type(table).__name__}")
+    try:
+        described = json.loads((table.schema.metadata or {})[_KEY])
+        if described["version"] != _VERSION:
+            raise InputError(f"{source}: a tally of version {described['version']}; this boxscore reads {_VERSION}")
+        header = described["tally"].encode()
+        num_words = int(json.loads(header)["columns"]["is_true"][1][1])
+        columns = rows_of(table, num_words) | {"classes": np.array(described["classes"], np.int64)}
+        tally = storage.from_columns(header, columns)
+    except InputError:
+        raise
+    except KeyError:
+        raise InputError(f"{source}: not a tally of boxscore, or not all of its columns") from None
+    except (*storage.UNREADABLE, arrow.ArrowException) as error:
+        raise InputError(f"{source}: a tally that is not whole: {error}") from None
+    if storage.checksum(header, {name: getattr(tally, name) for name in storage.COLUMNS}) != described["checksum"]:
+        raise InputError(f"{source}: a tally whose checksum does not fit; its rows have changed")
+    return tally
+
+
+def verdict_table(tally: Tally) -> Any:
+    """The rows of a tally, without metadata."""
+    arrow = pyarrow()
+    num_truths = tally.truth_image.size
+    is_truth = np.repeat([False, True], [len(tally), num_truths])
+    is_hit = np.concatenate([tally.is_hit, np.zeros(num_truths, bool)])
+    words = np.ascontiguousarray(np.concatenate([tally.is_true, tally.is_counted], axis=1), "<u8")
+    end = np.concatenate([[0], np.cumsum(is_hit)]) * (words.shape[1] * words.itemsize)
+    buffers = [np.packbits(is_hit, bitorder="little"), end.astype(np.int64), words]
+    verdict = arrow.LargeBinaryArray.from_buffers(
+        arrow.large_binary(), is_hit.size, [arrow.py_buffer(buffer) for buffer in buffers]
+    )
+    of_detections = {
+        name: arrow.array(np.concatenate([column, np.zeros(num_truths, column.dtype)]), mask=is_truth)
+        for name, column in (("score", tally.score), ("tier", tally.tier))
+    }
+    return arrow.table(
+        {
+            "is_truth": is_truth,
+            "image": np.concatenate([tally.image, tally.truth_image]),
+            "label": np.concatenate([tally.label, tally.truth_label]),
+            **of_detections,
+            "state": np.concatenate([tally.state, tally.truth_state]),
+            "verdict": verdict,
+        }
+    )
+
+
+def rows_of(table: Any, num_words: int) -> dict[str, NDArray[Any]]:
+    """The columns of a tally but for its classes, from the rows of a `verdict_table` in any order.
+
+    Detections, and truths, stay in the order in which they are.
+    """
+    is_truth = table.column("is_truth")
+    found, there = table.filter(pyarrow().compute.invert(is_truth)), table.filter(is_truth)
+    columns = {name: found.column(name).to_numpy() for name in ROWS}
+    columns |= {f"truth_{name}": there.column(name).to_numpy() for name in ("image", "label", "state")}
+    words = _words(found.column("verdict").combine_chunks(), num_words)
+    is_true, is_counted = np.split(words.astype(np.uint64, copy=False), 2, axis=1)
+    return columns | {"is_true": np.ascontiguousarray(is_true), "is_counted": np.ascontiguousarray(is_counted)}
+
+
+def _words(verdict: Any, num_words: int) -> NDArray[np.uint64]:
+    """The verdicts of the hits. Shape (H, 2 W)."""
+    hits = verdict.drop_null()
+    if not len(hits):
+        return np.zeros((0, 2 * num_words), np.uint64)
+    _, offsets, data = hits.buffers()
+    end = np.frombuffer(offsets, np.int64)[hits.offset : hits.offset + len(hits) + 1]
+    return np.frombuffer(data, np.uint8)[end[0] : end[-1]].view("<u8").reshape(-1, 2 * num_words)

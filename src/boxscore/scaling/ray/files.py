@@ -1,0 +1,127 @@
+"""Files of many rows, here or at an address, as datasets with our columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.formats import tables
+from boxscore.formats.tables import Table
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.scaling import arrow
+from boxscore.scaling.ray.datasets import library, readable, settings_of
+
+_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Files:
+    """Files of one kind, and which of their columns is which."""
+
+    files: Sequence[str]
+    kind: str
+    columns: Mapping[str, str]
+    """The files' names for ours."""
+    box: Sequence[str]
+    """One column of lists, or four of numbers."""
+    box_format: BoxFormat | None
+    """As the names of the box's columns tell it; none if it is one column."""
+
+    @classmethod
+    def at(cls, path: str, *, has_scores: bool = False, quiet: bool = False) -> "Files":
+        """The files that a path means; those of detections have scores."""
+        files = files_at(path)
+        kind = _kind_of(files[0])
+        other = next((file for file in files if _kind_of(file) != kind), None)
+        if other is not None:
+            raise InputError(f"{path}: must have files of one kind; got {files[0]} and {other}")
+        with readable(files[0]):
+            first = _read(kind, files[:1])
+            with settings_of(first.context, quiet):
+                schema = first.schema()
+        named = {name.lower(): name for name in (() if schema is None else schema.names)}
+        table = Table(source=files[0], columns=dict.fromkeys(named, ()), num_rows=0, place=lambda _: files[0])
+        image = table.need("image", *tables.IMAGE_IDS, *tables.IMAGE_NAMES)
+        label = table.need("class", *tables.LABEL_IDS, *tables.LABEL_NAMES)
+        more = {
+            "score": table.need("score", *tables.SCORES) if has_scores else None,
+            "ignore": table.find(*tables.IGNORES),
+            "area": table.find("area"),
+        }
+        columns = {"image": image, "label": label} | {ours: name for ours, name in more.items() if name is not None}
+        box = next((names for names in tables.BOXES if all(name in named for name in names)), None)
+        one = table.need("box", *tables.LIST_BOXES) if box is None else ""
+        return cls(
+            files=files,
+            kind=kind,
+            columns={ours: named[name] for ours, name in columns.items()},
+            box=[named[name] for name in box or (one,)],
+            box_format=None if box is None else tables.BOXES[box],
+        )
+
+    def dataset(self) -> Any:
+        """The rows under our names, each with the file that it comes from."""
+        try:
+            rows = _read(self.kind, self.files, include_paths=True)
+        except arrow.pyarrow().ArrowException as error:
+            for file in self.files:
+                with readable(file):
+                    _read(self.kind, [file])
+            raise InputError(f"{self.files[0]} and the files beside it don't go together: {error}") from None
+        return rows.map_batches(self.renamed, batch_format="pyarrow", batch_size=None)
+
+    def renamed(self, table: Any) -> Any:
+        """The columns that are needed, under our names; the box as a list of four."""
+        kept = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
+        if len(self.box) == 1:
+            return arrow.pyarrow().table(kept | {"box": table.column(self.box[0])})
+        try:
+            numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
+        except (ValueError, TypeError):
+            place = table.column("path")[0] if table.num_rows else self.files[0]
+            raise InputError(f"{place}: `{', '.join(self.box)}` must hold numbers; got others") from None
+        return arrow.pyarrow().table(kept | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), 4)})
+
+
+def _kind_of(file: str) -> str:
+    return _KINDS[PurePosixPath(file).suffix.lower()]
+
+
+def _read(kind: str, files: Sequence[str], **options: Any) -> Any:
+    """The rows of files, by the reader of their kind."""
+    return getattr(library().data, f"read_{kind}")(list(files), **options)
+
+
+def files_at(path: str) -> list[str]:
+    """A file, those in a folder, or those that match a pattern, here or at an address; each once, in order."""
+    from pyarrow import fs
+
+    arrow.pyarrow()
+    scheme, mark, _ = path.rpartition("://")
+    try:
+        system, place = fs.FileSystem.from_uri(path) if mark else (fs.LocalFileSystem(), str(Path(path).absolute()))
+        base = PurePosixPath(place)
+        while has_magic(str(base)):
+            base = base.parent
+        (info,) = system.get_file_info([str(base)])
+        found = [info]
+        if info.type == fs.FileType.Directory:
+            found = system.get_file_info(fs.FileSelector(str(base), recursive=True))
+        sizes = {each.path: each.size for each in found if each.type == fs.FileType.File}
+    except (OSError, arrow.pyarrow().ArrowException) as error:
+        raise InputError(f"{path}: can't be read: {error}") from None
+    kept = [file for file in sorted(sizes) if PurePosixPath(file).suffix.lower() in _KINDS]
+    if has_magic(place):
+        kept = [file for file in kept if PurePosixPath(file).match(place)]
+    if not kept:
+        raise InputError(f"{path}: no files with a name that ends in {', '.join(_KINDS)}")
+    whole = [file for file in kept if sizes[file] != 0]
+    for file in kept:
+        # Ray would leave it out; of no lines there are none, but others begin with a mark or a heading.
+        if sizes[file] == 0 and (_kind_of(file) != "json" or not whole):
+            raise InputError(f"{file}: must have something in it; got a file of no bytes")
+    return [f"{scheme}://{file}" if mark and scheme != "file" else file for file in whole]

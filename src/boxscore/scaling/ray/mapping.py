@@ -1,0 +1,204 @@
+"""The map: rows to shards by image, shards to verdicts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.checks import RowError
+from boxscore._support.exceptions import InputError
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import POOLED, Protocol
+from boxscore.model.tally import Tally, num_words
+from boxscore.scaling import arrow
+from boxscore.scaling.ray.datasets import distinct_values, has_text, library, place_of, sources_of
+from boxscore.scaling.shards import match_shard, repeated_image, shard_of
+
+MATCH_BYTES = 500
+"""Memory of a worker for a row, detection or truth, while its shard is matched."""
+DRAW_BYTES = 250
+"""Memory of a worker for a detection while its bin is drawn."""
+
+_IDS = ("image", "label", "truth_image", "truth_label")
+_COMPARED = ("label", "score", "box", "ignore", "area")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Names:
+    """Images and classes that have names, in order; none where they have integers."""
+
+    image: NDArray[np.str_] | None
+    label: Mapping[str, int] | None
+
+    def numbered(self, table: Any) -> Any:
+        """The table with integers for names."""
+        for name, known in (("image", self.image), ("label", self.label)):
+            if known is None or name not in table.column_names:
+                continue
+            values = table.column(name).to_pylist()
+            if None in values:
+                raise RowError(name, values.index(None), "must not be null")
+            if isinstance(known, Mapping):
+                unknown = next((row for row, value in enumerate(values) if value not in known), None)
+                if unknown is not None:
+                    raise RowError(name, unknown, f"must be a class of the truths; got {values[unknown]!r}")
+                numbers = np.array([known[value] for value in values], np.int64)
+            else:
+                numbers = np.searchsorted(known, np.array(values, known.dtype))
+            table = table.set_column(table.column_names.index(name), name, arrow.pyarrow().array(numbers))
+        return table
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Job:
+    """What every task of an evaluation knows."""
+
+    protocol: Protocol
+    box_format: BoxFormat
+    class_names: Mapping[int, str] | None
+    names: Names
+    num_rows: int
+    """Of both sides."""
+    num_detections: int
+    num_shards: int
+    bin_size: int
+
+    @classmethod
+    def of(
+        cls,
+        detections: Any,
+        truths: Any,
+        protocol: Protocol,
+        box_format: BoxFormat,
+        class_names: Mapping[int, str] | None,
+        memory: int,
+    ) -> "Job":
+        """Names are gathered, rows are counted, shards are planned."""
+        image = label = None
+        if has_text(truths, "image"):
+            image = np.unique([*distinct_values(truths, "image"), *distinct_values(detections, "image")])
+        if has_text(truths, "label"):
+            if class_names is None:
+                class_names = dict(enumerate(sorted(distinct_values(truths, "label"))))
+            label = {name: number for number, name in class_names.items()}
+            if len(label) < len(class_names):
+                raise InputError("`class_names` must have each name once, for classes are text; got one twice")
+        num_detections = detections.count()
+        num_rows = num_detections + truths.count()
+        num_workers = ceil(library().cluster_resources().get("CPU", 1))
+        # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
+        num_needed = ceil(2 * num_rows * MATCH_BYTES / memory)
+        return cls(
+            protocol=protocol,
+            box_format=box_format,
+            class_names=class_names,
+            names=Names(image=image, label=label),
+            num_rows=num_rows,
+            num_detections=num_detections,
+            num_shards=max(1, num_needed, min(num_workers, num_rows // 50_000)),
+            bin_size=max(1, memory // DRAW_BYTES),
+        )
+
+    def match(self, detections: Any, truths: Any) -> Any:
+        """The verdicts of all shards, as a dataset of Arrow tables."""
+        from ray.data.expressions import monotonically_increasing_id
+
+        sides = [
+            dataset.with_column("row", monotonically_increasing_id()).map_batches(
+                self.check, fn_kwargs={"is_truth": is_truth}, batch_format="pyarrow", batch_size=None
+            )
+            for dataset, is_truth in ((detections, False), (truths, True))
+        ]
+        groups = sides[0].union(sides[1]).groupby("shard", num_partitions=self.num_shards)
+        return groups.map_groups(self.match_rows, batch_format="pyarrow").materialize()
+
+    def check(self, table: Any, is_truth: bool) -> Any:
+        """Rows as they are sent to shards: checked, numbered, each with its shard."""
+        side = "truths" if is_truth else "detections"
+        try:
+            numbered = self.names.numbered(table.drop_columns(["row"]))
+            rows: Any = (
+                arrow.truths_of(numbered, box_format=self.box_format, class_names=self.class_names)
+                if is_truth
+                else arrow.detections_of(numbered, box_format=self.box_format)
+            )
+        except RowError as error:
+            raise InputError(f"{place_of(table, error.row, side)}: `{error.column}` {error.rule}") from None
+        except InputError as error:
+            raise InputError(f"{place_of(table, 0, side)}: {error}") from None
+        return self._sent(table, rows, is_truth)
+
+    def _sent(self, table: Any, rows: Any, is_truth: bool) -> Any:
+        num = table.num_rows
+        box, image = np.asarray(rows.box, np.float64), np.asarray(rows.image, np.int64)
+
+        def column(name: str, default: Any) -> Any:
+            values = getattr(rows, name, None)
+            return np.full(num, default) if values is None else np.asarray(values, type(default))
+
+        return arrow.pyarrow().table(
+            {
+                "shard": shard_of(image, self.num_shards),
+                "is_truth": np.full(num, is_truth),
+                "row": table.column("row"),
+                "source": sources_of(table),
+                "image": image,
+                "label": np.asarray(rows.label, np.int64),
+                "score": column("score", 0.0),
+                **{f"box_{i}": np.ascontiguousarray(box[:, i]) for i in range(4)},
+                "ignore": column("ignore", False),
+                # NaN stands for no area at all; all truths have one, or none has.
+                "area": column("area", np.nan),
+            }
+        )
+
+    def match_rows(self, table: Any) -> Any:
+        """The verdicts of a shard."""
+        shard = f"shard {table.column('shard')[0]} of {self.num_shards}"
+        order = np.argsort(table.column("row").to_numpy(), kind="stable")  # tasks finish in any order
+        columns = {name: table.column(name).to_numpy()[order] for name in table.column_names}
+        columns["box"] = np.stack([columns.pop(f"box_{i}") for i in range(4)], axis=1)
+        is_truth = columns["is_truth"]
+        found, there = ({key: column[rows] for key, column in columns.items()} for rows in (~is_truth, is_truth))
+        for rows in (found, there):
+            self._check_sources(rows)
+        has_area = ~np.isnan(there["area"])
+        if has_area.any() and not has_area.all():
+            raise InputError("`area` must be a column of all truths, or of none; got some of each")
+        detections = Detections(
+            **{key: found[key] for key in ("image", "label", "score", "box")}, box_format=self.box_format
+        )
+        truths = Truths(
+            **{key: there[key] for key in ("image", "label", "box", "ignore")},
+            area=there["area"] if has_area.any() else None,
+            box_format=self.box_format,
+            class_names=self.class_names,
+        )
+        tally = match_shard(detections, truths, self.protocol, name=shard, threads=1)
+        # One schema for all shards, whatever their ids; and a place for each row, to get them in order again.
+        verdicts = arrow.verdict_table(replace(tally, **{key: getattr(tally, key).astype(np.int64) for key in _IDS}))
+        return verdicts.append_column("place", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
+
+    def _check_sources(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        repeated = repeated_image(rows["image"], rows["source"], [rows[name] for name in _COMPARED])
+        if repeated is not None:
+            number, sources = repeated
+            image = number if self.names.image is None else self.names.image[number]
+            places = " and ".join(f"source {source}" for source in sources[:2])
+            raise InputError(f"image {image} comes twice, with the same boxes: from {places}")
+
+    def tally_of(self, table: Any, *, is_pooled: bool = False) -> Tally:
+        """The rows of a table of verdicts, those of an image in the order in which they were matched."""
+        table = table.combine_chunks()
+        columns: dict[str, Any] = arrow.rows_of(
+            table.take(np.lexsort((table.column("place").to_numpy(), table.column("image").to_numpy()))),
+            num_words(self.protocol),
+        )
+        if is_pooled:
+            columns |= {name: np.full_like(columns[name], POOLED) for name in ("label", "truth_label")}
+        classes = np.union1d(columns["label"], columns["truth_label"])
+        return Tally(protocol=self.protocol, classes=classes, **columns)

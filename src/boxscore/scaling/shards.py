@@ -1,0 +1,124 @@
+"""Shards: the map, in pieces, for Spark, Dask, a queue or files. A shard is some whole images of a data set."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.arrays import is_array
+from boxscore._support.checks import as_array, as_ids
+from boxscore._support.exceptions import InputError
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import Tally
+from boxscore.pipeline import match
+from boxscore.scaling import arrow
+
+
+def match_shard(
+    detections: Any,
+    truths: Any,
+    protocol: str | Protocol = "coco",
+    *,
+    name: str,
+    images: Iterable[int] | None = None,
+    box_format: BoxFormat = "xyxy",
+    class_names: ClassNames | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+) -> Tally:
+    """The verdicts of a shard; whatever is wrong in it is told with its `name`.
+
+    `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
+    tensor of 4; `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
+    is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
+    Tallies of shards that share an image can't be merged, so a shard that comes twice is found by its image ids.
+
+    >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+    >>> found = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
+    >>> match_shard(found, truths, "voc2012", name="part-00000").finish()["map"]
+    1.0
+    >>> match_shard(found, truths, "voc2012", name="part-00001", images=[1])
+    Traceback (most recent call last):
+    boxscore._support.exceptions.InputError: part-00001: image 0 is not one of the shard's
+    """
+    with _named(f"{name}: detections"):
+        found = (
+            detections if isinstance(detections, Detections) else arrow.detections_of(detections, box_format=box_format)
+        )
+    with _named(f"{name}: truths"):
+        there = (
+            truths
+            if isinstance(truths, Truths)
+            else arrow.truths_of(truths, box_format=box_format, class_names=class_names)
+        )
+    if images is not None:
+        seen = np.union1d(host_ids(found.image), host_ids(there.image))
+        with _named(name):
+            own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
+        strange = seen[~np.isin(seen, host_ids(own))]
+        if strange.size:
+            raise InputError(f"{name}: image {strange[0]} is not one of the shard's")
+    with _named(name):
+        return match(found, there, protocol, engine, threads=threads)
+
+
+def shard_of(image: NDArray[Any], num_shards: int) -> NDArray[np.int64]:
+    """The shard of each image id, the same on every machine; ids of any pattern are spread evenly.
+
+    >>> shard_of(np.array([0, 1, 2, 3, 4, 5]), 4).tolist()
+    [0, 1, 2, 0, 0, 0]
+    """
+    return (mixed(np.asarray(image).astype(np.int64)).view(np.uint64) % np.uint64(num_shards)).astype(np.int64)
+
+
+def mixed(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Hashes of integers by the finalizer of SplitMix64: every bit that goes in changes every bit that comes out."""
+    bits = numbers.view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return (bits ^ (bits >> np.uint64(31))).view(np.int64)
+
+
+def repeated_image(
+    image: NDArray[Any], source: NDArray[Any], columns: Sequence[NDArray[Any]]
+) -> tuple[int, list[int]] | None:
+    """An image all of whose rows come from several sources, the same from each, and the sources; None if there is none.
+
+    So a shard is found that is there twice. An image may well be spread over files, as results by class are; then no
+    two of them have the same rows.
+
+    >>> repeated_image(np.array([7, 7, 8]), np.array([0, 1, 1]), [np.array([0.5, 0.5, 0.5])])
+    (7, [0, 1])
+    """
+    order = np.lexsort((source, image))
+    is_first = np.ones(image.size, bool)
+    is_first[1:] = (np.diff(image[order]) != 0) | (np.diff(source[order]) != 0)
+    start = np.flatnonzero(is_first)
+    if start.size in (0, np.unique(image).size):
+        return None
+    # Rows are compared by their hashes, and parts of an image by their sums, which know no order.
+    hashed = np.zeros(image.size, np.int64)
+    for column in columns:
+        wide = column.astype(np.float64 if column.dtype.kind == "f" else np.int64).view(np.int64)
+        for part in wide.reshape(image.size, -1).T:
+            hashed = mixed(hashed ^ part)
+    total, size = np.add.reduceat(hashed[order], start), np.diff(np.append(start, image.size))
+    seen, first, num = np.unique(image[order][start], return_index=True, return_counts=True)
+    for which in np.flatnonzero(num > 1).tolist():
+        parts = slice(first[which], first[which] + num[which])
+        if np.unique(total[parts]).size == 1 and np.unique(size[parts]).size == 1:
+            return int(seen[which]), source[order][start][parts].tolist()
+    return None
+
+
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Whatever is wrong is told with where it is."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None

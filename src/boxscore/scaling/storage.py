@@ -1,0 +1,214 @@
+"""A tally as bytes, for files, queues and other processes: a mark, a header in JSON, columns and a checksum."""
+
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import boxscore._compiled as _compiled
+from boxscore._support.arrays import compact
+from boxscore._support.exceptions import InputError
+from boxscore._support.writing import write_file
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
+
+_MARK = b"boxscore tally 1\n"
+_LENGTHS = struct.Struct("<QQ")
+"""Of the header and of all that follows it, checksum included."""
+_CHECKSUM = struct.Struct("<I")
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
+"""What Python and NumPy raise for a header and columns that don't go together."""
+COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
+"""All columns of a tally, in the order in which they are stored."""
+
+
+def to_bytes(tally: Tally) -> bytes:
+    """The tally in one piece; `from_bytes` gives it back, bit for bit."""
+    return b"".join(_pieces(tally))
+
+
+def save(tally: Tally, path: str | PathLike[str]) -> None:
+    """The tally is in the file, or, after an error, what was there before."""
+    write_file(Path(path), _pieces(tally))
+
+
+def load(path: str | PathLike[str]) -> Tally:
+    """The tally in a file that `save` made; any other, and one that is not whole, is refused by its name."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from None
+    return from_bytes(content, str(path))
+
+
+def header_of(tally: Tally) -> bytes:
+    """All but the values of the columns, in JSON."""
+    columns = {name: getattr(tally, name) for name in COLUMNS}
+    return json.dumps(
+        {
+            "protocol": _text_of(tally.protocol),
+            "columns": {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in columns.items()},
+            "class_names": None if tally.class_names is None else list(tally.class_names.items()),
+            "iou_dtype": tally.iou_dtype,
+        }
+    ).encode()
+
+
+def checksum(header: bytes | memoryview, columns: Mapping[str, Any]) -> int:
+    """Of a header and the values of the columns."""
+    total = zlib.crc32(header)
+    for name in COLUMNS:
+        total = zlib.crc32(_stored(columns[name]), total)
+    return total
+
+
+def from_columns(header: bytes | memoryview, columns: Mapping[str, Any]) -> Tally:
+    """The tally of a header and its columns; one of `UNREADABLE` if they don't go together."""
+    return _from_described(json.loads(bytes(header)), columns)
+
+
+def _from_described(described: Mapping[str, Any], columns: Mapping[str, Any]) -> Tally:
+    protocol = _protocol_of(described["protocol"])
+    typed = {}
+    for name in COLUMNS:
+        dtype, shape = described["columns"][name]
+        if list(columns[name].shape) != list(shape):
+            raise ValueError(f"`{name}` must have shape {tuple(shape)}; got {columns[name].shape}")
+        typed[name] = columns[name].astype(np.dtype(dtype).newbyteorder("="), copy=False)
+    _check(typed, protocol)
+    _check_values(typed, protocol)
+    names = described["class_names"]
+    if described["iou_dtype"] not in ("float32", "float64"):
+        raise ValueError(f"`iou_dtype` must be float32 or float64; got {described['iou_dtype']!r}")
+    return Tally(
+        protocol=protocol,
+        **typed,
+        class_names=None if names is None else {int(label): str(name) for label, name in names},
+        iou_dtype=str(described["iou_dtype"]),
+    )
+
+
+def _pieces(tally: Tally) -> Iterator[bytes | memoryview]:
+    columns = {name: getattr(tally, name) for name in COLUMNS}
+    header = header_of(tally)
+    yield _MARK
+    yield _LENGTHS.pack(len(header), sum(array.nbytes for array in columns.values()) + _CHECKSUM.size)
+    yield header
+    for array in columns.values():
+        yield _stored(array)
+    yield _CHECKSUM.pack(checksum(header, columns))
+
+
+def _stored(array: Any) -> memoryview:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+
+
+def from_bytes(content: bytes | bytearray | memoryview, source: str = "these bytes") -> Tally:
+    """The tally that `to_bytes` made the bytes of; anything else is refused, in the name of `source`."""
+    tally, rest = split_bytes(content, source)
+    if len(rest):
+        raise InputError(f"{source}: {len(rest):,} bytes after the end of the tally")
+    return tally
+
+
+def split_bytes(content: bytes | bytearray | memoryview, source: str = "these bytes") -> tuple[Tally, memoryview]:
+    """The first of some tallies that stand one after the other, and the bytes of the others."""
+    view = memoryview(content)
+    start = len(_MARK) + _LENGTHS.size
+    if bytes(view[: len(_MARK)]) != _MARK:
+        raise InputError(f"{source}: not a tally of boxscore, or of another version")
+    if len(view) < start:
+        raise InputError(f"{source}: a tally that ends too early, after {len(view):,} bytes")
+    header_size, rest_size = _LENGTHS.unpack(view[len(_MARK) : start])
+    end = start + header_size + rest_size
+    if len(view) < end or rest_size < _CHECKSUM.size:
+        raise InputError(f"{source}: a tally that ends too early, after {len(view):,} of {end:,} bytes")
+    header, data = view[start : start + header_size], view[start + header_size : end - _CHECKSUM.size]
+    if zlib.crc32(data, zlib.crc32(header)) != _CHECKSUM.unpack(view[end - _CHECKSUM.size : end])[0]:
+        raise InputError(f"{source}: a tally whose checksum does not fit; its bytes have changed")
+    try:
+        described = json.loads(bytes(header))
+        return _from_described(described, _cut(described["columns"], data)), view[end:]
+    except UNREADABLE as error:
+        raise InputError(f"{source}: a tally that can't be read: {error}") from None
+
+
+@lru_cache(maxsize=32)
+def _text_of(protocol: Protocol) -> str:
+    """The protocol as JSON, made once for the many tallies of one metric."""
+    return json.dumps(protocol.to_dict())
+
+
+@lru_cache(maxsize=32)
+def _protocol_of(content: str) -> Protocol:
+    return Protocol(**json.loads(content))
+
+
+def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
+    """The columns that stand one after the other in the data."""
+    columns: dict[str, Any] = {}
+    offset = 0
+    for name in COLUMNS:
+        dtype, shape = np.dtype(described[name][0]), tuple(described[name][1])
+        if not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError(f"`{name}` has an impossible shape")
+        size = dtype.itemsize * math.prod(shape)
+        array = np.frombuffer(data[offset : offset + size], dtype).reshape(shape)
+        columns[name] = array.astype(dtype.newbyteorder("="))  # a copy: one column must not keep all of them alive
+        offset += size
+    if offset != len(data):
+        raise ValueError("columns that don't fill it")
+    return columns
+
+
+def _check(columns: dict[str, Any], protocol: Protocol) -> None:
+    """Raise `ValueError` if the columns are not those of a tally."""
+    num_rows, num_truths = columns["image"].size, columns["truth_image"].size
+    num_hits = int((columns["state"] & columns["state"].dtype.type(1)).sum())
+    shapes = dict.fromkeys(ROWS, (num_rows,)) | dict.fromkeys(HITS, (num_hits, num_words(protocol)))
+    shapes |= dict.fromkeys(TRUTHS, (num_truths,)) | {"classes": columns["classes"].shape[:1]}
+    kinds = {"score": "f", "tier": "u", "state": "u", "is_true": "u", "is_counted": "u", "truth_state": "u"}
+    widths = {
+        "tier": (1,),
+        "state": (1, 8),
+        "truth_state": (1, 8),
+        "is_true": (8,),
+        "is_counted": (8,),
+        "classes": (8,),
+    }
+    for name, array in columns.items():
+        is_odd = array.dtype.kind != kinds.get(name, "i") or array.dtype.itemsize not in widths.get(name, (4, 8))
+        if array.shape != shapes[name] or is_odd:
+            raise ValueError(f"`{name}` has an unexpected shape or dtype")
+    if columns["state"].dtype != state_dtype(protocol) or columns["truth_state"].dtype != state_dtype(protocol):
+        raise ValueError("`state` has an unexpected dtype")
+
+
+def _check_values(columns: dict[str, Any], protocol: Protocol) -> None:
+    """Raise `ValueError` if columns of the right shapes hold what no tally can: compiled code trusts them."""
+    classes, num_areas = columns["classes"], len(protocol.areas)
+    if not (classes[1:] > classes[:-1]).all():
+        raise ValueError("`classes` must be ascending")
+    for name in ("label", "truth_label"):
+        seen = _compiled.distinct(compact(columns[name]))
+        place = np.searchsorted(classes, seen)
+        if seen.size and not (place[-1] < classes.size and (classes[place] == seen).all()):
+            raise ValueError(f"`{name}` must be one of `classes`")
+    if not np.isfinite(columns["score"]).all():
+        raise ValueError("`score` must be finite")
+    if int(columns["tier"].max(initial=0)) >= len(protocol.limits):
+        raise ValueError(f"`tier` must be below {len(protocol.limits)}, the number of limits")
+    for name, num_bits in (("state", num_areas + 1), ("truth_state", num_areas)):
+        if int(columns[name].max(initial=0)) >> num_bits:
+            raise ValueError(f"`{name}` must have {num_bits} bits")
+    is_true, is_counted = columns["is_true"], columns["is_counted"]
+    num_odd = num_areas * len(protocol.thresholds) % 64
+    if (is_true & ~is_counted).any() or (num_odd and (is_counted[:, -1] >> np.uint64(num_odd)).any()):
+        raise ValueError("`is_true` and `is_counted` must be verdicts")

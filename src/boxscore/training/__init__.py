@@ -1,0 +1,1 @@
+"""Inside the training loop: metrics for PyTorch, JAX, TensorFlow and Keras, on one process or many."""

@@ -1,0 +1,410 @@
+"""mAP inside a compiled JAX loop: `empty`, `update`, `merge`, `compute`, on a state of fixed size.
+
+`update` can be jitted and scanned like any other step: it matches a padded batch and writes the verdicts behind those
+of earlier batches. `compute` brings them to the host and finishes as `boxscore.evaluate` does; with x64 enabled the
+result has the same bits. A compiled step can't refuse its input, so what is wrong is counted, and `compute` raises.
+
+Dimensions: N images, D detections, G truths, P = N * D or N * G, A areas, T thresholds; in a state B rows of capacity.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support import text
+from boxscore._support.checks import as_array
+from boxscore._support.exceptions import InputError
+from boxscore.engines.parallel import PaddedDetections, PaddedTruths, match_batch
+from boxscore.geometry.boxes import BoxFormat, check_box_format, is_in_areas, measure, sizes
+from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
+from boxscore.model.keys import FLAGS, PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
+from boxscore.model.result import Result
+from boxscore.model.tally import Tally
+from boxscore.pipeline import finish
+
+__all__ = ["State", "compute", "empty", "merge", "update"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rows:
+    """Columns with room for B rows, of which the first `num` are taken."""
+
+    columns: dict[str, jax.Array]
+    """Shapes (B, …)."""
+    num: jax.Array
+    """Shape ()."""
+    num_lost: jax.Array
+    """Rows that found no room. Shape ()."""
+
+    @property
+    def capacity(self) -> int:
+        """The number of rows there is room for."""
+        return int(self.columns["image"].shape[0])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """What was matched so far, in arrays of fixed size: a pytree, for `jit`, `scan` and checkpoints."""
+
+    detections: Rows
+    truths: Rows
+    num_images: jax.Array
+    """Images seen. Shape ()."""
+    num_wrong: jax.Array
+    """Rows with a NaN, an infinity, or a size that is negative or beyond all measure. Shape ()."""
+    protocol: Protocol
+    box_format: BoxFormat
+    class_names: tuple[tuple[int, str], ...] | None
+
+    def __repr__(self) -> str:
+        room = f"room for {self.detections.capacity} detections and {self.truths.capacity} truths"
+        return f"State({self.protocol.title}, {room})"
+
+
+jax.tree_util.register_dataclass(Rows, [field.name for field in fields(Rows)], [])
+_STATIC = ["protocol", "box_format", "class_names"]
+jax.tree_util.register_dataclass(State, [f.name for f in fields(State) if f.name not in _STATIC], _STATIC)
+
+
+def empty(
+    protocol: str | Protocol = "coco",
+    capacity: int = 100_000,
+    *,
+    truth_capacity: int | None = None,
+    box_format: BoxFormat = "xyxy",
+    class_names: ClassNames | None = None,
+) -> State:
+    """A state that has seen nothing, with room for `capacity` detections and `truth_capacity` truths.
+
+    Padding and what is discarded take no room. `truth_capacity` is `capacity` unless it is given. A detection takes 60
+    bytes under COCO and 21 under VOC; with x64 enabled, 80 and 41.
+
+    >>> empty("voc2012", 1000)
+    State(voc2012, room for 1000 detections and 1000 truths)
+    """
+    check_box_format(box_format)
+    protocol = as_protocol(protocol)
+    truth_capacity = capacity if truth_capacity is None else truth_capacity
+    for name, value in (("capacity", capacity), ("truth_capacity", truth_capacity)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InputError(f"`{name}` must be a number of rows, at least 1; got {value!r}")
+    names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
+    num_areas, num_thresholds = len(protocol.areas), len(protocol.thresholds)
+    whole, real = _dtype("int64"), _dtype("float64")
+
+    def zero() -> jax.Array:  # each its own, so that a step may be given all of them to overwrite
+        return jnp.zeros((), whole)
+
+    ids = {"image": ((), whole), "serial": ((), whole), "label": ((), whole)}
+    found = ids | {"score": ((), real), "rank": ((), whole), "verdict": ((num_areas, num_thresholds), jnp.uint8)}
+    there = ids | {"counts": ((num_areas,), jnp.bool_)}
+
+    def rows(columns: Mapping[str, Any], size: int) -> Rows:
+        buffers = {name: jnp.zeros((size, *shape), dtype) for name, (shape, dtype) in columns.items()}
+        return Rows(columns=buffers, num=zero(), num_lost=zero())
+
+    return State(
+        detections=rows(found, int(capacity)),
+        truths=rows(there, int(truth_capacity)),
+        num_images=zero(),
+        num_wrong=zero(),
+        protocol=protocol,
+        box_format=box_format,
+        class_names=None if names is None else tuple(names.items()),
+    )
+
+
+def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
+    """The state with one more padded batch. Can be jitted, best with `donate_argnums=0`, and scanned.
+
+    `preds`: a dict with `boxes` (N, D, 4), `labels` (N, D), `scores` (N, D) and, if you like, `discarded` (N, D), or
+    `boxscore.parallel.PaddedDetections`. `targets`: a dict with `boxes` (N, G, 4), `labels` (N, G) and, if you like,
+    any of `ignore`, `iscrowd` and `difficult` (N, G) and `area` (N, G), or `PaddedTruths`. Rows with a label below 0
+    are padding. `image_ids`: (N,), each image's own; an image that is all padding may have any.
+
+    >>> state = empty("voc2012", 10)
+    >>> preds = {"boxes": jnp.array([[[0, 0, 9, 9]]]), "labels": jnp.array([[1]]), "scores": jnp.array([[0.9]])}
+    >>> targets = {"boxes": jnp.array([[[0, 0, 9, 8]]]), "labels": jnp.array([[1]])}
+    >>> compute(jax.jit(update)(state, preds, targets, jnp.array([7])))["map"]
+    1.0
+    """
+    _check_state("state", state)
+    found, there, image_N = _detections(preds), _truths(targets), _image_ids(image_ids)
+    num_images = int(found.label.shape[0])
+    if int(there.label.shape[0]) != num_images or image_N.shape != (num_images,):
+        sizes_given = f"{num_images}, {there.label.shape[0]} and shape {image_N.shape}"
+        raise InputError(f"`preds`, `targets` and `image_ids` must have as many images; got {sizes_given}")
+    protocol = state.protocol
+    if protocol.class_agnostic:  # as in COCO: ties between classes fall by label
+        found, there = _by_label(found), _by_label(there)
+
+    # What is wrong must not reach the verdicts of others; the state is spoilt anyway, and says so in the end.
+    is_bad_ND = _is_bad(found.box, state.box_format) | ~jnp.isfinite(found.score)
+    is_bad_ND = is_bad_ND & ~found.discarded
+    is_real_NG = there.label >= 0
+    is_bad_NG = _is_bad(there.box, state.box_format) & is_real_NG
+    if there.area is not None:
+        is_bad_NG = is_bad_NG | (is_real_NG & ~((there.area >= 0) & jnp.isfinite(there.area)))
+
+    matched = match_batch(found, there, protocol, box_format=state.box_format)
+    serial_N = state.num_images + jnp.arange(num_images)
+
+    def of_image(values_N: jax.Array, like: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(values_N[:, None], like.shape)
+
+    detections = {
+        "image": of_image(image_N, found.label),
+        "serial": of_image(serial_N, found.label),
+        "label": found.label,
+        "score": found.score,
+        "rank": matched.rank,
+        "verdict": matched.verdict,
+    }
+    truths = {
+        "image": of_image(image_N, there.label),
+        "serial": of_image(serial_N, there.label),
+        "label": there.label,
+        "counts": _which_count(there, state),
+    }
+    return replace(
+        state,
+        detections=_append(state.detections, detections, ~matched.discarded, "capacity"),
+        truths=_append(state.truths, truths, is_real_NG, "truth_capacity"),
+        num_images=state.num_images + num_images,
+        num_wrong=state.num_wrong + _count(is_bad_ND, state.num_wrong) + _count(is_bad_NG, state.num_wrong),
+    )
+
+
+def merge(state: State, other: State) -> State:
+    """All that both have seen, with the room of both: of other devices, or other processes. Can be jitted."""
+    _check_state("state", state)
+    _check_state("other", other)
+    for name in _STATIC:
+        if getattr(state, name) != getattr(other, name):
+            raise InputError(f"states can be merged if they were made alike; their `{name}` differ")
+
+    def joined(ours: Rows, theirs: Rows) -> Rows:
+        wider = {
+            name: jnp.concatenate([column, jnp.zeros_like(theirs.columns[name])])
+            for name, column in ours.columns.items()
+        }
+        block = theirs.columns | {"serial": theirs.columns["serial"] + state.num_images}
+        rows = Rows(columns=wider, num=ours.num, num_lost=ours.num_lost + theirs.num_lost)
+        return _write(rows, block, theirs.num)
+
+    return replace(
+        state,
+        detections=joined(state.detections, other.detections),
+        truths=joined(state.truths, other.truths),
+        num_images=state.num_images + other.num_images,
+        num_wrong=state.num_wrong + other.num_wrong,
+    )
+
+
+def compute(state: State) -> Result:
+    """The result of all updates, on the host. Raises `InputError` if there was not room for all, or rows were wrong."""
+    _check_state("state", state)
+    state = jax.device_get(state)
+    for rows, name, one in ((state.detections, "capacity", "detection"), (state.truths, "truth_capacity", "truth")):
+        if (lost := int(rows.num_lost)) > 0:
+            came = text.count(rows.capacity + lost, one)
+            raise InputError(f"`{name}` must be at least the number of rows; got {rows.capacity}, and {came} came")
+    if (wrong := int(state.num_wrong)) > 0:
+        rule = f"must have finite numbers, no negative size, and sides up to {LARGEST_SIDE:g}"
+        raise InputError(f"boxes, scores and areas {rule}; got {text.count(wrong, 'row')} that had not")
+    found, there = (_taken(rows) for rows in (state.detections, state.truths))
+    _check_images_are_different(found, there)
+
+    protocol = state.protocol
+    names = None if state.class_names is None else dict(state.class_names)
+    if names is not None:
+        for columns in (found, there):
+            check_labels_are_named(columns["label"], names)
+    if protocol.class_agnostic:
+        names = {POOLED: "all"}
+        for columns in (found, there):
+            columns["label"] = np.full_like(columns["label"], POOLED)
+    labels = [found["label"], there["label"], np.array(list(names or ()), np.int64)]
+    tally = Tally.from_verdicts(
+        protocol=protocol,
+        image=found["image"],
+        label=found["label"],
+        score=found["score"],
+        rank=found["rank"],
+        verdict=found["verdict"],
+        classes=np.unique(np.concatenate(labels)).astype(np.int64),
+        truth_image=there["image"],
+        truth_label=there["label"],
+        truth_counts=there["counts"],
+        class_names=names,
+        iou_dtype=str(found["score"].dtype),
+    )
+    return finish(tally)
+
+
+def _check_state(name: str, state: Any) -> None:
+    if not isinstance(state, State):
+        raise InputError(f"`{name}` must be a boxscore.training.jax.State; got {type(state).__name__}")
+
+
+def _dtype(name: str) -> Any:
+    """The dtype, or its half without x64."""
+    return jax.dtypes.canonicalize_dtype(name)
+
+
+def _detections(preds: Any) -> PaddedDetections:
+    """What came as `preds`, with all that is padding discarded."""
+    if not isinstance(preds, PaddedDetections):
+        given = _columns("preds", preds, PADDED_DETECTION_KEYS)
+        discarded = given.get("discarded")
+        preds = PaddedDetections(given["boxes"], given["labels"], given["scores"], discarded)
+    box, label, score = (jnp.asarray(column) for column in preds[:3])
+    is_padding_ND = label < 0
+    discarded_ND = is_padding_ND if preds[3] is None else is_padding_ND | _flags("preds", "discarded", preds[3])
+    _check_shapes("preds", {"boxes": box, "labels": label, "scores": score, "discarded": discarded_ND})
+    return PaddedDetections(box, label, score, discarded_ND)
+
+
+def _truths(targets: Any) -> PaddedTruths:
+    if not isinstance(targets, PaddedTruths):
+        given = _columns("targets", targets, TRUTH_KEYS)
+        _check_shapes("targets", given)
+        ignore = jnp.zeros(given["labels"].shape, bool)
+        for key in (key for key in FLAGS if key in given):
+            ignore = ignore | _flags("targets", key, given[key])
+        targets = PaddedTruths(given["boxes"], given["labels"], ignore, given.get("area"))
+    box, label, ignore = (jnp.asarray(column) for column in targets[:3])
+    area = None if targets.area is None else jnp.asarray(targets.area)
+    _check_shapes("targets", {"boxes": box, "labels": label, "ignore": ignore, "area": area})
+    return PaddedTruths(box, label, _flags("targets", "ignore", ignore) | (label < 0), area)
+
+
+def _flags(name: str, key: str, values: Any) -> jax.Array:
+    """A column of 0 and 1 as booleans."""
+    flags = jnp.asarray(values)
+    if not jnp.issubdtype(flags.dtype, jnp.bool_) and not jnp.issubdtype(flags.dtype, jnp.integer):
+        raise InputError(f"`{name}`: `{key}` must hold booleans, or integers 0 and 1; got {flags.dtype}")
+    return flags != 0
+
+
+def _columns(name: str, batch: Any, keys: Keys) -> dict[str, jax.Array]:
+    """The arrays of a padded batch. Ids come as `image_ids`, so the batch must not have its own."""
+    if not isinstance(batch, Mapping):
+        raise InputError(f"`{name}` must be a dict of padded arrays; got {type(batch).__name__}")
+    given = keys._replace(others=()).of_padded(batch, f"`{name}`")
+    try:
+        return {key: jnp.asarray(as_array(key, value)) for key, value in given.items()}
+    except InputError as error:
+        raise InputError(f"`{name}`: {error}") from None
+
+
+def _check_shapes(name: str, columns: Mapping[str, jax.Array | None]) -> None:
+    """Raise `InputError` unless all columns go with `labels`; shapes are known even while tracing."""
+    label = columns["labels"]
+    assert label is not None
+    if label.ndim != 2 or not jnp.issubdtype(label.dtype, jnp.integer):
+        raise InputError(f"`{name}`: `labels` must be integers of shape (N, D); got {label.dtype} of {label.shape}")
+    for key, column in columns.items():
+        expected = (*label.shape, 4) if key == "boxes" else label.shape
+        if column is not None and column.shape != expected:
+            raise InputError(f"`{name}`: `{key}` must have shape {expected}, to go with `labels`; got {column.shape}")
+
+
+def _image_ids(image_ids: Any) -> jax.Array:
+    if isinstance(image_ids, Sequence) and any(isinstance(image, jax.Array) for image in image_ids):
+        image_ids = jnp.asarray(image_ids)  # numbers in a list, once they are traced
+    ids = as_array("image_ids", image_ids)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InputError(f"`image_ids` must be integers; got {ids.dtype}")
+    limits = np.iinfo(_dtype("int64"))
+    if isinstance(ids, np.ndarray) and ids.size and not (limits.min <= ids.min() and ids.max() <= limits.max):
+        widest = max(ids.min(), ids.max(), key=abs)
+        raise InputError(f"`image_ids` must fit {limits.dtype}, all there is without x64; got {widest}")
+    return jnp.asarray(ids)
+
+
+def _by_label(batch: Any) -> Any:
+    """The same rows of each image in order of their labels."""
+    order = jnp.argsort(batch.label, axis=1, stable=True)
+
+    def sort(column: jax.Array) -> jax.Array:
+        return jnp.take_along_axis(column, order[..., None] if column.ndim == 3 else order, axis=1)
+
+    return type(batch)(*(None if column is None else sort(column) for column in batch))
+
+
+def _is_bad(box: jax.Array, box_format: BoxFormat) -> jax.Array:
+    """Whether a box is not one: a number that is not finite, a size that is negative or too large. Shape (N, D)."""
+    box = box.astype(_dtype("float64"))  # a difference of unsigned integers is never negative
+    width, height = sizes(box, box_format)
+    is_fine = (width >= 0) & (height >= 0) & (jnp.maximum(width, height) <= LARGEST_SIDE)
+    return ~(jnp.isfinite(box).all(axis=-1) & is_fine)
+
+
+def _which_count(truths: PaddedTruths, state: State) -> jax.Array:
+    """Whether each truth counts in each area range. Shape (N, G, A)."""
+    real = _dtype("float64")
+    if truths.area is None:
+        box = truths.box.astype(real)
+        _, area_NG = measure(box, box_format=state.box_format, geometry=state.protocol.geometry)
+    else:
+        area_NG = truths.area.astype(real)
+    is_counted_NGA: jax.Array = is_in_areas(area_NG, state.protocol.areas) & ~truths.ignore[..., None]
+    return is_counted_NGA
+
+
+def _count(flags: jax.Array, like: jax.Array) -> jax.Array:
+    return jnp.sum(flags, dtype=like.dtype)
+
+
+def _append(rows: Rows, batch: Mapping[str, jax.Array], is_kept: jax.Array, name: str) -> Rows:
+    """The rows of a batch that are kept, behind those there are."""
+    num_rows = is_kept.size
+    if num_rows > rows.capacity:
+        product = " * ".join(map(str, is_kept.shape))
+        raise InputError(f"`{name}` must have room for a batch, {product} with its padding; got {rows.capacity}")
+    order_P = jnp.argsort(~is_kept.reshape(-1), stable=True)  # the kept ones first
+    block = {key: column.reshape(num_rows, *column.shape[2:])[order_P] for key, column in batch.items()}
+    return _write(rows, block, _count(is_kept, rows.num))
+
+
+def _write(rows: Rows, block: Mapping[str, jax.Array], num: jax.Array) -> Rows:
+    """The rows with the first `num` of a block behind them.
+
+    The block is written whole, and what comes next is written over its rest. Near the end of the buffer it would not
+    fit, and JAX would move it back, over earlier rows: so it starts earlier, and has those rows in it.
+    """
+    size = block["image"].shape[0]
+    start = jnp.minimum(rows.num, rows.capacity - size)
+    is_earlier = jnp.arange(size) < rows.num - start
+
+    def write(buffer: jax.Array, values: jax.Array) -> jax.Array:
+        before = jax.lax.dynamic_slice_in_dim(buffer, start, size)
+        moved = jnp.roll(values.astype(buffer.dtype), rows.num - start, axis=0)
+        mask = is_earlier.reshape(-1, *[1] * (buffer.ndim - 1))
+        return jax.lax.dynamic_update_slice_in_dim(buffer, jnp.where(mask, before, moved), start, axis=0)
+
+    num_lost = jnp.maximum(rows.num + num - rows.capacity, 0)
+    return Rows(
+        columns={name: write(buffer, block[name]) for name, buffer in rows.columns.items()},
+        num=rows.num + num - num_lost,
+        num_lost=rows.num_lost + num_lost,
+    )
+
+
+def _taken(rows: Rows) -> dict[str, NDArray[Any]]:
+    return {name: np.asarray(column)[: int(rows.num)] for name, column in rows.columns.items()}
+
+
+def _check_images_are_different(found: Mapping[str, NDArray[Any]], there: Mapping[str, NDArray[Any]]) -> None:
+    """Raise `InputError` if an id was given to two images."""
+    pairs = [np.stack([columns["image"], columns["serial"]], axis=1) for columns in (found, there)]
+    images, counts = np.unique(np.unique(np.concatenate(pairs), axis=0)[:, 0], return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"image {images[counts > 1][0]} came more than once; an image needs an id of its own")

@@ -1,0 +1,383 @@
+"""The metric as torchmetrics has it: its constructor, its names, its synchronization. Needs PyTorch and torchmetrics.
+
+What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/training.md.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torchmetrics import Metric
+
+from boxscore._support.arrays import convert, to_numpy
+from boxscore._support.checks import as_id, in_argument
+from boxscore._support.exceptions import InputError
+from boxscore.analysis.diagnosis import Watch, Words
+from boxscore.analysis.suspicion import Counts
+from boxscore.geometry.boxes import BoxFormat, check_box_format, sizes
+from boxscore.model.dataset import Detections, Truths, host_ids, renamed_images
+from boxscore.model.protocol import Protocol, check_choice
+from boxscore.model.result import Result
+from boxscore.model.tally import Tally, joined
+from boxscore.pipeline import finish, match
+from boxscore.scaling import storage
+from boxscore.training import seen_boxes
+from boxscore.training.distributed import is_first, renumbered, without_copies
+
+Images = Sequence[Mapping[str, Any]]
+
+
+class MeanAveragePrecision(Metric):
+    """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
+
+    `update` takes a list of dicts, one per image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
+    `boxes` (G, 4), `labels` (G,), and if you like `area` (G,) and any of `iscrowd`, `ignore` and `difficult` (G,), of
+    what is there. It matches, and keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
+    is needed.
+
+    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Four are new:
+    `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
+    same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
+    ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
+    `skip_undefined`: leave out numbers that are undefined, in place of -1. `keep_boxes`: keep all boxes, about 90 bytes
+    each, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
+
+    >>> metric = MeanAveragePrecision()
+    >>> found = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
+    >>> there = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 10.0]])}
+    >>> metric.update([found | {"labels": torch.tensor([1])}], [there | {"labels": torch.tensor([1])}])
+    >>> metric.compute()["map"], metric.compute()["map_large"]
+    (tensor(0.9000), tensor(-1.))
+    """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *Metric.__jit_unused_properties__,
+        "iou_thresholds",
+        "rec_thresholds",
+        "max_detection_thresholds",
+    ]
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    warn_on_many_detections = True
+    warn_on_mistakes = True
+    tallies: list[torch.Tensor]
+    """Bytes of tallies, one or more a tensor."""
+    boxes: list[torch.Tensor]
+    """Bytes of all boxes, if they are kept; see `boxscore.training.seen_boxes`."""
+
+    def __init__(
+        self,
+        box_format: BoxFormat = "xyxy",
+        iou_type: str | tuple[str, ...] = "bbox",
+        iou_thresholds: Sequence[float] | None = None,
+        rec_thresholds: Sequence[float] | None = None,
+        max_detection_thresholds: Sequence[int] | None = None,
+        class_metrics: bool = False,
+        extended_summary: bool = False,
+        average: str = "macro",
+        backend: str = "pycocotools",
+        *,
+        unique_images: bool = False,
+        scalars_only: bool = False,
+        skip_undefined: bool = False,
+        keep_boxes: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        check_box_format(box_format)
+        _check_iou_type(iou_type)
+        check_choice("average", average, ("macro", "micro"))
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
+        flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
+        flags |= {"unique_images": unique_images, "scalars_only": scalars_only}
+        for name, flag in (flags | {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}).items():
+            if not isinstance(flag, bool):
+                raise InputError(f"`{name}` must be True or False; got {flag!r}")
+        self.protocol = _protocol(iou_thresholds, rec_thresholds, max_detection_thresholds)
+        self.box_format, self.iou_type, self.average = box_format, ("bbox",), average
+        self.class_metrics, self.extended_summary = class_metrics, extended_summary
+        self.unique_images, self.scalars_only = unique_images, scalars_only
+        self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
+        self._watch, self._is_diagnosed, self._is_in_forward = Watch(), False, False
+        self.add_state("tallies", default=[], dist_reduce_fx="cat")
+        if self.keep_boxes:
+            self.add_state("boxes", default=[], dist_reduce_fx="cat")
+
+    @property
+    def iou_thresholds(self) -> list[float]:
+        """The IoU thresholds, ascending."""
+        return list(self.protocol.thresholds)
+
+    @property
+    def rec_thresholds(self) -> list[float]:
+        """The recall points, ascending."""
+        return list(self.protocol.recall_points)
+
+    @property
+    def max_detection_thresholds(self) -> list[int]:
+        """The limits, ascending."""
+        return [int(limit) for limit in self.protocol.limits if limit is not None]
+
+    def update(self, preds: Images, target: Images) -> None:
+        """Match one batch. If anything in it is wrong, it is refused as a whole."""
+        for name, images in (("preds", preds), ("target", target)):
+            if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
+                raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
+        if len(preds) != len(target):
+            raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
+        given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
+        detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
+        truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
+        ids = np.arange(len(target))
+        if self.unique_images:
+            ids = np.array(in_argument("target", _ids, target), np.int64)
+        kept = seen_boxes.pack(detections, truths, ids.tolist()) if self.keep_boxes else b""
+        if self.unique_images:
+            first = np.unique(ids, return_index=True)[1].tolist()
+            detections = renamed_images(detections, first, ids.tolist())
+            truths = renamed_images(truths, first, ids.tolist())
+        if self.warn_on_many_detections:
+            _warn_of_many(detections, self.max_detection_thresholds[-1])
+        if self.warn_on_mistakes and self._watch.is_open:
+            self._watch.add(detections, truths)
+        content = storage.to_bytes(match(detections, truths, self.protocol))
+        if self.average == "micro":
+            # as in torchmetrics: one label for all, in the order that they came
+            found = replace(detections, label=np.zeros(len(detections), np.int64))
+            there = replace(truths, label=np.zeros(len(truths), np.int64))
+            content += storage.to_bytes(match(found, there, self.protocol.replace(class_agnostic=True)))
+        self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
+        if kept:
+            self.boxes.append(torch.frombuffer(bytearray(kept), dtype=torch.uint8).to(self.device))
+
+    @torch.jit.unused  # type: ignore[untyped-decorator]
+    def forward(self, *values: Any, **named: Any) -> Any:
+        """The numbers of one batch, which counts as after `update`. One batch is too few to warn about mistakes."""
+        self._is_in_forward = True
+        try:
+            return super().forward(*values, **named)
+        finally:
+            self._is_in_forward = False
+
+    def compute(self) -> dict[str, Any]:
+        """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
+        each = list(self._split())
+        per_class = self._finish(self.protocol, each)
+        if self.warn_on_mistakes and not self._is_diagnosed and not self._is_in_forward and is_first():
+            self._diagnose(per_class)
+        averaged = per_class
+        if self.average == "micro":
+            averaged = self._finish(self.protocol.replace(class_agnostic=True), each)
+        numbers = _numbers(averaged)
+        if self.skip_undefined:
+            numbers = {name: value for name, value in numbers.items() if value >= 0}
+        if self.scalars_only:
+            return numbers
+        classes = per_class.per_class
+        last = self.max_detection_thresholds[-1]
+        values = (classes.ap, classes.ar) if self.class_metrics else (np.array([-1.0]), np.array([-1.0]))
+        extended: dict[str, Any] = {}
+        if self.extended_summary:
+            curves = averaged.curves
+            extended = {name: torch.tensor(getattr(curves, name)) for name in ("precision", "recall", "scores")}
+            ious = self._seen_boxes().ious(last, is_pooled=self.average == "micro")
+            extended["ious"] = {
+                key: torch.tensor(iou, dtype=torch.float32) if len(iou) else [] for key, iou in ious.items()
+            }
+        return {
+            **numbers,
+            **extended,
+            "map_per_class": _tensor(values[0]),
+            f"mar_{last}_per_class": _tensor(values[1]),
+            "classes": torch.from_numpy(classes.label.astype(np.int32)),
+        }
+
+    def _diagnose(self, result: Result) -> None:
+        """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
+        found = self._watch.diagnose(Counts.of_result(result.per_class), Words(truths="`target`"))
+        if found is not None:
+            self._is_diagnosed = True
+            warnings.warn(f"{found} (warn_on_mistakes=False silences this)", stacklevel=4)
+
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write what this process has seen to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
+
+        The metric must have been made with `keep_boxes=True`. Images are numbered as they came; with `unique_images`
+        they have their ids.
+        """
+        if not self.keep_boxes:
+            raise InputError("`tm_to_coco` needs the boxes: make the metric with keep_boxes=True")
+        self._seen_boxes().write_coco(name)
+
+    @staticmethod
+    def coco_to_tm(
+        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+    ) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
+        """What COCO's files hold as `update` takes it, boxes as xywh: predictions and targets, one dict per image.
+
+        Images with truths come in the order of their first one in the file, then those without.
+        """
+        _check_iou_type(iou_type)
+        check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
+        preds, target = (
+            [{key: torch.from_numpy(column) for key, column in image.items()} for image in images]
+            for images in seen_boxes.read_coco(coco_preds, coco_target)
+        )
+        return preds, target
+
+    def _seen_boxes(self) -> seen_boxes.SeenBoxes:
+        content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
+        return seen_boxes.SeenBoxes.unpack(content, unique_images=self.unique_images)
+
+    def reset(self) -> None:
+        """Forget all that was seen."""
+        if not self._is_in_forward:  # which resets, and puts the state back
+            self._watch = Watch()
+        self.tallies = []  # torchmetrics would empty the list; wrappers such as `Running` have put it aside for later
+        if self.keep_boxes:
+            self.boxes = []
+        super().reset()
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """A figure and axes of one result or several; without `val`, of what `compute` gives. Needs matplotlib."""
+        return self._plot(val, ax)
+
+    def sync(self, *values: Any, **settings: Any) -> None:
+        """Gather the bytes of all processes, in the three collectives of torchmetrics."""
+        if not self._is_synced:
+            # A process without data must send no bytes; torchmetrics would have it send no floats.
+            self.tallies = [_as_bytes(self.tallies, self.device)]
+            if self.keep_boxes:
+                self.boxes = [_as_bytes(self.boxes, self.device)]
+        super().sync(*values, **settings)
+
+    def _split(self) -> Iterator[Tally]:
+        """The tallies, those of rank 0 first, in the order of updates."""
+        for part in self.tallies if isinstance(self.tallies, list) else [self.tallies]:
+            rest = memoryview(part.cpu().numpy())
+            while len(rest):
+                tally, rest = storage.split_bytes(rest, "the state of the metric")
+                yield tally
+
+    def _finish(self, protocol: Protocol, tallies: Sequence[Tally]) -> Result:
+        """The result of those tallies that are of one protocol."""
+        own = [tally for tally in tallies if tally.protocol == protocol]
+        return finish(
+            joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
+        )
+
+
+def _check_iou_type(iou_type: Any) -> None:
+    if iou_type not in ("bbox", ("bbox",), ["bbox"]):
+        instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
+        raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
+
+
+def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
+    """COCO's protocol with what was given in place of its own."""
+    names = {"thresholds": "iou_thresholds", "recall_points": "rec_thresholds", "limits": "max_detection_thresholds"}
+    changes: dict[str, Any] = {}
+    for name, values in zip(names, (thresholds, recalls, limits), strict=True):
+        if values is None:
+            continue
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise InputError(f"`{names[name]}` must be a list of numbers; got {values!r}")
+        if len(values):
+            changes[name] = list(values)
+    if "limits" in changes:
+        if not all(isinstance(limit, Integral) and not isinstance(limit, bool) for limit in changes["limits"]):
+            raise InputError(f"`max_detection_thresholds` must be positive integers; got {changes['limits']}")
+        changes["limits"] = sorted(set(changes["limits"]))
+    try:
+        return Protocol.named("coco", **changes)
+    except InputError as error:
+        name, rest = str(error).removeprefix("`").split("`", 1)
+        raise InputError(f"`{names[name]}`{rest}") from None
+
+
+def _ids(target: Images) -> list[int]:
+    """The images' ids."""
+    ids = []
+    for index, image in enumerate(target):
+        if "image_id" not in image:
+            raise InputError(f"images[{index}] must have the key 'image_id', for unique_images=True")
+        try:
+            ids.append(as_id(image["image_id"]))
+        except InputError as error:
+            raise InputError(f"images[{index}]: {error}") from None
+    return ids
+
+
+def _complete(target: Images) -> Images:
+    """The targets; if one has `area`, all have: 0 means the box's own."""
+    if not any(isinstance(image, Mapping) and "area" in image for image in target):
+        return target
+    return [
+        {**image, "area": _zeros_like(image["labels"])}
+        if isinstance(image, Mapping) and "labels" in image and "area" not in image
+        else image
+        for image in target
+    ]
+
+
+def _zeros_like(labels: Any) -> Any:
+    return torch.zeros_like(labels) if isinstance(labels, torch.Tensor) else np.zeros(np.shape(labels))
+
+
+def _with_areas(truths: Truths) -> Truths:
+    """The same with the boxes' own areas where none is given, or 0."""
+    if truths.area is None:
+        return truths
+    area = to_numpy(truths.area)
+    if area.all():
+        return truths
+    width, height = sizes(to_numpy(truths.box).astype(np.float64), truths.box_format)
+    return replace(truths, area=convert(np.where(area > 0, area, width * height), like=truths.box))
+
+
+def _warn_of_many(detections: Detections, limit: int) -> None:
+    """Warn if an image has more detections of a class than count."""
+    if len(detections) <= limit:
+        return
+    image, label = host_ids(detections.image), host_ids(detections.label)
+    if np.unique(image, return_counts=True)[1].max() <= limit:
+        return
+    most = np.unique(np.stack([image, label]), axis=1, return_counts=True)[1].max()
+    if most > limit:
+        warnings.warn(
+            # begins as torchmetrics' warning does, for filters by message
+            f"Encountered more than {limit} detections in a single image: {most} are of one class, of which the {limit}"
+            " with the highest scores count; a larger limit in `max_detection_thresholds` counts more of them"
+            " (warn_on_many_detections=False silences this)",
+            stacklevel=4,
+        )
+
+
+def _numbers(result: Result) -> dict[str, torch.Tensor]:
+    """The numbers under their names; 50 and 75 are always there."""
+    numbers = {"map": result["map"]}
+    for name, threshold in (("map_50", 0.5), ("map_75", 0.75)):
+        near = [value for each, value in result.per_threshold.items() if abs(each - threshold) < 1e-9]
+        numbers[name] = near[0] if near else np.nan
+    numbers |= {name: value for name, value in result.items() if name not in numbers}
+    return {name: _tensor(np.array([value])) for name, value in numbers.items()}
+
+
+def _tensor(values: Any) -> torch.Tensor:
+    """Single-precision numbers, -1 for undefined. One number alone has no axis once `Metric` has seen it."""
+    return torch.from_numpy(np.where(np.isnan(values), -1.0, values).astype(np.float32))
+
+
+def _as_bytes(tallies: Any, device: torch.device) -> torch.Tensor:
+    """The bytes of a list of tensors, or of one, as one tensor."""
+    parts = tallies if isinstance(tallies, list) else [tallies]
+    return torch.cat(
+        [torch.zeros(0, dtype=torch.uint8, device=device), *(part.to(device, torch.uint8) for part in parts)]
+    )

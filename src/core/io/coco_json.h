@@ -1,0 +1,87 @@
+// COCO's JSON files as columns: a dataset (`images`, `annotations`, `categories`), or a list of results. No Python in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/source.h"
+#include "tasks.h"
+
+namespace boxscore {
+
+// The file can't be right: where and why, in one line, without its name.
+struct CocoError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Many short strings in one piece of memory.
+struct Strings {
+    std::string text;
+    std::vector<size_t> end;
+
+    size_t size() const { return end.size(); }
+    std::string_view operator[](size_t i) const {
+        const size_t begin = i == 0 ? 0 : end[i - 1];
+        return std::string_view(text).substr(begin, end[i] - begin);
+    }
+    void push_back(std::string_view string) {
+        text.append(string);
+        end.push_back(text.size());
+    }
+};
+
+// Ids of images: integers, or, where the file has strings, places in `names`, which are distinct.
+struct CocoIds {
+    std::vector<int64_t> value;
+    Strings names;
+    bool are_names = false;
+};
+
+// Annotations or results, a row each.
+struct CocoBoxes {
+    CocoIds image;
+    std::vector<int64_t> category;
+    std::vector<double> box;        // x, y, width, height of each row
+    std::vector<double> score;      // empty if no row has one; else all have
+    std::vector<double> area;       // empty if no row has one; NaN where a row has none
+    std::vector<uint8_t> is_crowd;  // empty if no row says so; else 0 or 1
+    size_t num_flagged = 0;         // rows that say so
+    std::vector<int64_t> id;        // empty unless every row has an integer
+
+    size_t size() const { return category.size(); }
+};
+
+struct CocoImages {
+    CocoIds id;
+    Strings file_name;                  // "" where a row has none
+    std::vector<double> width, height;  // NaN where a row has none
+
+    size_t size() const { return id.value.size(); }
+};
+
+struct CocoCategories {
+    std::vector<int64_t> id;  // distinct
+    Strings name;
+
+    size_t size() const { return id.size(); }
+};
+
+struct CocoFile {
+    bool is_dataset = false;  // else `boxes` are results
+    bool has_images = false, has_annotations = false, has_categories = false;
+    CocoBoxes boxes;
+    CocoImages images;
+    CocoCategories categories;
+};
+
+inline constexpr size_t kCocoChunk = size_t{1} << 18;
+
+// Reads a dataset or a list of results. The columns, or the error, are the same for any number of threads and any
+// `chunk_size`, the number of bytes that a thread takes at a time. Throws CocoError, std::system_error, Interrupted.
+CocoFile read_coco(const Source& source, const Run& run, size_t chunk_size = kCocoChunk);
+
+}  // namespace boxscore

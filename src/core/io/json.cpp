@@ -1,0 +1,287 @@
+#include "io/json.h"
+
+#include <charconv>
+#include <clocale>
+#include <cstdlib>
+
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
+
+namespace boxscore::json {
+namespace {
+
+constexpr const char* kEscape = "an escape sequence";
+
+// Behind one character of more than one byte, as UTF-8 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+const char* skip_wide(const char* p) {
+    auto byte = [&](int i) { return static_cast<uint8_t>(p[i]); };
+    const uint8_t lead = byte(0);
+    int num_more;
+    uint8_t low = 0x80, high = 0xbf;
+    if (lead >= 0xc2 && lead <= 0xdf) {
+        num_more = 1;
+    } else if (lead >= 0xe0 && lead <= 0xef) {
+        num_more = 2;
+        if (lead == 0xe0) low = 0xa0;
+        if (lead == 0xed) high = 0x9f;
+    } else if (lead >= 0xf0 && lead <= 0xf4) {
+        num_more = 3;
+        if (lead == 0xf0) low = 0x90;
+        if (lead == 0xf4) high = 0x8f;
+    } else {
+        throw Malformed{p, "UTF-8"};
+    }
+    for (int i = 1; i <= num_more; ++i, low = 0x80, high = 0xbf) {
+        if (byte(i) < low || byte(i) > high) throw Malformed{p + i, "UTF-8"};
+    }
+    return p + num_more + 1;
+}
+
+unsigned read_hex(const char* p) {
+    unsigned value = 0;
+    for (int i = 0; i < 4; ++i) {
+        const char c = p[i];
+        unsigned digit;
+        if (is_digit(c)) {
+            digit = static_cast<unsigned>(c - '0');
+        } else if (c >= 'a' && c <= 'f') {
+            digit = static_cast<unsigned>(c - 'a') + 10;
+        } else if (c >= 'A' && c <= 'F') {
+            digit = static_cast<unsigned>(c - 'A') + 10;
+        } else {
+            throw Malformed{p + i, kEscape};
+        }
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+void append_utf8(std::string& text, unsigned code) {
+    auto put = [&](unsigned byte) { text.push_back(static_cast<char>(byte)); };
+    if (code < 0x80) return put(code);
+    if (code < 0x800) {
+        put(0xc0 | code >> 6);
+    } else {
+        if (code < 0x10000) {
+            put(0xe0 | code >> 12);
+        } else {
+            put(0xf0 | code >> 18);
+            put(0x80 | (code >> 12 & 0x3f));
+        }
+        put(0x80 | (code >> 6 & 0x3f));
+    }
+    put(0x80 | (code & 0x3f));
+}
+
+// Behind the escape sequence at `p`; what it stands for goes to `text`.
+const char* undo_escape(const char* p, std::string& text) {
+    switch (p[1]) {
+        case 'b': text.push_back('\b'); return p + 2;
+        case 'f': text.push_back('\f'); return p + 2;
+        case 'n': text.push_back('\n'); return p + 2;
+        case 'r': text.push_back('\r'); return p + 2;
+        case 't': text.push_back('\t'); return p + 2;
+        case 'u': break;
+        default: text.push_back(p[1]); return p + 2;
+    }
+    unsigned code = read_hex(p + 2);
+    if (code >= 0xd800 && code < 0xe000) {
+        const bool is_pair = code < 0xdc00 && p[6] == '\\' && p[7] == 'u';
+        const unsigned other = is_pair ? read_hex(p + 8) : 0;
+        if (other < 0xdc00 || other > 0xdfff) throw Malformed{p, "both halves of a surrogate pair"};
+        code = 0x10000 + ((code - 0xd800) << 10) + (other - 0xdc00);
+        p += 6;
+    }
+    append_utf8(text, code);
+    return p + 6;
+}
+
+const char* skip_literal(const char* p, const char* literal) {
+    for (; *literal != 0; ++p, ++literal) {
+        if (*p != *literal) throw Malformed{p, "a value"};
+    }
+    return p;
+}
+
+}  // namespace
+
+const char* skip_string_slowly(const char* p, bool& has_escape) {
+    for (;;) {
+        const uint8_t c = static_cast<uint8_t>(*p);
+        if (c == '"') return p + 1;
+        if (c == '\\') {
+            has_escape = true;
+            ++p;
+            if (*p == 'u') {
+                read_hex(p + 1);
+                p += 5;
+            } else {
+                if (*p == 0 || std::strchr("\"\\/bfnrt", *p) == nullptr) throw Malformed{p, kEscape};
+                ++p;
+            }
+        } else if (c < 0x20) {
+            throw Malformed{p, "no control character in a string"};
+        } else if (c < 0x80) {
+            ++p;
+        } else {
+            p = skip_wide(p);
+        }
+    }
+}
+
+String read_string(const char* p, std::string& spare) {
+    bool has_escape = false;
+    const char* const end = skip_string(p, has_escape);
+    const size_t size = static_cast<size_t>(end - 1 - p);
+    if (!has_escape) return {{p, size}, end};
+    spare.clear();
+    for (const char *from = p, *last = end - 1; from < last;) {
+        if (*from == '\\') {
+            from = undo_escape(from, spare);
+        } else {
+            spare.push_back(*from++);
+        }
+    }
+    return {spare, end};
+}
+
+const char* skip_value(const char* p, bool has_constants) {
+    uint64_t is_object[kDeepest / 64];
+    size_t depth = 0;
+    auto is_in_object = [&] { return (is_object[(depth - 1) / 64] >> ((depth - 1) % 64) & 1) != 0; };
+    auto enter = [&](uint64_t is_one) {
+        if (depth == kDeepest) throw Malformed{p, "at most 512 levels"};
+        uint64_t& bits = is_object[depth / 64];
+        if (depth % 64 == 0) bits = 0;
+        bits = (bits & ~(uint64_t{1} << depth % 64)) | is_one << depth % 64;
+        ++depth;
+    };
+    bool has_escape = false, is_key_next = false;
+    for (;;) {
+        p = skip_space(p);
+        if (is_key_next) {
+            if (*p != '"') throw Malformed{p, "a key"};
+            p = skip_space(skip_string(p + 1, has_escape));
+            if (*p != ':') throw Malformed{p, "':'"};
+            p = skip_space(p + 1);
+            is_key_next = false;
+        }
+        switch (*p) {
+            case '"': p = skip_string(p + 1, has_escape); break;
+            case '{':
+                enter(1);
+                p = skip_space(p + 1);
+                if (*p == '}') break;
+                is_key_next = true;
+                continue;
+            case '[':
+                enter(0);
+                p = skip_space(p + 1);
+                if (*p == ']') break;
+                // A polygon is numbers only, and files are mostly polygons.
+                while (is_digit(*p)) {
+                    const char* const next = skip_space(skip_number(p));
+                    if (*next != ',') break;
+                    p = skip_space(next + 1);
+                }
+                continue;
+            case 't': p = skip_literal(p, "true"); break;
+            case 'f': p = skip_literal(p, "false"); break;
+            case 'n': p = skip_literal(p, "null"); break;
+            default:
+                if (has_constants && *p == 'N') {
+                    p = skip_literal(p, "NaN");
+                } else if (has_constants && (*p == 'I' || (*p == '-' && p[1] == 'I'))) {
+                    p = skip_literal(p + (*p == '-'), "Infinity");
+                } else if (*p == '-' || is_digit(*p)) {
+                    p = skip_number(p);
+                } else {
+                    throw Malformed{p, "a value"};
+                }
+        }
+        for (;;) {
+            if (depth == 0) return p;
+            p = skip_space(p);
+            const bool is_one = is_in_object();
+            if (*p == ',') {
+                ++p;
+                is_key_next = is_one;
+                break;
+            }
+            if (*p != (is_one ? '}' : ']')) throw Malformed{p, is_one ? "',' or '}'" : "',' or ']'"};
+            ++p;
+            --depth;
+        }
+    }
+}
+
+double read_double_slowly(const char* begin, const char* end) {
+#if defined(__cpp_lib_to_chars) && __cpp_lib_to_chars >= 201611L
+    double value = 0;
+    if (std::from_chars(begin, end, value).ec == std::errc()) return value;
+#endif
+    // Too large, too small, or a standard library without it: as in the "C" locale, where the point is a point.
+    const std::string text(begin, end);
+#if defined(_WIN32)
+    static const _locale_t plain = _create_locale(LC_ALL, "C");
+    return _strtod_l(text.c_str(), nullptr, plain);
+#else
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    return strtod_l(text.c_str(), nullptr, plain);
+#endif
+}
+
+double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* end) {
+#if defined(__SIZEOF_INT128__)
+    (void)begin;
+    (void)end;
+    // Both with their highest bit set, the quotient has 63 or 64 bits; what is left over decides a tie.
+    const uint64_t power = kWholePowers[k];
+    const int shift = __builtin_clzll(m), power_shift = __builtin_clzll(power);
+    const unsigned __int128 dividend = static_cast<unsigned __int128>(m << shift) << 63;
+    const uint64_t divisor = power << power_shift;
+    uint64_t quotient = static_cast<uint64_t>(dividend / divisor);
+    const bool has_rest = static_cast<unsigned __int128>(quotient) * divisor != dividend;
+    int exponent = power_shift - shift - 63;
+    const int num_extra = 64 - __builtin_clzll(quotient) - 53;
+    const uint64_t half = uint64_t{1} << (num_extra - 1), extra = quotient & (2 * half - 1);
+    quotient >>= num_extra;
+    exponent += num_extra;
+    quotient += extra > half || (extra == half && (has_rest || (quotient & 1) != 0));
+    const uint64_t scale_bits = static_cast<uint64_t>(1023 + exponent) << 52;
+    double scale;
+    std::memcpy(&scale, &scale_bits, sizeof scale);
+    return static_cast<double>(quotient) * scale;  // a power of two, and nowhere near the smallest numbers: exact
+#else
+    (void)m;
+    (void)k;
+    return read_double_slowly(begin, end);
+#endif
+}
+
+std::string excerpt(const char* begin, const char* end) {
+    constexpr size_t kLongest = 60;
+    std::string text;
+    for (const char* p = begin; p < end && text.size() <= kLongest; ++p) {
+        const uint8_t c = static_cast<uint8_t>(*p);
+        if (is_space(*p)) {
+            if (text.empty() || text.back() != ' ') text.push_back(' ');
+        } else {
+            text.push_back(c < 0x20 || c == 0x7f ? '?' : *p);
+        }
+    }
+    if (text.size() <= kLongest) return text;
+    size_t size = kLongest - 3;
+    while ((static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;  // not within a character
+    return text.substr(0, size) + "...";
+}
+
+std::string name_of_byte(char c) {
+    const uint8_t byte = static_cast<uint8_t>(c);
+    if (byte > 0x20 && byte < 0x7f) return std::string("'") + c + "'";
+    constexpr const char* kDigits = "0123456789abcdef";
+    return std::string("byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15];
+}
+
+}  // namespace boxscore::json

@@ -1,0 +1,112 @@
+#include "io/source.h"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#if defined(_WIN32)
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#else
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+namespace boxscore {
+namespace {
+
+class OwnedSource : public MemorySource {
+public:
+    explicit OwnedSource(std::shared_ptr<std::vector<char>> bytes)
+        : MemorySource(bytes->data(), bytes->size()), bytes_(std::move(bytes)) {}
+
+private:
+    std::shared_ptr<std::vector<char>> bytes_;
+};
+
+[[noreturn]] void fail(int error) { throw std::system_error(error, std::generic_category()); }
+
+#if !defined(_WIN32)
+
+class Descriptor {
+public:
+    explicit Descriptor(int number) : number_(number) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    int number() const { return number_; }
+
+private:
+    int number_;
+};
+
+// Blocks are copied out of the file rather than mapped: a mapped file that somebody cuts short ends the process.
+class FileSource : public Source {
+public:
+    FileSource(Descriptor file, size_t size) : file_(std::move(file)), size_(size) {}
+    size_t size() const override { return size_; }
+    size_t read(size_t offset, char* to, size_t size) const override {
+        size_t count = 0;
+        while (count < size && offset + count < size_) {
+            const size_t wanted = std::min(size - count, size_ - offset - count);
+            const ssize_t got = ::pread(file_.number(), to + count, wanted, static_cast<off_t>(offset + count));
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) fail(errno);
+            if (got == 0) break;
+            count += static_cast<size_t>(got);
+        }
+        return count;
+    }
+
+private:
+    Descriptor file_;
+    size_t size_;
+};
+
+#endif
+
+}  // namespace
+
+#if defined(_WIN32)
+
+std::unique_ptr<Source> open_source(const std::string& path) {
+    std::ifstream file(std::filesystem::u8path(path), std::ios::binary);
+    if (!file) fail(errno != 0 ? errno : ENOENT);
+    auto bytes = std::make_shared<std::vector<char>>(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    return std::make_unique<OwnedSource>(std::move(bytes));
+}
+
+#else
+
+std::unique_ptr<Source> open_source(const std::string& path) {
+    if (path.find('\0') != std::string::npos) fail(EINVAL);  // it would end there
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.number() < 0) fail(errno);
+    struct stat about;
+    if (::fstat(file.number(), &about) != 0) fail(errno);
+    if (S_ISDIR(about.st_mode)) fail(EISDIR);
+    // Files that are made as they are read, as in /proc, say that they are empty.
+    if (S_ISREG(about.st_mode) && about.st_size > 0) {
+        return std::make_unique<FileSource>(std::move(file), static_cast<size_t>(about.st_size));
+    }
+    constexpr size_t kBlock = size_t{1} << 18;
+    auto bytes = std::make_shared<std::vector<char>>();
+    for (size_t size = 0;;) {
+        bytes->resize(size + kBlock);
+        const ssize_t got = ::read(file.number(), bytes->data() + size, kBlock);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) fail(errno);
+        size += static_cast<size_t>(got);
+        bytes->resize(size);
+        if (got == 0) return std::make_unique<OwnedSource>(std::move(bytes));
+    }
+}
+
+#endif
+
+}  // namespace boxscore

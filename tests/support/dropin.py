@@ -1,0 +1,162 @@
+"""The same script on pycocotools and on ours, and whether anything differs."""
+
+import contextlib
+import copy
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+import boxscore.coco
+from tests.support.scenes import Scene, random_scene
+
+SCENE = random_scene(3, num_images=9, num_classes=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """The two classes of one package."""
+
+    COCO: Any
+    COCOeval: Any
+
+
+THEIRS = Tool(COCO=COCO, COCOeval=COCOeval)
+OURS = Tool(COCO=boxscore.coco.COCO, COCOeval=boxscore.coco.COCOeval)
+
+Script = Callable[[Tool], Any]
+
+
+def outcome(script: Script, tool: Tool) -> tuple[Any, str]:
+    """What a script returns, or the kind of the error it ends with, and what was printed, but for seconds."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        try:
+            result = script(tool)
+        except Exception as error:
+            result = type(error)
+    return result, re.sub(r"t=\d+\.\d\ds", "t=0.00s", said.getvalue())
+
+
+def check_same(script: Script) -> Any:
+    """Run it on both; everything evaluated is the same, and so is every printed letter. Gives our result."""
+    (expected, expected_text), (found, text) = outcome(script, THEIRS), outcome(script, OURS)
+    assert text == expected_text
+    check_equal(found, expected)
+    return found
+
+
+def check_equal(found: Any, expected: Any, place: str = "") -> None:
+    """The same values, dtypes and shapes, all the way down."""
+    if hasattr(expected, "evalImgs"):
+        check_evaluations(found, expected)
+    elif isinstance(expected, np.ndarray):
+        assert isinstance(found, np.ndarray), place
+        assert found.dtype == expected.dtype, place
+        assert found.shape == expected.shape, place
+        assert np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f"), place
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected), place
+        for key, value in expected.items():
+            check_equal(found[key], value, f"{place}[{key!r}]")
+    elif isinstance(expected, list | tuple):
+        assert type(found) is type(expected), place
+        assert len(found) == len(expected), place
+        for row, (one, other) in enumerate(zip(found, expected, strict=True)):
+            check_equal(one, other, f"{place}[{row}]")
+    else:
+        assert found == expected or (found != found and expected != expected), place
+
+
+def check_evaluations(found: Any, expected: Any) -> None:
+    """`eval`, `stats`, `evalImgs` and `ious`, and the parameters."""
+    for name in ("precision", "recall", "scores", "counts"):
+        check_equal(found.eval.get(name), expected.eval.get(name), name)
+    check_equal(found.stats, expected.stats, "stats")
+    check_equal(found.evalImgs, expected.evalImgs, "evalImgs")
+    assert found.ious.keys() == expected.ious.keys()
+    for pair, overlap in expected.ious.items():
+        check_equal(found.ious[pair], overlap, f"ious[{pair}]")
+    for name, value in vars(expected.params).items():
+        check_equal(getattr(found.params, name), value, name)
+
+
+def as_dataset(scene: Scene) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A scene as COCO's dicts: a dataset, and results."""
+    annotations = [
+        {"id": row + 1, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": int(ignore)}
+        for row, (image, label, box, area, ignore) in enumerate(_rows(scene.truth, "area", "ignore"))
+    ]
+    results = [
+        {"image_id": image, "category_id": label, "bbox": box, "score": score}
+        for image, label, box, score in _rows(scene.detection, "score")
+    ]
+    dataset = {
+        "info": {"year": 2026},
+        "images": [{"id": image, "width": 640, "height": 480} for image in range(scene.num_images)],
+        "annotations": annotations,
+        "categories": [{"id": label, "name": f"class {label}"} for label in range(scene.num_classes)],
+    }
+    return dataset, results
+
+
+def dataset_of(tool: Tool, dataset: dict[str, Any]) -> Any:
+    """A dataset from a copy of dicts."""
+    coco = tool.COCO()
+    coco.dataset = copy.deepcopy(dataset)
+    coco.createIndex()
+    return coco
+
+
+def evaluated(tool: Tool, dataset: Any, results: Any, *, summarize: bool = True, **params: Any) -> Any:
+    """The usual script over dicts."""
+    truths = dataset_of(tool, dataset)
+    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
+    for name, value in params.items():
+        setattr(evaluation.params, name, copy.deepcopy(value))
+    evaluation.evaluate()
+    evaluation.accumulate()
+    if summarize:
+        evaluation.summarize()
+    return evaluation
+
+
+def written(folder: Path) -> tuple[str, str]:
+    """The scene in two files."""
+    names = folder / "truths.json", folder / "results.json"
+    for name, content in zip(names, as_dataset(SCENE), strict=True):
+        name.write_text(json.dumps(content))
+    return str(names[0]), str(names[1])
+
+
+def from_files(tool: Tool, files: tuple[str, str]) -> Any:
+    """An evaluation of two files, not evaluated yet."""
+    truths = tool.COCO(files[0])
+    return tool.COCOeval(truths, truths.loadRes(files[1]), "bbox")
+
+
+def run(evaluation: Any) -> Any:
+    """The three steps."""
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    return evaluation
+
+
+def check_same_from(dataset: Any, results: Any, folder: Path) -> None:
+    """From dicts, and from files."""
+    check_same(lambda tool: evaluated(tool, dataset, results))
+    files = folder / "truths", folder / "results"
+    for file, content in zip(files, (dataset, results), strict=True):
+        file.write_text(json.dumps(content))
+    check_same(lambda tool: run(from_files(tool, (str(files[0]), str(files[1])))))
+
+
+def _rows(columns: dict[str, Any], *more: str) -> Any:
+    return zip(*(columns[name].tolist() for name in ("image", "label", "box", *more)), strict=True)
