@@ -29,8 +29,9 @@ from tests.support.dropin import (
     run,
     written,
 )
-from tests.support.scenes import random_scene
+from tests.support.scenes import Scene, random_scene
 from tests.support.shared import shared_data
+from tests.support.strategies import scenes
 
 
 @pytest.fixture
@@ -52,10 +53,9 @@ def test_everything_is_pycocotools_own_from_files(files: tuple[str, str]) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), seed=st.integers(0, 10**6))
-def test_any_parameters_give_the_same(data: st.DataObject, seed: int) -> None:
+@given(data=st.data(), scene=scenes(num_images=4))
+def test_any_parameters_give_the_same(data: st.DataObject, scene: Scene) -> None:
     """Subsets and repeats of ids, thresholds in any order, limits, ranges and recall points nobody would choose."""
-    scene = random_scene(seed, num_images=4, num_classes=4, most_detections=12, most_truths=6)
     unit = st.floats(0, 1.25, width=16)
     choices: dict[str, st.SearchStrategy[Any]] = {
         "imgIds": st.lists(st.integers(0, 5), min_size=1, max_size=6),

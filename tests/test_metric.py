@@ -13,8 +13,8 @@ import boxscore
 from boxscore import InputError, MeanAveragePrecision
 from boxscore.engines.native.batch import match_images
 from boxscore.scaling import storage
+from tests.support.comparisons import TALLY, assert_same
 from tests.support.scenes import Scene, random_scene
-from tests.test_laws import TALLY, assert_same
 
 
 def dicts(scene: Scene, wrap: Any = np.asarray) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

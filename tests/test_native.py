@@ -15,8 +15,8 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Tally, Truths, _compiled
+from tests.support.comparisons import TALLY, assert_same
 from tests.support.scenes import Scene, random_scene
-from tests.test_laws import TALLY, assert_same
 
 
 def assert_same_tally(first: Tally, second: Tally) -> None:

@@ -19,8 +19,8 @@ import boxscore
 from boxscore import InputError, Protocol
 from boxscore.cli import main
 from boxscore.scaling.out_of_core import evaluate_files
+from tests.support.comparisons import assert_same
 from tests.support.scenes import Scene, random_scene
-from tests.test_laws import assert_same
 
 PLENTY = "4GB"
 

@@ -23,8 +23,8 @@ import boxscore._support.memory
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
+from tests.support.comparisons import assert_same
 from tests.support.scenes import Scene, random_scene
-from tests.test_laws import assert_same
 from tests.test_shards import tables
 
 ray: Any = pytest.importorskip("ray")

@@ -11,8 +11,9 @@ import boxscore
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
 from boxscore.scaling.reduction import Bins, Cuts, Sample, reduce_bins, result_of
-from tests.support.scenes import random_scene
-from tests.test_laws import assert_same
+from tests.support.comparisons import assert_same
+from tests.support.scenes import Scene, random_scene
+from tests.support.strategies import scenes
 
 PROTOCOLS = [
     Protocol.named("coco"),
@@ -34,12 +35,11 @@ def binned(tally: Tally, bin_size: int) -> tuple[Bins, dict[int, Tally]]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: f"{protocol.title} {protocol.ap}")
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 10_000), bin_size=st.sampled_from([3, 17, 60]))
+@given(scene=scenes(num_images=9, most_detections=60, most_truths=25), bin_size=st.sampled_from([3, 17, 60]))
 def test_a_class_that_is_split_by_score_has_the_curve_of_the_whole(
-    protocol: Protocol, seed: int, bin_size: int
+    protocol: Protocol, scene: Scene, bin_size: int
 ) -> None:
     """All cells, under every rule of AP; most scores are tied, so ranges are cut between images of one score, too."""
-    scene = random_scene(seed, num_images=20)
     tally = boxscore.match(scene.detections, scene.truths, protocol)
     bins, pieces = binned(tally, bin_size)
     assert_same(result_of(tally.totals, reduce_bins(bins, pieces.get, 1)), boxscore.finish(tally))

@@ -15,8 +15,8 @@ from boxscore import InputError, Tally, match_shard
 from boxscore.model.protocol import Protocol
 from boxscore.scaling.shards import shard_of
 from boxscore.scaling.storage import COLUMNS
+from tests.support.comparisons import assert_same as assert_same_result
 from tests.support.scenes import Scene, random_scene
-from tests.test_laws import assert_same as assert_same_result
 
 MANY_AREAS = {"all": (0, 1e10), **{f"a{i}": (i * 500, i * 500 + 500) for i in range(9)}}
 

@@ -10,10 +10,10 @@ import boxscore
 from boxscore import Detections, Protocol, Truths
 from boxscore.cli.table1 import table1
 from boxscore.formats import read_detections, read_truths
+from tests.support.comparisons import TALLY
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
 from tests.support.voc_reference import average_precisions
-from tests.test_laws import TALLY
 
 
 @pytest.fixture(scope="module")

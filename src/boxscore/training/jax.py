@@ -250,7 +250,7 @@ def compute(state: State) -> Result:
 
 def _check_state(name: str, state: Any) -> None:
     if not isinstance(state, State):
-        raise InputError(f"`{name}` must be a boxscore.training.jax.State; got {type(state).__name__}")
+        raise InputError(f"`{name}` must be a boxscore.jax.State; got {type(state).__name__}")
 
 
 def _dtype(name: str) -> Any:
