@@ -24,17 +24,7 @@ SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-
 # The native tests under the address and undefined-behaviour sanitizers, in an environment of their own.
 sanitize: .venv-sanitize/.installed
 	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q --numprocesses 2 \
-	  tests/test_native.py tests/test_by_hand.py tests/test_laws.py tests/test_reduction.py tests/test_coco_parity.py \
-	  tests/test_json.py tests/test_coco_dropin.py tests/test_coco_dataset.py tests/test_coco_steps.py \
-	  tests/test_analysis.py tests/test_coco_odd_input.py \
-	  tests/test_bootstrap.py \
-	  tests/test_metric.py::test_a_plain_batch_takes_one_step_and_has_the_same_bits \
-	  tests/test_metric.py::test_what_is_not_plain_is_left_to_the_careful_way \
-	  tests/test_metric.py::test_ids_that_can_not_be_are_left_to_the_careful_way \
-	  tests/test_eval.py::test_the_short_way_gives_every_bit_of_the_long_one \
-	  tests/test_eval.py::test_what_a_user_should_hear_of_goes_the_long_way \
-	  -k "not torch and not ctrl_c and not real_data and not parallel and not sequential \
-	  and not cover_what_they_should"
+	  -m "native and not not_sanitized" $$(grep --files-with-matches "mark.native" tests/test_*.py)
 
 # Random cases through the compiled engine, and random files through its reader, under the same sanitizers; then damaged
 # files of every format through every reader, within limits of time and memory.

@@ -17,6 +17,8 @@ from boxscore.model.tally import FALSE, IGNORED, TRUE
 from boxscore.parallel import pairwise_iou
 from tests.support.scenes import Scene, random_scene
 
+pytestmark = pytest.mark.native
+
 
 @pytest.fixture(scope="module")
 def result() -> boxscore.Result:

@@ -11,6 +11,8 @@ from boxscore import Detections, InputError, Protocol, Result, Truths
 from boxscore.analysis.bootstrap import Samples, draws, spread
 from tests.support.scenes import Scene, random_scene
 
+pytestmark = pytest.mark.native
+
 AVERAGES = ("macro", "weighted", "micro")
 
 
@@ -221,6 +223,7 @@ def drawn_from_a_process(random: np.random.Generator, num_images: int) -> tuple[
     return detections, Truths(image=image, label=label, box=box, box_format="xywh", class_names=["a", "b", "c"])
 
 
+@pytest.mark.not_sanitized
 def test_intervals_cover_what_they_should() -> None:
     """Of 300 data sets of 60 images, about 95 % have an interval with the mean number of such data sets inside."""
     protocol = Protocol.named("coco", thresholds=(0.5, 0.75), areas={"all": (0, None)})

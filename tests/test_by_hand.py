@@ -7,8 +7,9 @@ import pytest
 
 import boxscore
 from boxscore import Detections, Protocol, Truths
+from tests.support.engines import ENGINES
 
-ENGINES = ["sequential", "parallel", "native"]
+pytestmark = pytest.mark.native
 
 
 def at(*boxes: tuple[float, float, float, float]) -> np.ndarray:

@@ -26,6 +26,8 @@ from tests.support.dropin import (
 )
 from tests.support.scenes import random_scene
 
+pytestmark = pytest.mark.native
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:

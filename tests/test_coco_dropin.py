@@ -33,6 +33,8 @@ from tests.support.scenes import Scene, random_scene
 from tests.support.shared import shared_data
 from tests.support.strategies import scenes
 
+pytestmark = pytest.mark.native
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
@@ -285,6 +287,7 @@ def test_what_is_called_too_early_is_told_of() -> None:
     )
 
 
+@pytest.mark.not_sanitized
 @pytest.mark.parametrize(
     ("truths", "results"),
     [

@@ -25,6 +25,8 @@ from tests.support.dropin import (
     run,
 )
 
+pytestmark = pytest.mark.native
+
 ODD_TRUTHS: dict[str, dict[str, Any]] = {
     "the id 0": {"id": 0},
     "the id of another": {"id": 2},

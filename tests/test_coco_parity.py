@@ -8,10 +8,12 @@ import pytest
 
 import boxscore
 from boxscore.formats import read_detections, read_truths
+from tests.support.engines import ENGINES
 from tests.support.scenes import Scene, random_scene, run_pycocotools
 from tests.support.shared import shared_data
 
-ENGINES = ["sequential", "parallel", "native"]
+pytestmark = pytest.mark.native
+
 STATS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
 STATS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
 
@@ -99,6 +101,7 @@ def test_a_perfect_detector_scores_what_pycocotools_gives() -> None:
     assert 1 - 1e-12 < boxscore.evaluate(scene.detections, scene.truths)["map"] <= 1
 
 
+@pytest.mark.not_sanitized
 @pytest.mark.parametrize(
     ("truths", "results"),
     [
@@ -119,6 +122,7 @@ def test_real_data_equal_pycocotools(truths: str, results: str) -> None:
         assert np.array_equal([result[name] for name in STATS], reference.stats)
 
 
+@pytest.mark.not_sanitized
 def test_real_data_has_the_published_numbers() -> None:
     """YOLOX-Nano on val2017: the numbers that pycocotools 2.0.11 gave."""
     truths = read_truths(shared_data("coco_val2017/instances_val2017_boxes.json"))

@@ -14,6 +14,8 @@ from tests.support.dropin import OURS, SCENE, Tool, as_dataset, check_same, data
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
 
+pytestmark = pytest.mark.native
+
 Change = Callable[[Any], None]
 
 
@@ -218,6 +220,7 @@ def test_plain_numbers_are_read_by_the_compiled_engine() -> None:
         assert steps.overlaps_of(found, [truths[0] | {"bbox": each}], 100) is None
 
 
+@pytest.mark.not_sanitized
 def test_real_data_gives_every_bit_in_batches() -> None:
     """COCO val2017, 16 images at a time, as an evaluator in a training loop does."""
     names = (shared_data(f"coco_val2017/{name}.json") for name in ("instances_val2017_boxes", "yolox_nano"))

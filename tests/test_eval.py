@@ -40,6 +40,7 @@ def assert_same(direct: Summary, expected: Summary) -> None:
     assert str(direct) == str(expected)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("name", ["coco", "voc2007", "voc2012", "paper"])
 def test_the_short_way_gives_every_bit_of_the_long_one(name: str, tmp_path: Path) -> None:
     """On the sample and on random scenes, with classes that have no truths, under every protocol."""
@@ -73,6 +74,7 @@ def test_the_short_way_on_real_data() -> None:
 RESULT = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
 
 
+@pytest.mark.native
 @pytest.mark.parametrize(
     "results",
     [

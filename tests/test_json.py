@@ -20,6 +20,8 @@ from tests.fuzz_json import check_case
 from tests.support.coco_reference import Writer, check, reference, same
 from tests.support.shared import shared_data
 
+pytestmark = pytest.mark.native
+
 BOX = {"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4]}
 
 
@@ -240,6 +242,7 @@ def test_numbers_are_those_of_python() -> None:
     assert is_same.all(), [text for text, fine in zip(texts, is_same, strict=True) if not fine][:10]
 
 
+@pytest.mark.not_sanitized
 @pytest.mark.parametrize(
     "name",
     [

@@ -16,6 +16,8 @@ from tests.support.comparisons import TALLY, assert_same, assert_same_tally
 from tests.support.scenes import Scene, random_scene
 from tests.support.strategies import protocol_names, scenes
 
+pytestmark = pytest.mark.native
+
 TINY = boxscore.match(
     Detections(image=[], label=[], score=[], box=[]), Truths(image=[7], label=[1], box=[[0, 0, 9, 9]])
 )

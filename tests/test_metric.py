@@ -79,6 +79,7 @@ def quick_tally(preds: Any, targets: Any, ids: list[int], names: Any = None) -> 
     return match_images(preds, targets, ids, protocol=coco, box_format="xywh", class_names=names, threads=1)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 @pytest.mark.parametrize("flag", [bool, np.int32, np.int64])
 @pytest.mark.parametrize("is_torch", [False, True])
@@ -114,6 +115,7 @@ def three_plain_images() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return preds, targets
 
 
+@pytest.mark.native
 @pytest.mark.parametrize(
     ("side", "key", "change"),
     [
@@ -152,6 +154,7 @@ def test_what_is_not_plain_is_left_to_the_careful_way(side: str, key: str, chang
     assert quick_tally(preds, targets, [0, 1, 2], {0: "cat", 1: "dog"}) is None
 
 
+@pytest.mark.native
 def test_ids_that_can_not_be_are_left_to_the_careful_way() -> None:
     """Two of a kind, one too few, one too large."""
     preds, targets = three_plain_images()

@@ -18,6 +18,8 @@ from boxscore import Detections, InputError, Protocol, Tally, Truths, _compiled
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.scenes import Scene, random_scene
 
+pytestmark = pytest.mark.native
+
 
 def assert_same_tally(first: Tally, second: Tally) -> None:
     """Every column, bit for bit."""
@@ -105,7 +107,7 @@ LAYOUTS: dict[str, Any] = {
     "reversed": lambda array: array[::-1].copy()[::-1],
     "fortran": np.asfortranarray,
     "misaligned": misaligned,
-    "torch": lambda array: __import__("torch").from_numpy(array.copy()),
+    "torch": lambda array: pytest.importorskip("torch").from_numpy(array.copy()),
 }
 
 
@@ -251,6 +253,7 @@ def test_other_threads_run_meanwhile() -> None:
     assert meanwhile > 0
 
 
+@pytest.mark.not_sanitized
 def test_ctrl_c_stops_a_long_evaluation_within_a_second() -> None:
     """In a single image of one class, where matching would take minutes."""
     code = """

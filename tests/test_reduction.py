@@ -15,6 +15,8 @@ from tests.support.comparisons import assert_same
 from tests.support.scenes import Scene, random_scene
 from tests.support.strategies import scenes
 
+pytestmark = pytest.mark.native
+
 PROTOCOLS = [
     Protocol.named("coco"),
     Protocol.named("voc2007"),
