@@ -21,8 +21,8 @@ from boxscore.analysis.bootstrap import Plan, resample
 from boxscore.engines.native import engine as native
 from boxscore.scaling.reduction import Bins, Sample, reduce_bins
 from tests.support.comparisons import TALLY, assert_same
+from tests.support.resampling import assert_resamples_are_exact
 from tests.support.scenes import random_scene
-from tests.test_bootstrap import assert_resamples_are_exact
 
 
 def random_protocol(random: np.random.Generator) -> Protocol:

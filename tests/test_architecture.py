@@ -16,8 +16,7 @@ import pytest
 
 import boxscore
 from boxscore import parallel
-from tests.support.scenes import random_scene
-from tests.test_backends import padded
+from tests.support.scenes import padded, random_scene
 
 SOURCE = Path(boxscore.__file__).parent
 

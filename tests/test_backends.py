@@ -10,30 +10,9 @@ import boxscore
 from boxscore import parallel
 from boxscore._support.arrays import library, to_numpy
 from tests.conftest import Backend, make_backend
-from tests.support.scenes import Scene, random_scene
+from tests.support.scenes import padded, random_scene
 
 PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
-
-
-def padded(scene: Scene) -> tuple[parallel.PaddedDetections, parallel.PaddedTruths]:
-    """A scene as one padded batch of NumPy arrays."""
-    images = range(scene.num_images)
-    found, truth = scene.detection, scene.truth
-    rows = [np.flatnonzero(truth["image"] == image) for image in images]
-    truths = parallel.pad_truths(
-        [truth["box"][row] for row in rows],
-        [truth["label"][row] for row in rows],
-        [truth["ignore"][row] for row in rows],
-    )
-    length = max(np.count_nonzero(found["image"] == image) for image in images)
-    box = np.zeros((scene.num_images, length, 4))
-    label, score = np.zeros((scene.num_images, length), int), np.zeros((scene.num_images, length))
-    discarded = np.ones((scene.num_images, length), bool)
-    for image in images:
-        row = np.flatnonzero(found["image"] == image)
-        box[image, : row.size], label[image, : row.size] = found["box"][row], found["label"][row]
-        score[image, : row.size], discarded[image, : row.size] = found["score"][row], False
-    return parallel.PaddedDetections(box, label, score, discarded), truths
 
 
 def assert_same(backend: Backend, function: Callable[..., Any], arguments: Sequence[Any], **options: Any) -> Any:

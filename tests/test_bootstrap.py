@@ -1,6 +1,5 @@
 """The bootstrap: every resample has the bits of repeated images, and intervals cover what they should."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,35 +8,12 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths
 from boxscore.analysis.bootstrap import Samples, draws, spread
-from tests.support.scenes import Scene, random_scene
+from tests.support.resampling import assert_resamples_are_exact
+from tests.support.scenes import drawn_from_a_process, random_scene
 
 pytestmark = pytest.mark.native
 
 AVERAGES = ("macro", "weighted", "micro")
-
-
-def repeated(columns: dict[str, Any], drawn: Any) -> dict[str, Any]:
-    """Columns with each image as often as it was drawn, under ids that have a copy right behind its original."""
-    image = columns["image"]
-    rows = [np.flatnonzero(drawn[image] > copy) for copy in range(max(int(drawn.max(initial=0)), 1))]
-    ids = np.concatenate([image[row] * 100 + copy for copy, row in enumerate(rows)])
-    return {name: column[np.concatenate(rows)] for name, column in columns.items()} | {"image": ids}
-
-
-def assert_resamples_are_exact(scene: Scene, protocol: Protocol, *, seed: int, resamples: int = 11) -> None:
-    """The samples equal the numbers of images that are really there several times: eight at once, and some more."""
-    result = boxscore.finish(boxscore.match(scene.detections, scene.truths, protocol))
-    samples = result.intervals(resamples=resamples, seed=seed).samples
-    images = result.images
-    for resample in range(resamples):
-        drawn = np.zeros(scene.num_images, np.int64)
-        drawn[images] = draws(images.size, resample=resample, seed=seed)
-        again = replace(scene, detection=repeated(scene.detection, drawn), truth=repeated(scene.truth, drawn))
-        expected = boxscore.evaluate(again.detections, again.truths, protocol)
-        assert np.array_equal(samples.ap[resample], expected.per_class.ap, equal_nan=True)
-        assert np.array_equal(samples.ar[resample], expected.per_class.ar, equal_nan=True)
-        numbers = [samples.numbers[name][resample] for name in expected]
-        assert np.array_equal(numbers, list(expected.values()), equal_nan=True)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -198,29 +174,6 @@ def test_a_plan_that_can_not_be_is_refused(options: dict[str, Any], message: str
     """With the name of the option."""
     with pytest.raises(InputError, match=f"^{message}"):
         result_of(num_images=2).intervals(**options)
-
-
-def drawn_from_a_process(random: np.random.Generator, num_images: int) -> tuple[Detections, Truths]:
-    """Images of a known process: boxes of three classes, found more or less well, in images that are easy or not."""
-    counts = random.poisson(2.0, num_images)
-    image = np.repeat(np.arange(num_images), counts)
-    label = random.integers(0, 3, image.size)
-    left = (np.arange(image.size) - np.repeat(np.cumsum(counts) - counts, counts)) * 50.0
-    box = np.stack([left, np.zeros_like(left), np.full_like(left, 40), np.full_like(left, 40)], axis=1)
-    ease = np.array([2.0, 1.0, 0.0])[label] + random.normal(0, 0.7, num_images)[image]
-    is_found = random.random(image.size) < 1 / (1 + np.exp(-ease))
-    found = box[is_found]
-    found[:, 0] += random.uniform(0, 15, found.shape[0])
-    stray_image = np.repeat(np.arange(num_images), random.poisson(1.0, num_images))
-    stray = np.tile([0.0, 100.0, 40.0, 40.0], (stray_image.size, 1))
-    detections = Detections(
-        image=np.concatenate([image[is_found], stray_image]),
-        label=np.concatenate([label[is_found], random.integers(0, 3, stray_image.size)]),
-        score=np.concatenate([random.beta(4, 2, found.shape[0]), random.beta(2, 4, stray_image.size)]),
-        box=np.concatenate([found, stray]),
-        box_format="xywh",
-    )
-    return detections, Truths(image=image, label=label, box=box, box_format="xywh", class_names=["a", "b", "c"])
 
 
 @pytest.mark.not_sanitized

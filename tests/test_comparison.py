@@ -8,8 +8,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths, compare
-from tests.support.scenes import random_scene
-from tests.test_bootstrap import drawn_from_a_process
+from tests.support.scenes import drawn_from_a_process, random_scene
 
 
 def thinned(detections: Detections, keep: float, seed: int = 0) -> Detections:

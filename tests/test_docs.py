@@ -12,14 +12,8 @@ import pytest
 import boxscore
 from boxscore.cli import main
 from boxscore.cli.sample import FOLDER
+from tests.support.documents import ROOT, blocks
 from tests.support.shared import shared_data
-
-ROOT = Path(__file__).parents[1]
-
-
-def blocks(document: str, language: str) -> list[str]:
-    """The fenced blocks of one language in a document."""
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
 
 
 def test_the_readme_opens_with_an_example_that_gives_what_it_says() -> None:

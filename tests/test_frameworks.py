@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.test_docs import blocks
+from tests.support.documents import blocks
 
 LIGHTNING, SILENCE, ACCELERATE, TRAINER, KERAS, JAX = blocks("docs/frameworks.md", "python")
 

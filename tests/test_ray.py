@@ -23,9 +23,9 @@ import boxscore._support.memory
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
+from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.scenes import Scene, random_scene
-from tests.test_shards import tables
 
 ray: Any = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings(

@@ -15,19 +15,11 @@ from boxscore import InputError, Tally, match_shard
 from boxscore.model.protocol import Protocol
 from boxscore.scaling.shards import shard_of
 from boxscore.scaling.storage import COLUMNS
+from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same as assert_same_result
-from tests.support.scenes import Scene, random_scene
+from tests.support.scenes import random_scene
 
 MANY_AREAS = {"all": (0, 1e10), **{f"a{i}": (i * 500, i * 500 + 500) for i in range(9)}}
-
-
-def tables(scene: Scene) -> tuple[pa.Table, pa.Table]:
-    """The columns of a scene as Arrow tables, boxes as lists of 4."""
-    found, there = (
-        pa.table({name: column.tolist() if name == "box" else column for name, column in columns.items()})
-        for columns in (scene.detection, scene.truth)
-    )
-    return found, there
 
 
 def assert_same(tally: Tally, expected: Tally) -> None:

@@ -1,0 +1,14 @@
+"""Scenes as Arrow tables."""
+
+import pyarrow as pa
+
+from tests.support.scenes import Scene
+
+
+def tables(scene: Scene) -> tuple[pa.Table, pa.Table]:
+    """The columns of a scene as Arrow tables, boxes as lists of 4."""
+    found, there = (
+        pa.table({name: column.tolist() if name == "box" else column for name, column in columns.items()})
+        for columns in (scene.detection, scene.truth)
+    )
+    return found, there
