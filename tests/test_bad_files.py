@@ -15,7 +15,7 @@ import pytest
 import boxscore
 from boxscore import InputError, Truths
 from boxscore.formats import archives
-from tests.test_formats import COCO, EMPTY_VOC, PNG, VOC, write
+from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC, refused, write
 
 KNOWN: dict[str, Any] = {"image_names": {0: "a.jpg"}, "image_sizes": {0: (100, 100)}, "class_names": ["cat", "dog"]}
 TRUTHS = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], **KNOWN)
@@ -23,14 +23,6 @@ TABLE = "image,label,x1,y1,x2,y2\n"
 RESULTS = "image,label,score,x1,y1,x2,y2\n"
 CVAT = '<annotations><image id="0" name="a.jpg" width="9" height="9">{}</image></annotations>'
 OPEN = "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\n"
-
-
-def refused(call: Any, message: str) -> None:
-    """Raises InputError with the message in it, in one line."""
-    with pytest.raises(InputError) as error:
-        call()
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ import boxscore
 from boxscore import Truths, formats
 from boxscore.cli import main
 from tests.support.shared import shared_data
-from tests.test_bad_files import refused
-from tests.test_formats import COCO, EMPTY_VOC, VOC, rows_of, write
+from tests.support.small_files import COCO, EMPTY_VOC, VOC, refused, rows_of, write
 
 Captured = pytest.CaptureFixture[str]
 CSV = "image,label,x1,y1,x2,y2\na.jpg,cat,1,2,3,4\n"
