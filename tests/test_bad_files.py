@@ -74,7 +74,7 @@ OPEN = "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\n"
         ),
         ("t.csv", TABLE.strip() + ",area\na,cat,1,2,3,4,-7\n", "t.csv: line 2: `area` must not be negative; got -7.0"),
         ("a.xml", VOC[:-30], "a.xml: not XML: "),
-        ("a.xml", VOC.replace("<annotation>", "<annotatio>"), "a.xml: a file in none of the formats"),
+        ("a.xml", VOC.replace("<annotation>", "<annotatio>"), "a.xml: the file is in no known format"),
         (
             "a.xml",
             CVAT.format('<box label="c" xtl="1" ytl="1" xbr="x" ybr="1"/>'),
@@ -309,7 +309,8 @@ def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     """The small reader knows lists and mappings, in brackets or one a line, quotes and comments."""
     import sys
 
-    from boxscore.formats.names import names_of, read_yaml
+    from boxscore.formats.class_names import names_of
+    from boxscore.formats.yaml import read_yaml
 
     monkeypatch.setitem(sys.modules, "yaml", None)
     expected = {0: "cat", 1: "a, b", 2: "it's # 1"}

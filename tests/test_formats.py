@@ -113,11 +113,11 @@ def test_the_format_is_found_out_or_given(tmp_path: Path) -> None:
     """A path that is none of them gets the list of what was looked for."""
     path = write(tmp_path / "odd.bin", b"\x00\x01")
     with pytest.raises(
-        boxscore.InputError, match=r"odd.bin: a file in none of the formats for truths. They are: labelme: "
+        boxscore.InputError, match=r"odd.bin: the file is in no known format for truths. Known formats: labelme: "
     ):
         boxscore.read_truths(path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(boxscore.InputError, match=r"empty: a folder in none of the formats for truths"):
+    with pytest.raises(boxscore.InputError, match=r"empty: the folder is in no known format for truths"):
         boxscore.read_truths(tmp_path / "empty")
     with pytest.raises(
         boxscore.InputError, match=r"^`format` of truths must be one of labelme, coco, .*; got 'tfrecord'"

@@ -11,7 +11,8 @@ import pytest
 import boxscore
 from boxscore import InputError, Truths
 from boxscore.cli import main
-from boxscore.formats.names import names_of, quoted, read_yaml
+from boxscore.formats.class_names import names_of
+from boxscore.formats.yaml import quoted, read_yaml
 from tests.support.small_files import PNG, coco_truths, refused, rows_of, write
 
 Captured = pytest.CaptureFixture[str]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from boxscore._support.text import count
+from boxscore.formats.inspection.file_rows import Flags, Side
 from boxscore.formats.inspection.findings import Finding
-from boxscore.formats.inspection.lists import class_names_of, spelling
-from boxscore.formats.inspection.side import Flags, Side
+from boxscore.formats.inspection.truth_checks import class_names_of, spelling
 from boxscore.formats.records import Floats, Ids, Named
 from boxscore.geometry.boxes import to_xyxy
 from boxscore.model.dataset import Truths, host_ids
