@@ -32,7 +32,7 @@ import boxscore
 from boxscore import InputError, Tally, Truths
 from boxscore.formats import read_groups
 from boxscore.scaling.storage import to_bytes
-from tests.test_formats import COCO, EMPTY_VOC, PNG, VOC
+from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC
 
 SECONDS = 20
 """A case that takes longer ends the run, with the stack."""

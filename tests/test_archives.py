@@ -13,8 +13,7 @@ import pytest
 import boxscore
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import open_source
-from tests.test_bad_files import refused
-from tests.test_formats import EMPTY_VOC, VOC, write
+from tests.support.small_files import EMPTY_VOC, VOC, refused, write
 
 METHODS = {"stored": 0, "deflated": 8, "bzip2": 12, "lzma": 14}
 

@@ -15,7 +15,7 @@ import pytest
 import boxscore
 from boxscore import InputError, Truths
 from boxscore.formats import archives
-from tests.test_formats import COCO, EMPTY_VOC, PNG, VOC, write
+from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC, refused, write
 
 KNOWN: dict[str, Any] = {"image_names": {0: "a.jpg"}, "image_sizes": {0: (100, 100)}, "class_names": ["cat", "dog"]}
 TRUTHS = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], **KNOWN)
@@ -23,14 +23,6 @@ TABLE = "image,label,x1,y1,x2,y2\n"
 RESULTS = "image,label,score,x1,y1,x2,y2\n"
 CVAT = '<annotations><image id="0" name="a.jpg" width="9" height="9">{}</image></annotations>'
 OPEN = "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\n"
-
-
-def refused(call: Any, message: str) -> None:
-    """Raises InputError with the message in it, in one line."""
-    with pytest.raises(InputError) as error:
-        call()
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +74,7 @@ def refused(call: Any, message: str) -> None:
         ),
         ("t.csv", TABLE.strip() + ",area\na,cat,1,2,3,4,-7\n", "t.csv: line 2: `area` must not be negative; got -7.0"),
         ("a.xml", VOC[:-30], "a.xml: not XML: "),
-        ("a.xml", VOC.replace("<annotation>", "<annotatio>"), "a.xml: a file in none of the formats"),
+        ("a.xml", VOC.replace("<annotation>", "<annotatio>"), "a.xml: the file is in no known format"),
         (
             "a.xml",
             CVAT.format('<box label="c" xtl="1" ytl="1" xbr="x" ybr="1"/>'),
@@ -317,7 +309,8 @@ def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     """The small reader knows lists and mappings, in brackets or one a line, quotes and comments."""
     import sys
 
-    from boxscore.formats.names import names_of, read_yaml
+    from boxscore.formats.class_names import names_of
+    from boxscore.formats.yaml import read_yaml
 
     monkeypatch.setitem(sys.modules, "yaml", None)
     expected = {0: "cat", 1: "a, b", 2: "it's # 1"}

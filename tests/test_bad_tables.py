@@ -11,8 +11,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Truths
-from tests.test_bad_files import refused
-from tests.test_formats import write
+from tests.support.small_files import refused, write
 
 HEADER = "image_id,category_id,class_name,x1,y1,x2,y2\n"
 COLUMNS: dict[str, Any] = {

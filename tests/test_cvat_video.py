@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import boxscore
-from tests.test_bad_files import refused
-from tests.test_formats import write
+from tests.support.small_files import refused, write
 
 META = """<meta><task><size>{size}</size><start_frame>{start}</start_frame><frame_filter>{step}</frame_filter><labels>
 <label><name>dog</name></label><label><name>cat</name></label></labels>

@@ -16,43 +16,14 @@ from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.cli import main
 from boxscore.model.dataset import take
+from tests.support.near_truths import SIZE, centers, corners, data
 from tests.support.shared import shared_data
-
-SIZE = (640, 480)
-
-
-def data(num_classes: int = 10, *, first: int = 1, num_images: int = 12, seed: int = 0) -> tuple[Detections, Truths]:
-    """Truths, and a detector that finds nearly all of them, in xywh."""
-    rng = np.random.default_rng(seed)
-    num = 5 * num_images
-    image, label = np.repeat(np.arange(1, num_images + 1), 5), rng.integers(first, first + num_classes, num)
-    size = rng.uniform(30, 150, (num, 2))
-    box = np.concatenate([rng.uniform(0, 1, (num, 2)) * (np.array(SIZE) - size), size], axis=1)
-    truths = Truths(
-        image=image,
-        label=label,
-        box=box,
-        box_format="xywh",
-        image_sizes=dict.fromkeys(range(1, num_images + 1), SIZE),
-    )
-    moved = box + rng.normal(0, 2, box.shape)
-    return Detections(image=image, label=label, score=rng.random(num), box=moved, box_format="xywh"), truths
 
 
 def look(detections: Detections, truths: Truths) -> Diagnosis | None:
     """What is found behind the result."""
     result = boxscore.evaluate(detections, truths)
     return diagnose(Counts.of_result(result.per_class), detections, truths, Words())
-
-
-def corners(box: Any) -> Any:
-    """From xywh."""
-    return np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
-
-
-def centers(box: Any) -> Any:
-    """From xywh."""
-    return np.concatenate([box[:, :2] + box[:, 2:] / 2, box[:, 2:]], axis=1)
 
 
 MISTAKES: dict[str, tuple[str, str, Callable[[Detections], dict[str, Any]]]] = {

@@ -15,8 +15,7 @@ import boxscore
 from boxscore import Truths, formats
 from boxscore.cli import main
 from tests.support.shared import shared_data
-from tests.test_bad_files import refused
-from tests.test_formats import COCO, EMPTY_VOC, VOC, rows_of, write
+from tests.support.small_files import COCO, EMPTY_VOC, VOC, refused, rows_of, write
 
 Captured = pytest.CaptureFixture[str]
 CSV = "image,label,x1,y1,x2,y2\na.jpg,cat,1,2,3,4\n"
@@ -110,7 +109,7 @@ def test_a_folder_with_several_files_must_be_told_which(tmp_path: Path) -> None:
     for name in ("train", "val"):
         write(tmp_path / f"instances_{name}.json", json.dumps(COCO))
     message = (
-        "a folder with 2 files that may hold the truths; name one of them: instances_train.json, instances_val.json"
+        "the folder has 2 files that may hold the truths; choose one: instances_train.json, instances_val.json"
     )
     refused(lambda: boxscore.read_truths(tmp_path), message)
 

@@ -368,7 +368,7 @@ def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
 @pytest.mark.usefixtures("cluster")
 def test_a_likely_mistake_is_told() -> None:
     """The driver looks at some boxes of a result near 0."""
-    from tests.test_diagnosis import centers, data
+    from tests.support.near_truths import centers, data
 
     found, truths = data()
     rows = [

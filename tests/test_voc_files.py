@@ -1,5 +1,7 @@
 """PASCAL VOC: what the fast path takes is what the XML parser gives, and no file takes long."""
 
+import io
+import json
 import random
 import subprocess
 import sys
@@ -13,8 +15,7 @@ import boxscore
 from boxscore import InputError
 from boxscore.formats import voc
 from tests.support.shared import shared_data
-from tests.test_bad_files import refused
-from tests.test_formats import write
+from tests.support.small_files import COCO, EMPTY_VOC, VOC, coco_truths, refused, rows_of, write
 
 OBJECT = """<object><name>dog</name><pose>Left</pose><truncated>1</truncated><difficult>1</difficult>
 <bndbox><xmin>48</xmin><ymin>24.5</ymin><xmax>195</xmax><ymax>71</ymax></bndbox></object>"""
@@ -174,3 +175,82 @@ def test_file_names_with_many_marks_take_no_time(tmp_path: Path) -> None:
 def test_the_class_is_what_follows_the_set(file: str, name: str) -> None:
     """Without truths that know it better."""
     assert voc._class_of(file, (), "here") == name
+
+
+def test_voc_truths(tmp_path: Path) -> None:
+    """A root folder, its Annotations or a zip; corners in any order; images without objects are images, too."""
+    write(tmp_path / "VOC" / "Annotations" / "000002.xml", VOC)
+    write(tmp_path / "VOC" / "Annotations" / "000001.xml", EMPTY_VOC)
+    write(tmp_path / "VOC" / "ImageSets" / "Main" / "val.txt", "000002 1\n")
+    with zipfile.ZipFile(tmp_path / "voc.zip", "w") as archive:
+        for file in sorted((tmp_path / "VOC" / "Annotations").iterdir()):
+            archive.write(file, f"VOC/Annotations/{file.name}")
+    for path in (tmp_path / "VOC", tmp_path / "VOC" / "Annotations", tmp_path / "voc.zip"):
+        truths = boxscore.read_truths(path)
+        assert rows_of(truths, truths) == [("000002", "dog", [48, 24.5, 195, 71]), ("000002", "cat", [1, 2, 3, 4])]
+        assert np.asarray(truths.ignore).tolist() == [True, False]
+        assert truths.image_names == {0: "000001", 1: "000002"}
+        assert truths.image_sizes == {1: (200, 100)}
+        assert truths.names_by_label == {0: "cat", 1: "dog"}
+    for images in ("val", tmp_path / "VOC" / "ImageSets" / "Main" / "val.txt", ["000002.jpg"]):
+        assert boxscore.read_truths(tmp_path / "VOC", images=images).image_names == {1: "000002"}
+
+
+def test_the_quick_way_through_voc_files_is_the_xml_parsers(tmp_path: Path) -> None:
+    """On plain files, on files with comments and entities, and with parts that have boxes of their own."""
+    part = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></part>"
+    box = "<bndbox><xmin>48</xmin><ymin>24.5</ymin><xmax>195</xmax><ymax>71</ymax></bndbox>"
+    plain = f"<annotation><object><name>dog</name>{box}<difficult>1</difficult></object></annotation>"
+    odd = [
+        plain,
+        "\ufeff" + plain,
+        plain.replace("\n", "\r\n"),
+        plain.replace("<name>", "<!-- <object> --><name>"),
+        plain.replace("dog", "d&#111;g"),
+        plain.replace("<object>", "<object id='1'>"),
+        plain.replace("</object>", f"{part}</object>"),
+        plain.replace("<name>dog", "<name> dog "),
+        f'<?xml version="1.0" encoding="utf-8"?>\n{plain}',
+    ]
+    for number, text in enumerate(odd):
+        truths = boxscore.read_truths(write(tmp_path / str(number) / "a.xml", text).parent)
+        assert rows_of(truths, truths) == [("a", "dog", [48, 24.5, 195, 71])], text
+        assert np.asarray(truths.ignore).tolist() == [True]
+    latin = '<?xml version="1.0" encoding="latin-1"?>' + plain.replace("dog", "Kätzchen")
+    truths = boxscore.read_truths(write(tmp_path / "latin" / "a.xml", latin.encode("latin-1")).parent)
+    assert truths.names_by_label == {0: "Kätzchen"}
+
+
+def test_voc_results(tmp_path: Path) -> None:
+    """Joined by stem, from a folder or a zip, with any line ends; sets may have names with underscores."""
+    truths = coco_truths(tmp_path)
+    write(tmp_path / "r" / "comp4_det_test_x_cat.txt", "\ufeffa 0.5 1 2 3 4\r\n\r\nb 1e-1 5 6 7.5 8\r\n")
+    write(tmp_path / "r" / "comp4_det_test_x_dog.txt", "")
+    expected = [("val/a.jpg", "cat", [1, 2, 3, 4], 0.5), ("val/b.jpg", "cat", [5, 6, 7.5, 8], 0.1)]
+    assert rows_of(boxscore.read_detections(tmp_path / "r", truths), truths) == expected
+
+
+def test_a_zip_of_voc_results(tmp_path: Path) -> None:
+    """It is read as a folder of them is."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("r/comp3_det_val_cat.txt", "a 0.5 1 2 3 4\n")
+        archive.writestr("r/comp3_det_val_dog.txt", "a 0.25 1 2 3 4\n")
+    truths = boxscore.read_truths(write(tmp_path / "c.json", json.dumps(COCO)))
+    found = boxscore.read_detections(write(tmp_path / "r.zip", buffer.getvalue()), truths)
+    assert rows_of(found, truths) == [("val/a.jpg", "cat", [1, 2, 3, 4], 0.5), ("val/a.jpg", "dog", [1, 2, 3, 4], 0.25)]
+
+
+def test_real_voc_data_reads_as_a_folder_as_it_does_as_a_zip(tmp_path: Path) -> None:
+    """4,952 files either way."""
+    path = shared_data("voc2007/Annotations.zip")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path)
+    first, second = boxscore.read_truths(path), boxscore.read_truths(tmp_path)
+    assert len(first) == len(second) == 14_976
+    assert int(np.asarray(first.ignore).sum()) == 2_944
+    assert np.array_equal(first.box, second.box)
+    assert first.image_names == second.image_names
+    assert len(first.image_sizes or {}) == 4_952
+    listed = boxscore.read_truths(path, images=shared_data("voc2007/ImageSets/Main/test.txt"))
+    assert len(listed) == 14_976

@@ -146,7 +146,7 @@ def test_evaluation_is_the_same_after_a_round_trip(tmp_path: Path, format: str) 
 @given(number=st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_read_back_as_they_were(number: float) -> None:
     """The shortest text has the same bits, with or without a point."""
-    from boxscore.formats.writing import number as written
+    from boxscore.formats.writers import number as written
 
     assert np.float64(float(written(number))).tobytes() == np.float64(number).tobytes()
 
@@ -262,7 +262,7 @@ def test_names_can_not_lead_out_of_the_folder(tmp_path: Path) -> None:
 def test_what_can_not_be_written(tmp_path: Path) -> None:
     """An unknown suffix, a format that is only read, fractions without sizes."""
     truths = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]])
-    with pytest.raises(boxscore.InputError, match=r"^`format` to write truths in must be one of coco, voc, .*'x.bin'"):
+    with pytest.raises(boxscore.InputError, match=r"^`format` to write truths must be one of coco, voc, .*'x.bin'"):
         boxscore.write_truths(tmp_path / "x.bin", truths)
     with pytest.raises(boxscore.InputError, match="got 'cvat'"):
         boxscore.write_truths(tmp_path / "x.xml", truths, format="cvat")

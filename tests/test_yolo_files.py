@@ -11,9 +11,9 @@ import pytest
 import boxscore
 from boxscore import InputError, Truths
 from boxscore.cli import main
-from boxscore.formats.names import names_of, quoted, read_yaml
-from tests.test_bad_files import refused
-from tests.test_formats import PNG, rows_of, write
+from boxscore.formats.class_names import names_of
+from boxscore.formats.yaml import quoted, read_yaml
+from tests.support.small_files import PNG, coco_truths, refused, rows_of, write
 
 Captured = pytest.CaptureFixture[str]
 SIZES = {"a": (100, 100)}
@@ -351,3 +351,85 @@ def test_sizes_must_be_whole_numbers(tmp_path: Path, side: Any) -> None:
     """Infinity was a traceback."""
     path = write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.2 0.2\n").parent
     refused(lambda: boxscore.read_truths(path, sizes={"a": (side, 5)}), "`sizes`: 'a' must have a width and a height")
+
+
+def test_yolo_truths(tmp_path: Path) -> None:
+    """Sizes from the images; polygons by their bounds; an image without labels is an image."""
+    write(tmp_path / "d" / "data.yaml", "path: .\nval: images/val\nnames:\n  0: cat\n  1: big dog\n")
+    write(tmp_path / "d" / "labels" / "val" / "a.txt", "1 0.5 0.5 0.25 0.5\n0 0.1 0.2 0.3 0.2 0.3 0.6\n")
+    write(tmp_path / "d" / "labels" / "val" / "b.txt", "")
+    for name in "abc":
+        write(tmp_path / "d" / "images" / "val" / f"{name}.png", PNG)
+    for path in (tmp_path / "d", tmp_path / "d" / "labels" / "val", tmp_path / "d" / "data.yaml"):
+        truths = boxscore.read_truths(path)
+        assert truths.image_names == {0: "a", 1: "b", 2: "c"}
+        assert truths.image_sizes == dict.fromkeys(range(3), (200, 100))
+        assert truths.names_by_label == {0: "cat", 1: "big dog"}
+        assert truths.box_format == "cxcywh"
+        # the polygon (.1, .2) (.3, .2) (.3, .6): middle (.2, .4), size (.2, .4), of 200 x 100 pixels
+        expected = np.array([[100, 50, 50, 50], [40, 40, 40, 40]])
+        np.testing.assert_allclose(truths.box, expected, rtol=1e-12)
+        assert truths.label.tolist() == [1, 0]
+
+
+def test_data_yaml_may_name_lists_of_images(tmp_path: Path) -> None:
+    """One image a line, from where the list is; a missing label file means no boxes, a missing list is an error."""
+    write(tmp_path / "data.yaml", "val: [some.txt]\nnames: [cat]\n")
+    write(tmp_path / "some.txt", "./images/a.png\nimages/b.png\n")
+    write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.25 0.5\n")
+    write(tmp_path / "labels" / "c.txt", "0 0.5 0.5 0.25 0.5\n")
+    for name in "abc":
+        write(tmp_path / "images" / f"{name}.png", PNG)
+    truths = boxscore.read_truths(tmp_path / "data.yaml")
+    assert (truths.image_names, len(truths)) == ({0: "a", 1: "b"}, 1)
+    write(tmp_path / "data.yaml", "val: nowhere\nnames: [cat]\n")
+    with pytest.raises(boxscore.InputError, match="`val` must be a folder or a list of images; got 'nowhere'"):
+        boxscore.read_truths(tmp_path / "data.yaml")
+
+
+def test_yolo_truths_with_a_list_of_sizes(tmp_path: Path) -> None:
+    """And a names file; without either, the error says what to give."""
+    write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.25 0.5")
+    with pytest.raises(boxscore.InputError, match=r"give `sizes`, a list \(name,width,height\) or the folder"):
+        boxscore.read_truths(tmp_path / "labels")
+    write(tmp_path / "classes.txt", "cat\ndog\n")
+    sizes = write(tmp_path / "sizes" / "list.csv", "name,width,height\na.jpg,400,100\n")
+    for given in (sizes, {"a": (400, 100)}):
+        truths = boxscore.read_truths(tmp_path / "labels", sizes=given)
+        assert rows_of(truths, truths) == [("a", "cat", [200, 50, 100, 50])]
+
+
+def test_yolo_detections_take_sizes_and_classes_from_the_truths(tmp_path: Path) -> None:
+    """Class 1 is the second of the truths' classes by id, unless names say otherwise."""
+    truths = coco_truths(tmp_path)
+    write(tmp_path / "p" / "labels" / "a.txt", "1 0.5 0.5 0.25 0.5 0.75\r\n")
+    found = boxscore.read_detections(tmp_path / "p", truths)
+    assert found.box_format == "cxcywh"
+    assert rows_of(found, truths) == [("val/a.jpg", "dog", [100, 50, 50, 50], 0.75)]
+    found = boxscore.read_detections(tmp_path / "p", truths, names=["dog", "cat"])
+    assert rows_of(found, truths) == [("val/a.jpg", "cat", [100, 50, 50, 50], 0.75)]
+
+
+def yolo_folder(folder: Path, lines: str) -> Path:
+    """Labels of one image of 640 x 480."""
+    write(folder / "sizes.csv", "name,width,height\na,640,480\n")
+    return write(folder / "labels" / "a.txt", lines).parent
+
+
+def test_yolo_rows_in_pixels_are_refused(tmp_path: Path) -> None:
+    """They would lie far outside of their image. Among many detections a few may be very large: that is told."""
+    pixels = yolo_folder(tmp_path / "pixels", "0 0.5 0.5 0.2 0.2\n0 320 240 100 50\n")
+    with pytest.raises(boxscore.InputError) as refused:
+        boxscore.read_truths(pixels)
+    assert str(refused.value) == (
+        f"{pixels / 'a.txt'}: line 2: boxes must be fractions of the image's width and height, 0 to 1; got"
+        " 320 240 100 50 (cxcywh); these look like pixels: divide them by the image's size"
+    )
+    truths = boxscore.read_truths(yolo_folder(tmp_path / "truths", "0 0.5 0.5 1.0003 1.0003\n0 0.9 0.9 0.3 0.3\n"))
+    assert len(truths) == 2, "a box may reach over the border"
+    most = yolo_folder(tmp_path / "most", "0 320 240 100 50 0.9\n0 0.5 0.5 0.2 0.2 0.8\n")
+    with pytest.raises(boxscore.InputError, match=r"a.txt: line 1: boxes must be fractions"):
+        boxscore.read_detections(most, truths)
+    few = yolo_folder(tmp_path / "few", "0 0.5 0.5 0.2 0.2 0.8\n" * 2 + "0 0.5 0.5 7 7 0.1\n")
+    with pytest.warns(UserWarning, match=r"^1 box of 3 look like pixels; .*a.txt: line 3: boxes must be fractions"):
+        assert len(boxscore.read_detections(few, truths)) == 3

@@ -1,41 +1,46 @@
 """The likely cause of a suspicious result: labels off by one, another box format, fractions beside pixels, and others.
 
-Each reading of the boxes or labels is tried on the detections with the highest scores, as many as there are truths: a
-right reading makes a good part of them overlap truths, a wrong one next to none. A detector that is just bad has no
-reading that does.
+Each interpretation of the boxes or labels is tried on the detections with the highest scores, as many as there are
+truths: the right one makes a good part of them overlap truths, a wrong one almost none. For a detector that is just bad
+there is no interpretation that does.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.arrays import to_numpy
+from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.analysis.suspicion import Counts
+from boxscore.engines.native.pairs import nearest, side
 from boxscore.geometry.boxes import BoxFormat, to_xyxy
 from boxscore.model.dataset import Detections, Truths, host_ids, take
+from boxscore.model.protocol import Protocol
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MOST = 3000
-"""So many detections are looked at, at most."""
-FEWEST = 3
-"""Fewer overlaps than this are an accident."""
-SHARE = 0.2
-"""The part of the detections that must overlap truths for a reading of boxes to be right."""
-MOST_OF = 0.8
-"""The part of them that leaves no doubt."""
-MANYFOLD = 4
-"""How many times as many must overlap, or agree, as without it."""
+MAX_DETECTIONS = 3000
+"""At most this many detections are examined."""
+MIN_OVERLAPS = 3
+"""Fewer overlaps than this may be chance."""
+MIN_SHARE = 0.2
+"""The share of the detections that must overlap truths for an interpretation to be right."""
+CLEAR_SHARE = 0.8
+"""The share of them that leaves no doubt."""
+MIN_RATIO = 4
+"""How many times as many must overlap, or agree, as without the interpretation."""
 IOU = 0.5
+LARGEST_COORDINATE = 1e9
+"""Boxes beyond it overlap nothing."""
 
 
 class Words(NamedTuple):
-    """What the sides are called where the warning is read, and what mends a mistake there."""
+    """What detections and truths are called where the warning is read, and how to correct a mistake there."""
 
     detections: str = "`preds`"
     truths: str = "`targets`"
@@ -43,7 +48,7 @@ class Words(NamedTuple):
     """How detections of another format, `{}`, are read."""
     truth_box_format: str = "give both in the metric's `box_format`"
     labels: str = "before `update`"
-    """How labels are changed."""
+    """Where labels are changed."""
     classes: str = "give both the same labels"
     """What to do where all labels mean something else."""
 
@@ -61,77 +66,88 @@ class Diagnosis:
         return self.message
 
 
+class _Reading(NamedTuple):
+    """Another interpretation of boxes or images."""
+
+    kind: str
+    message: str
+    advice: str
+    detections: Any = None
+    """The detections under this interpretation, as `side` gives them; None: as they are."""
+    truths: Any = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Sample:
-    """The detections that are looked at, and the truths, sorted by image."""
+    """The detections that are examined, and the truths."""
 
-    image: Ids
-    label: Ids
-    box: Floats
-    box_format: BoxFormat
-    truth_image: Ids
-    truth_label: Ids
-    truth_box: Floats
-    truth_format: BoxFormat
-    sizes: Mapping[int, tuple[int, int]]
+    detections: Detections
+    truths: Truths
 
     @classmethod
     def of(cls, detections: Detections, truths: Truths) -> "_Sample":
         """The detections with the highest scores, as many as there are truths."""
-        num = min(max(len(truths), FEWEST), MOST, len(detections))
+        num = min(max(len(truths), MIN_OVERLAPS), MAX_DETECTIONS, len(detections))
         score = to_numpy(detections.score)
-        rows = np.sort(np.argpartition(-score, num - 1)[:num]) if num < len(score) else np.arange(len(score))
-        image = host_ids(truths.image)
-        order = np.argsort(image, kind="stable")
-        return cls(
-            image=host_ids(detections.image)[rows],
-            label=host_ids(detections.label)[rows],
-            box=to_numpy(detections.box)[rows].astype(np.float64),
-            box_format=detections.box_format,
-            truth_image=image[order],
-            truth_label=host_ids(truths.label)[order],
-            truth_box=to_numpy(truths.box)[order].astype(np.float64),
-            truth_format=truths.box_format,
-            sizes=truths.image_sizes or {},
+        is_examined = np.ones(len(score), bool)
+        if num < len(score):
+            is_examined[np.argpartition(-score, num - 1)[num:]] = False
+        return cls(detections=take(detections, is_examined), truths=truths)
+
+    def overlaps(self, reading: _Reading | None = None) -> tuple[Ids, Ids]:
+        """The detections that overlap a truth of any class, and the truth that each overlaps most."""
+        detections = None if reading is None else reading.detections
+        truths = None if reading is None else reading.truths
+        return find_overlaps(
+            one_class(self.detections) if detections is None else detections,
+            one_class(self.truths) if truths is None else truths,
         )
 
-    def overlaps(
-        self, corner: Floats | None = None, truth_corner: Floats | None = None, image: Ids | None = None
-    ) -> tuple[Ids, Ids]:
-        """The detections that overlap a truth of any class, and the truth that each overlaps most, under a reading."""
-        first = _corners(self.box, self.box_format) if corner is None else corner
-        second = _corners(self.truth_box, self.truth_format) if truth_corner is None else truth_corner
-        image = self.image if image is None else image
-        start = np.searchsorted(self.truth_image, image, side="left")
-        num = np.searchsorted(self.truth_image, image, side="right") - start
-        row = np.repeat(np.arange(image.size), num)
-        if not row.size:
-            return row, row
-        truth = np.arange(row.size) - np.repeat(np.cumsum(num) - num, num) + np.repeat(start, num)
-        iou = _iou(first[row], second[truth])
-        best = np.lexsort((iou, row))
-        best = best[np.append(row[best][1:] != row[best][:-1], True)]
-        best = best[iou[best] >= IOU]
-        return row[best], truth[best]
-
     def is_better(self, num: int, num_before: int) -> bool:
-        """Whether so many overlaps make a reading right, where there were so many before: manyfold, or most of all."""
-        if num < max(FEWEST, SHARE * self.image.size):
+        """Whether so many overlaps make an interpretation right, where there were so many before."""
+        if num < max(MIN_OVERLAPS, MIN_SHARE * len(self.detections)):
             return False
-        return num >= MANYFOLD * num_before or (num >= MOST_OF * self.image.size and num >= 2 * num_before)
+        return num >= MIN_RATIO * num_before or (num >= CLEAR_SHARE * len(self.detections) and num >= 2 * num_before)
+
+
+def find_overlaps(detections: Any, truths: Any) -> tuple[Ids, Ids]:
+    """The rows of detections that have an IoU of at least 0.5 with a truth, and the truth of the largest IoU.
+
+    Both are given as `one_class` or `boxes_on` makes them: classes do not matter.
+    """
+    found = nearest(detections, truths, Protocol.named("coco"), 1)
+    rows = np.flatnonzero(found.own_iou >= IOU)
+    return rows, found.own[rows].astype(np.int64)
+
+
+def one_class(columns: Detections | Truths) -> Any:
+    """Detections or truths as they are, all of one class."""
+    label = np.zeros(len(columns), np.int64)
+    if isinstance(columns, Truths):
+        return side(replace(columns, label=label, class_names=None), np.ones(len(columns), bool))
+    return side(replace(columns, label=label), np.ones(len(columns), bool))
+
+
+def boxes_on(kind: type[Detections] | type[Truths], image: Ids, corner: Floats) -> Any:
+    """Detections or truths of one class with these corners, of which invalid boxes are not used."""
+    is_in_range, is_ordered = np.abs(corner) <= LARGEST_COORDINATE, corner[:, :2] <= corner[:, 2:]
+    is_valid = np.asarray(np.concatenate([is_in_range, is_ordered], axis=1).all(axis=1))
+    columns: dict[str, Any] = {"image": image, "label": np.zeros(len(image), np.int64)}
+    if kind is Detections:
+        columns["score"] = np.zeros(len(image))
+    return side(kind(**columns, box=np.where(is_valid[:, np.newaxis], corner, 0.0)), is_valid)
 
 
 def _corners(box: Floats, box_format: BoxFormat) -> Floats:
     return np.stack(to_xyxy(box, box_format), axis=1)
 
 
-def _iou(first: Floats, second: Floats) -> Floats:
-    def area(low: Floats, high: Floats) -> Floats:
-        return np.asarray((high - low).clip(min=0).prod(axis=1))
-
-    shared = area(np.maximum(first[:, :2], second[:, :2]), np.minimum(first[:, 2:], second[:, 2:]))
-    total = area(first[:, :2], first[:, 2:]) + area(second[:, :2], second[:, 2:]) - shared
-    return np.asarray(np.divide(shared, total, out=np.zeros_like(shared), where=total > 0))
+def _boxes(columns: Detections | Truths) -> Floats | None:
+    """The boxes in host memory; None if the columns have another geometry."""
+    try:
+        return to_numpy(columns.box).astype(np.float64)
+    except InputError:
+        return None
 
 
 def diagnose(
@@ -143,10 +159,10 @@ def diagnose(
     has_classes: bool = True,
     is_whole: bool = True,
 ) -> Diagnosis | None:
-    """The likely mistake behind a result; None if it is not suspicious, or if nothing but bad boxes is found.
+    """The likely mistake behind a result; None if it is not suspicious, or if there is no likely mistake.
 
-    `detections` and `truths`: all of them or some whole images; None where all are forgotten. `has_classes`: whether
-    labels matter. `is_whole`: whether these are all boxes.
+    `detections` and `truths`: all of them, or those of some images; None where they are not stored. `has_classes`:
+    whether labels matter. `is_whole`: whether these are all detections and truths.
     """
     if not counts.is_suspicious:
         return None
@@ -161,7 +177,7 @@ def diagnose(
         sample = _Sample.of(detections, truths)
         rows, matched = sample.overlaps()
         found = None
-        if 2 * rows.size < sample.image.size:
+        if 2 * rows.size < len(sample.detections):
             found, rows, matched = _misread_boxes(sample, rows.size, words) or (None, rows, matched)
         labels = None
         if has_classes and sample.is_better(rows.size, 0):
@@ -184,54 +200,67 @@ def _few_images(detections: Detections, truths: Truths, words: Words) -> Diagnos
 
 
 def _misread_boxes(sample: _Sample, num_before: int, words: Words) -> tuple[Diagnosis, Ids, Ids] | None:
-    """The reading of the boxes under which most detections overlap truths, and those overlaps."""
-    found: tuple[Diagnosis, Ids, Ids] | None = None
-    for kind, describe, mend, changes in _readings(sample, words):
-        rows, matched = sample.overlaps(**changes)
-        if sample.is_better(rows.size, num_before) and (found is None or rows.size > found[1].size):
-            shown = f"of the {count(sample.image.size, 'best detection')} {rows.size:,} would overlap a truth"
-            message = f"{describe}: {shown} (IoU {IOU:g}) if read so, and {num_before:,} do now; {mend}"
-            found = Diagnosis(kind=kind, message=message), rows, matched
-    if found is None and (units := unlike_units(sample.box, sample.truth_box, words)):
+    """The interpretation of the boxes under which most detections overlap truths, and those overlaps."""
+    box, truth_box = _boxes(sample.detections), _boxes(sample.truths)
+    if box is None or truth_box is None:
+        return None
+    best: tuple[Diagnosis, Ids, Ids] | None = None
+    for reading in _readings(sample, box, truth_box, words):
+        rows, matched = sample.overlaps(reading)
+        if sample.is_better(rows.size, num_before) and (best is None or rows.size > best[1].size):
+            shown = f"of the {count(len(sample.detections), 'best detection')} {rows.size:,} would overlap a truth"
+            message = f"{reading.message}: {shown} (IoU {IOU:g}) if read so, and {num_before:,} do now"
+            best = Diagnosis(kind=reading.kind, message=f"{message}; {reading.advice}"), rows, matched
+    if best is None and (units := unlike_units(box, truth_box, words)):
         nothing = np.zeros(0, np.int64)
-        found = Diagnosis(kind="unit", message=units), nothing, nothing
-    return found
+        best = Diagnosis(kind="unit", message=units), nothing, nothing
+    return best
 
 
-def _readings(sample: _Sample, words: Words) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Every other way to read boxes and images: its kind, what it says, what mends it, and what it changes."""
-    readings: list[tuple[str, str, str, dict[str, Any]]] = []
-    sides = (
-        (words.detections, sample.box, sample.box_format, sample.image, "corner", words.box_format),
-        (
-            words.truths,
-            sample.truth_box,
-            sample.truth_format,
-            sample.truth_image,
-            "truth_corner",
-            words.truth_box_format,
-        ),
-    )
-    for name, box, declared, image, key, mend in sides:
-        for other in get_args(BoxFormat):
-            if other != declared:
-                says = f"the boxes of {name} look like {other}, but are read as {declared}"
-                readings.append(("box-format", says, mend.format(other), {key: _corners(box, other)}))
-        corner = _corners(box, declared)
-        swapped = _corners(box[:, [1, 0, 3, 2]], declared)
-        readings.append(("axes", f"x and y of {name} look swapped", "write x before y", {key: swapped}))
-        size = np.array([sample.sizes.get(number, (np.nan, np.nan)) for number in image.tolist()], np.float64)
-        scale = np.concatenate([size, size], axis=1)
-        for unit, whole in (("fractions", 1), ("percentages", 100), ("thousandths", 1000)):
-            says = f"the boxes of {name} look like {unit} of the image's size, but are read as pixels"
-            factor = "multiply them by the image's width and height" + (f" / {whole}" if whole > 1 else "")
-            readings.append(("unit", says, factor, {key: corner * scale / whole}))
-    images = np.unique(np.concatenate([sample.image, sample.truth_image]))
-    place = np.searchsorted(images, sample.image)
+def _readings(sample: _Sample, box: Floats, truth_box: Floats, words: Words) -> list[_Reading]:
+    """Every other interpretation of boxes and image ids."""
+    detections, truths = sample.detections, sample.truths
+    sizes = truths.image_sizes or {}
+    readings = []
+    for kind, message, advice, corner in _other_corners(detections, box, sizes, words.detections, words.box_format):
+        changed = boxes_on(Detections, host_ids(detections.image), corner)
+        readings.append(_Reading(kind, message, advice, detections=changed))
+    for kind, message, advice, corner in _other_corners(truths, truth_box, sizes, words.truths, words.truth_box_format):
+        changed = boxes_on(Truths, host_ids(truths.image), corner)
+        readings.append(_Reading(kind, message, advice, truths=changed))
+    return readings + _shifted_images(sample, box, words)
+
+
+def _other_corners(
+    columns: Detections | Truths, box: Floats, sizes: Mapping[int, tuple[int, int]], name: str, advice: str
+) -> Iterator[tuple[str, str, str, Floats]]:
+    """Kind, message and advice of every other interpretation of boxes, and the corners that they then have."""
+    declared = columns.box_format
+    for other in get_args(BoxFormat):
+        if other != declared:
+            message = f"the boxes of {name} look like {other}, but are read as {declared}"
+            yield "box-format", message, advice.format(other), _corners(box, other)
+    yield "axes", f"x and y of {name} look swapped", "write x before y", _corners(box[:, [1, 0, 3, 2]], declared)
+    images = host_ids(columns.image).tolist()
+    size = np.array([sizes.get(image, (np.nan, np.nan)) for image in images], np.float64).reshape(-1, 2)
+    in_pixels = _corners(box, declared) * np.concatenate([size, size], axis=1)
+    for unit, whole in (("fractions", 1), ("percentages", 100), ("thousandths", 1000)):
+        message = f"the boxes of {name} look like {unit} of the image's size, but are read as pixels"
+        factor = "multiply them by the image's width and height" + (f" / {whole}" if whole > 1 else "")
+        yield "unit", message, factor, in_pixels / whole
+
+
+def _shifted_images(sample: _Sample, box: Floats, words: Words) -> list[_Reading]:
+    """The detections on the images before and after their own."""
+    image = host_ids(sample.detections.image)
+    images = np.unique(np.concatenate([image, host_ids(sample.truths.image)]))
+    index, corner = np.searchsorted(images, image), _corners(box, sample.detections.box_format)
+    readings = []
     for shift, word in ((1, "low"), (-1, "high")):
-        moved = np.where(np.isin(place + shift, np.arange(images.size)), place + shift, 0)
-        says = f"the images of {words.detections} look one too {word}: they are the images next to the right ones"
-        readings.append(("image-ids", says, "give each detection the id of its own image", {"image": images[moved]}))
+        moved = np.where(np.isin(index + shift, np.arange(images.size)), index + shift, 0)
+        message = f"the images of {words.detections} look one too {word}: they are the images next to the right ones"
+        advice = "give each detection the id of its own image"
+        readings.append(_Reading("image-ids", message, advice, boxes_on(Detections, images[moved], corner)))
     return readings
 
 
@@ -251,29 +280,30 @@ def _misread_labels(
     sample: _Sample, rows: Ids, matched: Ids, names: Mapping[int, str] | None, words: Words
 ) -> Diagnosis | None:
     """What is wrong with labels, where the boxes are right."""
-    label, wanted = sample.label[rows], sample.truth_label[matched]
-    order = np.array(sorted(names) if names else np.unique(sample.truth_label), np.int64)
+    labels, truth_labels = host_ids(sample.detections.label), host_ids(sample.truths.label)
+    label, wanted = labels[rows], truth_labels[matched]
+    order = np.array(sorted(names) if names else np.unique(truth_labels), np.int64)
     num_before = int((label == wanted).sum())
-    # A class that is listed and has no truths is one that others were taken for; two with one label each are one class.
-    is_foreign = not np.isin(sample.label, sample.truth_label).any()
-    is_foreign &= names is None or np.unique(sample.truth_label).size == 1
+    # If the list of classes has a class without truths, detections may really be of that class.
+    is_foreign = not np.isin(labels, truth_labels).any()
+    is_foreign &= names is None or np.unique(truth_labels).size == 1
 
-    def at(place: Ids) -> Ids:
-        is_there = (place >= 0) & (place < order.size)
-        return np.where(is_there, order[np.where(is_there, place, 0)], np.iinfo(np.int64).min)
+    def at(index: Ids) -> Ids:
+        is_valid = (index >= 0) & (index < order.size)
+        return np.where(is_valid, order[np.where(is_valid, index, 0)], np.iinfo(np.int64).min)
 
     readings: dict[str, tuple[Ids, str]] = {
         "one too low": (label + 1, "add 1"),
         "one too high": (label - 1, "subtract 1"),
-        "like places in the list of classes, from 0": (at(label), "give the ids at these places"),
-        "like places in the list of classes, from 1": (at(label - 1), "give the ids at these places"),
+        "like indices into the list of classes, from 0": (at(label), "give the ids at these indices"),
+        "like indices into the list of classes, from 1": (at(label - 1), "give the ids at these indices"),
     }
-    # As places, one too low and one too high: the ids of classes have gaps.
-    places = np.searchsorted(order, label)
+    # The ids of classes may have gaps: the next class is not always one more.
+    index = np.searchsorted(order, label)
     if np.isin(label, order).all():
         readings |= {
-            "one class too low": (at(places + 1), "give the next class"),
-            "one class too high": (at(places - 1), "give the class before"),
+            "one class too low": (at(index + 1), "give the next class"),
+            "one class too high": (at(index - 1), "give the class before"),
         }
     best, num = "", 0
     for says, (reading, _) in readings.items():
@@ -282,24 +312,24 @@ def _misread_labels(
         # A detector that knows one class only, and the wrong one, is no shift.
         if is_right.sum() > num and (num_labels >= 2 or is_foreign):
             best, num = says, int(is_right.sum())
-    is_manyfold = num >= max(FEWEST, 0.5 * rows.size, MANYFOLD * num_before)
-    if is_manyfold or num >= max(10, MOST_OF * rows.size, 1.5 * num_before):
+    is_much_better = num >= max(MIN_OVERLAPS, 0.5 * rows.size, MIN_RATIO * num_before)
+    if is_much_better or num >= max(10, CLEAR_SHARE * rows.size, 1.5 * num_before):
         shown = f"of {rows.size:,} that overlap a truth, {num:,} would be of its class, and {num_before:,} are now"
         message = f"the labels of {words.detections} look {best}: {shown}; {readings[best][1]} ({words.labels})"
         return Diagnosis(kind="shifted-labels", message=message)
-    if (mapping := _mapping(label, wanted)) and num_before * MANYFOLD <= rows.size:
+    if (mapping := _mapping(label, wanted)) and num_before * MIN_RATIO <= rows.size:
         shown = ", ".join(f"{one} is {_shown(other, names)}" for one, other in mapping[:3])
         message = f"the labels of {words.detections} look like those of another list of classes ({shown}, …)"
         return Diagnosis(kind="other-labels", message=f"{message}: {words.classes}")
     if is_foreign:
-        found, there = (", ".join(map(str, np.unique(each)[:3])) for each in (sample.label, sample.truth_label))
-        message = f"no label of {words.detections} ({found}, …) is one of {words.truths} ({there}, …)"
+        some, others = (", ".join(map(str, np.unique(each)[:3])) for each in (labels, truth_labels))
+        message = f"no label of {words.detections} ({some}, …) is one of {words.truths} ({others}, …)"
         return Diagnosis(kind="foreign-labels", message=f"{message}: {words.classes}")
     return None
 
 
 def _mapping(label: Ids, wanted: Ids) -> list[tuple[int, int]]:
-    """The class that boxes of each label lie on, if that is nearly always the same one, and another for each label."""
+    """The class of the truths that each label overlaps, if it is nearly always the same, and another for each label."""
     pairs: list[tuple[int, int]] = []
     num_right = 0
     for each in np.unique(label).tolist():
@@ -316,11 +346,11 @@ def _shown(label: int, names: Mapping[int, str] | None) -> str:
 
 
 class Watch:
-    """Copies of the first batches of a stream, whose boxes are forgotten otherwise."""
+    """Copies of the first batches of a stream, which does not store its boxes otherwise."""
 
     NUM_BATCHES = 10
     NUM_ROWS = 20_000
-    """With so many boxes of either side no more batches are kept; of a batch with more, some images are."""
+    """Once it has so many boxes, no more batches are copied; of a batch with more, only some images are."""
 
     def __init__(self) -> None:
         self._batches: list[tuple[Detections, Truths]] = []
@@ -333,8 +363,8 @@ class Watch:
         return len(self._batches) < self.NUM_BATCHES and self._num_rows < self.NUM_ROWS
 
     def add(self, detections: Detections, truths: Truths) -> None:
-        """Keep a copy of a batch; its images are renumbered, so that batches may use the same numbers."""
-        if not self.is_open or not len(truths):
+        """Copy a batch; its images are renumbered, so that batches may use the same numbers."""
+        if not self.is_open or not len(truths) or _boxes(truths) is None:
             return
         if max(len(detections), len(truths)) > self.NUM_ROWS:
             images = np.unique(host_ids(truths.image)[: self.NUM_ROWS // 10])
@@ -345,41 +375,42 @@ class Watch:
         )
         code += self._first
         num = len(detections)
-        kept = Detections(
+        detections = Detections(
             image=code[:num],
             label=host_ids(detections.label).copy(),
             score=to_numpy(detections.score).copy(),
             box=to_numpy(detections.box).copy(),
             box_format=detections.box_format,
         )
-        there = Truths(
+        truths = Truths(
             image=code[num:],
             label=host_ids(truths.label).copy(),
             box=to_numpy(truths.box).copy(),
             box_format=truths.box_format,
             class_names=truths.class_names,
         )
-        self._batches.append((kept, there))
+        self._batches.append((detections, truths))
         self._num_rows += max(num, len(truths))
         self._first += images.size
 
     def diagnose(self, counts: Counts, words: Words, *, has_classes: bool = True) -> Diagnosis | None:
-        """The likely mistake behind the result of the whole stream, by what was kept of it."""
+        """The likely mistake behind the result of the whole stream, by the batches that were copied."""
         if not counts.is_suspicious:
             return None
         if not self._batches:
             return diagnose(counts, None, None, words)
-        found, there = ([batch[side] for batch in self._batches] for side in (0, 1))
+        all_detections, all_truths = zip(*self._batches, strict=True)
         detections = Detections(
-            **_joined(found, ("image", "label", "score", "box")), box_format=self._batches[0][0].box_format
+            **_concatenated(all_detections, ("image", "label", "score", "box")),
+            box_format=self._batches[0][0].box_format,
         )
         truths = Truths(
-            **_joined(there, ("image", "label", "box")),
+            **_concatenated(all_truths, ("image", "label", "box")),
             box_format=self._batches[0][1].box_format,
             class_names=self._batches[0][1].class_names,
         )
         return diagnose(counts, detections, truths, words, has_classes=has_classes, is_whole=False)
 
 
-def _joined(batches: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
+def _concatenated(batches: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}

@@ -54,7 +54,7 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
     """Warn if pycocotools would give another number for a file, given with its `map`, because of annotation ids."""
     if any(getattr(options, name, None) is not None for name in ("images", "classes", "box_format", "sizes", "names")):
         return
-    from boxscore.formats.inspection.pycocotools import differing
+    from boxscore.formats.inspection.pycocotools_ids import differing
 
     for told in differing(options.truths, scores, protocol, options.gt_format):
         warnings.warn(told, stacklevel=2)

@@ -13,7 +13,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, Records
-from boxscore.formats.writing import Host, Loss, changed, from_xywh
+from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.model.dataset import Detections, Truths
 
 _KEYS = {"box": "bbox", "ignore": "iscrowd"}

@@ -39,6 +39,15 @@ def stem_of(name: str) -> str:
     return stem if stem and f"{dot}{suffix}".lower() in SUFFIXES else base
 
 
+def suffix_of(path: Path) -> str:
+    """The suffix of a file name in lower case; that of what is inside, if it ends in .gz.
+
+    >>> suffix_of(Path("truths.CSV.gz"))
+    '.csv'
+    """
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Source:
     """A file, or a folder of files; either may come out of a .gz or a .zip."""

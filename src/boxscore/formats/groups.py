@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats import coco, delimited, parquet
+from boxscore.formats import coco, csv, parquet
 from boxscore.formats.files import Source, open_source
 from boxscore.formats.joining import join_images
-from boxscore.formats.records import Key, Named, Records
+from boxscore.formats.records import Key, Named, RowKeys
 from boxscore.formats.selection import some
 from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, Table, shown
 from boxscore.model.dataset import Truths
@@ -45,16 +45,14 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
     """
     source = open_source(path)
     rows = _read(source, column)
-    records = Records(
+    keys = RowKeys(
         image=rows.image,
         label=np.zeros(len(rows.group), np.int64),
-        box=np.zeros((len(rows.group), 4)),
-        box_format="xyxy",
         place=rows.place,
         source=str(source),
         image_names=rows.image_names,
     )
-    images, is_lost = join_images(records, truths)
+    images, is_lost = join_images(keys, truths)
     if is_lost.all() and is_lost.size:
         raise InputError(
             f"{source}: none of its images is among the truths': {some((truths.image_names or {}).values())}"
@@ -85,7 +83,7 @@ def _read(source: Source, column: str | None) -> _Rows:
     if parquet.recognises(source, "truths"):
         return _from_table(parquet.read_table(source, column), column)
     if not source.is_folder and source.suffix in (".csv", ".tsv", ".txt", ""):
-        return _from_table(delimited.read_table(source), column)
+        return _from_table(csv.read_table(source), column)
     raise InputError(f"{source}: groups are read from JSON, .csv, .tsv and Parquet")
 
 

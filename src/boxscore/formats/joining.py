@@ -14,7 +14,7 @@ from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.formats.files import base_of, stem_of
-from boxscore.formats.records import Floats, Ids, Key, Named, Records, Sizes
+from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
@@ -108,7 +108,7 @@ def _on_listed_images(records: Records) -> Records:
     return keep_rows(records, is_listed)
 
 
-def numbered_images(records: Records) -> tuple[Ids, dict[int, str] | None, bool]:
+def numbered_images(records: RowKeys) -> tuple[Ids, dict[int, str] | None, bool]:
     """The id of each row's image, every image by id, and whether they are only numbered here."""
     if isinstance(records.image, Named):
         code, names = _sorted_names(records.image)
@@ -116,7 +116,7 @@ def numbered_images(records: Records) -> tuple[Ids, dict[int, str] | None, bool]
     return records.image, None if records.image_names is None else dict(records.image_names), False
 
 
-def numbered_classes(records: Records) -> tuple[Ids, dict[int, str] | None]:
+def numbered_classes(records: RowKeys) -> tuple[Ids, dict[int, str] | None]:
     """The label of each row, and every class by label."""
     if not isinstance(records.label, Named):
         return records.label, None if records.class_names is None else dict(records.class_names)
@@ -198,7 +198,7 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
     return replace(records, **columns, place=lambda index: records.place(int(row[index])))
 
 
-def join_images(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
     """The truths' image of each row, and which rows have none."""
     known = truths.image_names
     if known is None:
@@ -251,7 +251,7 @@ def _check_ids_are_names(ids: Sequence[int], known: Mapping[int, str], source: s
         )
 
 
-def join_classes(records: Records, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
+def join_classes(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
     """The truths' class of each row, and which rows have none."""
     known = truths.names_by_label
     if known is None:
@@ -318,7 +318,7 @@ def _distinct(column: Key) -> list[Any]:
 
 
 def _unmatched(
-    records: Records, kind: str, column: Key, is_lost: NDArray[np.bool_], known: Sequence[str]
+    records: RowKeys, kind: str, column: Key, is_lost: NDArray[np.bool_], known: Sequence[str]
 ) -> Unmatched | None:
     row = _first(is_lost)
     if row is None:

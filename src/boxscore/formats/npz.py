@@ -15,7 +15,7 @@ from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
-from boxscore.formats.writing import Host, Loss
+from boxscore.formats.writers import Host, Loss
 from boxscore.model.dataset import Detections, Truths
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Container, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from boxscore._support.checks import RowError
@@ -13,10 +14,10 @@ from boxscore._support.text import line
 from boxscore.formats import tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
-from boxscore.formats.files import Output, Source
+from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.records import Options, Records
 from boxscore.formats.tables import Column, Table, detection_records, merge_names, truth_records
-from boxscore.formats.writing import Host, Loss
+from boxscore.formats.writers import Host, Loss
 from boxscore.model.dataset import Detections, Truths
 from boxscore.scaling.arrow import fours, is_list
 
@@ -209,20 +210,20 @@ def read_detections(source: Source, options: Options) -> Records:
     return _with_lists(detection_records(table, options), lists)
 
 
-def write_truths(truths: Truths, *, is_ipc: bool = False) -> tuple[Output, list[Loss]]:
+def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, bit by bit; every image and class in the table's metadata."""
     host = Host.of(truths)
     more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
-    return {"": _written(host, {name: column for name, column in more.items() if column is not None}, is_ipc)}, []
+    return {"": _written(host, {name: column for name, column in more.items() if column is not None}, path)}, []
 
 
-def write_detections(detections: Detections, truths: Truths, *, is_ipc: bool = False) -> tuple[Output, list[Loss]]:
+def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, bit by bit."""
     host = Host.of(detections, truths)
-    return {"": _written(host, {"score": host.scores}, is_ipc)}, []
+    return {"": _written(host, {"score": host.scores}, path)}, []
 
 
-def _written(host: Host, more: dict[str, Any], is_ipc: bool) -> bytes:
+def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
     arrow = _arrow()
     columns: dict[str, Any] = {"image_id": host.image}
     if host.image_names:
@@ -241,7 +242,7 @@ def _written(host: Host, more: dict[str, Any], is_ipc: bool) -> bytes:
         lists["classes"] = host.class_names
     table = table.replace_schema_metadata({LISTS: json.dumps(lists).encode()})
     buffer = io.BytesIO()
-    if is_ipc:
+    if suffix_of(path) in (".arrow", ".feather"):
         with arrow.ipc.new_file(buffer, table.schema) as writer:
             writer.write_table(table)
     else:

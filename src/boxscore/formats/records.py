@@ -1,4 +1,4 @@
-"""What a file holds before it is joined with anything: rows with their places, images, classes."""
+"""What readers return: the rows of a file before they are joined with anything; and the options of readers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ Sizes = Mapping[Any, tuple[int, int]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Named:
-    """A column of names: row i has `names[code[i]]`. There may be names that no row has."""
+    """A column of names: row i has `names[code[i]]`. Some names may have no row."""
 
     code: Ids
     names: Sequence[str]
 
     @classmethod
     def of(cls, values: Sequence[str], *, also: Sequence[str] = ()) -> "Named":
-        """The column of these values, with names that no row has.
+        """The column of these values; `also`: names without a row.
 
         >>> Named.of(["b", "a", "b"]).names
         ['b', 'a']
@@ -39,45 +39,51 @@ class Named:
 
 
 Key = Ids | Named
-"""What tells images or classes apart: the ids that the file gives them, or their names."""
+"""A column that identifies images or classes: by the ids in the file, or by names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Records:
-    """The rows of a file as they are: no image or class is looked up, no number is checked."""
+class RowKeys:
+    """The image and the class of each row of a file, as the file has them: enough to join rows with truths."""
 
     image: Key
     """Ids, or file names."""
     label: Key
     """Ids, or class names."""
-    box: Floats
-    """Shape (R, 4)."""
-    box_format: BoxFormat
     place: Callable[[int], str]
     """Where a row is, for errors: "val.json: annotation 7 (id 42)", "000001.xml: object 2"."""
     source: str
-    """The path of it all, for errors about no row."""
+    """The path of the file or folder, for errors that are about no single row."""
+    is_position: bool = False
+    """Whether labels are indices into a list of classes that is not in the file, as in YOLO's results."""
+    image_names: Mapping[int, str] | None = None
+    """Every image by id, with or without rows; None where images have names only, or the file lists none."""
+    class_names: Mapping[int, str] | None = None
+    """Every class by label, where the file lists them."""
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Records(RowKeys):
+    """The rows of a file as they are: no image or class is looked up, no number is validated."""
+
+    box: Floats
+    """Shape (R, 4)."""
+    box_format: BoxFormat
     is_normalized: bool = False
     """Whether boxes are fractions of their image's width and height."""
-    is_position: bool = False
-    """Whether labels are places in a list of classes that is somewhere else, as in YOLO's results."""
     score: Floats | None = None
     ignore: NDArray[Any] | None = None
     truncated: NDArray[Any] | None = None
     area: Floats | None = None
     id: Ids | None = None
-    """Each row's own id, where the format has some; they decide nothing."""
-    image_names: Mapping[int, str] | None = None
-    """Every image by id, with or without rows; None where images have names only, or the file lists none."""
+    """Each row's own id, where the format has ids; no number depends on them."""
     image_sizes: Sizes | None = None
     """By id or by name, as the images have them."""
-    class_names: Mapping[int, str] | None = None
-    """Every class by label, where the file lists them."""
     terms: Mapping[str, str] | None = None
     """The file's words for our columns, where they differ."""
-
-    def __len__(self) -> int:
-        return len(self.box)
 
     def refuse(self, error: InputError) -> InputError:
         """The same error about a column, with the place in the file and the file's own word for the column."""
@@ -93,11 +99,12 @@ class RowsWarning(UserWarning):
     def __init__(self, message: str, *, num: int, what: str, fate: str, place: str) -> None:
         super().__init__(message)
         self.num, self.what, self.fate, self.place = num, what, fate, place
-        """How many; what they are, counted; what became of them; where the first is."""
+        """How many rows; what they are, with the count; what was done with them; where the first is."""
 
 
 def places(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str]) -> Callable[[int], str]:
-    """The place of a row among files: `offsets` are the rows that come before each, `describe` gets file and row in it.
+    """The place of a row among several files. `offsets`: the number of rows before each file; `describe` is called with
+    the index of the file and the index of the row in it.
 
     >>> places([0, 2, 2], lambda file, row: f"file {file}, row {row}")(2)
     'file 2, row 0'
@@ -113,12 +120,14 @@ def places(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str]) ->
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What a reader may need to be told."""
+    """What a reader can not find in the file."""
 
     box_format: BoxFormat | None = None
     sizes: Any = None
-    """Sizes of images: name -> (width, height), or the path of a list or of the images."""
+    """Sizes of images: id or name -> (width, height), or the path of a list or of the images."""
     names: Any = None
     """Names of classes: a sequence, or the path of a file."""
     known_classes: Sequence[str] = ()
-    """The classes of the truths, for results that have theirs in file names."""
+    """The classes of the truths, for results whose class is a part of the file name."""
+    threads: int | None = None
+    """For readers in compiled code; None: BOXSCORE_THREADS, else all cores that this process may use."""

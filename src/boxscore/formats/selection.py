@@ -1,16 +1,19 @@
 """Some of the images and classes, by id, by name or by a pattern."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
-from boxscore.formats.files import base_of, stem_of
+from boxscore.formats.files import base_of, open_source, stem_of
 from boxscore.model.dataset import Detections, Truths, host_ids, take
 
 Rule = Callable[[int | str], int | None]
@@ -64,7 +67,7 @@ class Selection:
         self._found |= {int(value) for value in self._found if isinstance(value, str) and _is_id(value)}
 
     def has(self, value: int | str) -> bool:
-        """Whether an id or a name is in it."""
+        """Whether an id or a name is selected."""
         return (self._key(value) if isinstance(value, str) else value) in self._found
 
     def ids(self, known: Mapping[int, str]) -> list[int]:
@@ -108,10 +111,53 @@ def _whole(kind: str, value: Any) -> int:
     return int(value)
 
 
+def selected_images(images: Any, path: str | PathLike[str]) -> Selection | None:
+    """The images of a list, of the file of a list, of a pattern, or of a VOC image set of that name.
+
+    The image set is searched in the folder or zip at `path`, and in the parent folder of `path`.
+    """
+    if images is None or isinstance(images, Selection):
+        return images
+    if not isinstance(images, str | PathLike):
+        return Selection("images", images)
+    given = os.fspath(images)
+    text = open_source(given).text() if os.path.isfile(given) else _image_set(given, Path(path))  # noqa: PTH113
+    if text is None and any(sign in given for sign in "*?["):
+        return Pattern(given)
+    if text is None:
+        if not os.path.exists(given):  # noqa: PTH110
+            raise InputError(
+                f"`images`: {given!r} is no file, no pattern like 'night_*', and no image set in ImageSets/Main"
+                f" of {path}"
+            )
+        text = open_source(given).text()
+    return Selection("images", [line.split()[0] for line in text.splitlines() if line.strip()])
+
+
+def _image_set(name: str, root: Path) -> str | None:
+    """The text of a VOC image set, if there is one of that name."""
+    inside = f"ImageSets/Main/{name}.txt"
+    for folder in (root, root.parent):
+        if os.path.isfile(folder / inside):  # noqa: PTH113
+            return open_source(folder / inside).text()
+    if not (root.is_dir() or root.suffix.lower() == ".zip") or "/" in name:
+        return None
+    source = open_source(root)
+    files = [file for file in source.files(".txt") if f"/{file}".endswith(f"/{inside}")] if source.is_folder else []
+    return source.text(files[0]) if len(files) == 1 else None
+
+
+def selected_classes(classes: Any) -> Selection | None:
+    """The classes of a list."""
+    if isinstance(classes, str):
+        raise InputError(f"`classes` must be a list of names or ids; got {classes!r}")
+    return None if classes is None else Selection("classes", classes)
+
+
 def select_truths(truths: Truths, *, images: Selection | None, classes: Selection | None) -> Truths:
-    """The truths of some images and some classes; other images and classes are not among its names, either."""
+    """The truths of some images and some classes; names and sizes of the others are removed, too."""
     if images is not None:
-        names = truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image)).tolist()}
+        names = _image_names(truths)
         chosen = set(images.ids(names))
         truths = take(truths, np.isin(host_ids(truths.image), list(chosen)))
         sizes = truths.image_sizes
@@ -121,11 +167,33 @@ def select_truths(truths: Truths, *, images: Selection | None, classes: Selectio
             image_sizes=sizes and {number: size for number, size in sizes.items() if number in chosen},
         )
     if classes is not None:
-        labels = truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.label)).tolist()}
-        kept = set(classes.ids(labels))
-        truths = take(truths, np.isin(host_ids(truths.label), list(kept)))
-        truths = replace(truths, class_names={label: name for label, name in labels.items() if label in kept})
+        names = _class_names(truths)
+        chosen = set(classes.ids(names))
+        truths = take(truths, np.isin(host_ids(truths.label), list(chosen)))
+        truths = replace(truths, class_names={label: name for label, name in names.items() if label in chosen})
     return truths
+
+
+def select_detections(
+    detections: Detections, truths: Truths, *, images: Selection | None, classes: Selection | None
+) -> Detections:
+    """The detections on some images and of some classes of the truths."""
+    is_selected = np.ones(len(detections), bool)
+    if images is not None:
+        is_selected &= np.isin(host_ids(detections.image), images.ids(_image_names(truths)))
+    if classes is not None:
+        is_selected &= np.isin(host_ids(detections.label), classes.ids(_class_names(truths)))
+    return take(detections, is_selected)
+
+
+def _image_names(truths: Truths) -> Mapping[int, str]:
+    """Every image by id; without names, the ids of the truths."""
+    return truths.image_names or {number: str(number) for number in np.unique(host_ids(truths.image)).tolist()}
+
+
+def _class_names(truths: Truths) -> Mapping[int, str]:
+    """Every class by label; without names, the labels of the truths."""
+    return truths.names_by_label or {label: str(label) for label in np.unique(host_ids(truths.label)).tolist()}
 
 
 def select(
@@ -138,16 +206,13 @@ def select(
     """Both, with some images and some classes only, by id or by name; the others are no longer part of the data.
 
     >>> truths = Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 9, 9]] * 2, image_names={0: "a.jpg", 1: "b.jpg"})
-    >>> found = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
-    >>> select(found, truths, images=["b"])
+    >>> detections = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 9, 9]] * 2)
+    >>> select(detections, truths, images=["b"])
     (Detections(1 box in 1 image, numpy), Truths(1 box in 1 image, numpy))
     """
-    pictures = None if images is None else Selection("images", images)
-    kinds = None if classes is None else Selection("classes", classes)
-    chosen = select_truths(truths, images=pictures, classes=kinds)
-    is_kept = np.ones(len(detections), bool)
-    if pictures is not None:
-        is_kept &= np.isin(host_ids(detections.image), list(chosen.image_names or ()))
-    if kinds is not None:
-        is_kept &= np.isin(host_ids(detections.label), list(chosen.names_by_label or ()))
-    return take(detections, is_kept), chosen
+    some_images = None if images is None else Selection("images", images)
+    some_classes = None if classes is None else Selection("classes", classes)
+    return (
+        select_detections(detections, truths, images=some_images, classes=some_classes),
+        select_truths(truths, images=some_images, classes=some_classes),
+    )

@@ -298,7 +298,7 @@ def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place
     >>> known = {1: "cat"}
     >>> merge_names(known, {1: "dog"}, "class", "t.csv: line 7")
     Traceback (most recent call last):
-    boxscore._support.exceptions.InputError: t.csv: line 7: class 1 must have one name; got 'dog' and 'cat'
+    boxscore.InputError: t.csv: line 7: class 1 must have one name; got 'dog' and 'cat'
     """
     for number, name in more.items():
         before = known.setdefault(number, name)

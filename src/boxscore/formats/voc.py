@@ -14,7 +14,7 @@ from boxscore._support.text import count
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
 from boxscore.formats.records import Named, Options, Records, RowsWarning, places
-from boxscore.formats.writing import Host, Loss, changed, check_file_name, named_classes, number
+from boxscore.formats.writers import Host, Loss, changed, check_file_name, named_classes, number
 from boxscore.model.dataset import Detections, Truths
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")

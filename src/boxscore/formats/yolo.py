@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
-from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
-from boxscore.formats.names import (
+from boxscore.formats.class_names import (
     NAMES_FILES,
     are_numbers,
     find_names,
@@ -21,13 +19,14 @@ from boxscore.formats.names import (
     first_line,
     is_label_line,
     names_of,
-    quoted,
     read_names,
-    read_yaml,
 )
+from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
+from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.records import Floats, Named, Options, Records
 from boxscore.formats.voc import is_image_set, is_result
-from boxscore.formats.writing import Host, Loss, changed, number
+from boxscore.formats.writers import Host, Loss, changed, number
+from boxscore.formats.yaml import quoted, read_yaml
 from boxscore.formats.yolo_lines import KeypointShape, table_by_line
 from boxscore.geometry.boxes import to_xywh
 from boxscore.model.dataset import Detections, Truths
@@ -322,19 +321,19 @@ def _records(
     }
 
 
-def write_truths(truths: Truths, *, folder: Path | None = None) -> tuple[Output, list[Loss]]:
+def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """`labels/STEM.txt` for every image, data.yaml as Ultralytics has it, and a list of sizes.
 
-    `folder`: where it will be. Where that is called "labels", or is in such a folder, label files are right in it.
+    `path`: the folder. If it, or its parent, is called "labels", the label files are directly in it.
     """
     host = Host.of(truths)
-    output, losses = _written(host, host.by_image(), None, folder)
+    output, losses = _written(host, host.by_image(), None, path)
     stems = host.stems()
     sizes = "".join(
         f"{_cell(stems[image])},{w},{h}\n" for image, (w, h) in sorted(host.sizes.items()) if image in stems
     )
     output[SIZES] = f"name,width,height\n{sizes}".encode()
-    output["data.yaml"] = _places(folder).encode() + output["data.yaml"]
+    output["data.yaml"] = _places(path).encode() + output["data.yaml"]
     losses = [
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
@@ -343,9 +342,9 @@ def write_truths(truths: Truths, *, folder: Path | None = None) -> tuple[Output,
     return output, losses
 
 
-def _places(folder: Path | None) -> str:
+def _places(folder: Path) -> str:
     """Where Ultralytics looks for images, and, with "labels" for "images", for labels."""
-    root, inside = (folder or Path()).absolute(), ["images"]
+    root, inside = folder.absolute(), ["images"]
     if _is_labels(root):
         depth = root.parts[::-1].index("labels")
         root, inside = Path(*root.parts[: -1 - depth]), ["images", *root.parts[len(root.parts) - depth :]]
@@ -358,17 +357,15 @@ def _cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n') else text
 
 
-def write_detections(
-    detections: Detections, truths: Truths, *, folder: Path | None = None
-) -> tuple[Output, list[Loss]]:
+def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """`labels/STEM.txt` for every image with detections, with the score as sixth number; names in data.yaml."""
     host = Host.of(detections, truths)
     rows = {image: rows for image, rows in host.by_image().items() if rows}
-    return _written(host, rows, host.scores.tolist(), folder)
+    return _written(host, rows, host.scores.tolist(), path)
 
 
 def _written(
-    host: Host, rows_by_image: dict[int, list[int]], scores: list[float] | None, folder: Path | None
+    host: Host, rows_by_image: dict[int, list[int]], scores: list[float] | None, folder: Path
 ) -> tuple[dict[str, bytes], list[Loss]]:
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     order = {label: position for position, label in enumerate(sorted(names))}
@@ -378,7 +375,7 @@ def _written(
         box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
     fractions = host.fractions(box)
     stems = host.file_stems()
-    prefix = "" if folder is not None and _is_labels(folder) else "labels/"
+    prefix = "" if _is_labels(folder) else "labels/"
     labels, rows = host.label.tolist(), fractions.tolist()
     output: dict[str, bytes] = {}
     for image, chosen in rows_by_image.items():

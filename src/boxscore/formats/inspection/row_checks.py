@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from boxscore._support.text import count
+from boxscore.formats.inspection.file_rows import Flags, Side
 from boxscore.formats.inspection.findings import Finding
-from boxscore.formats.inspection.side import Flags, Side
 from boxscore.formats.joining import LARGEST_FRACTION, look_like_pixels
 from boxscore.formats.records import Floats, Ids
 from boxscore.geometry.boxes import BoxFormat, sizes, to_xyxy

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from boxscore._support.text import count
+from boxscore.analysis.diagnosis import MAX_DETECTIONS, boxes_on, find_overlaps, one_class
+from boxscore.formats.inspection.file_rows import Flags, Side
 from boxscore.formats.inspection.findings import Finding
-from boxscore.formats.inspection.lists import class_names_of, spelling
-from boxscore.formats.inspection.side import Flags, Side
+from boxscore.formats.inspection.truth_checks import class_names_of, spelling
 from boxscore.formats.records import Floats, Ids, Named
-from boxscore.geometry.boxes import to_xyxy
-from boxscore.model.dataset import Truths, host_ids
+from boxscore.model.dataset import Detections, Truths, host_ids
 
-MOST = 3000
-"""So many of the best detections are compared with truths to see whether classes agree."""
-FEWEST = 10
+MIN_OVERLAPS = 10
 """With fewer overlaps than this, they say nothing about classes; with fewer detections, nothing does."""
 
 
@@ -115,7 +113,7 @@ def shifted_classes(pair: Pair) -> Iterable[Finding]:
         readings = {"one more": _at(order, label + 1), "one less": _at(order, label - 1), "ids": label}
     rows, truth = overlaps(pair)
     expected = host_ids(pair.truths.label)[truth]
-    if rows.size >= FEWEST:
+    if rows.size >= MIN_OVERLAPS:
         as_is = float(((pair.label[rows] == expected) & ~pair.is_class_lost[rows]).mean())
         agreement = {name: float((reading[rows] == expected).mean()) for name, reading in readings.items()}
         best = max(agreement, key=agreement.__getitem__)
@@ -126,7 +124,7 @@ def shifted_classes(pair: Pair) -> Iterable[Finding]:
         why = f"read as {best}, {agreement[best]:.0%} agree with the truths that they overlap; as they are, {as_is:.0%}"
     else:
         fitting = [name for name, reading in readings.items() if np.isin(reading, order).all()]
-        if not pair.is_class_lost.any() or not fitting or len(label) < FEWEST:
+        if not pair.is_class_lost.any() or not fitting or len(label) < MIN_OVERLAPS:
             return
         best = fitting[0]
         row = int(np.argmax(pair.is_class_lost))
@@ -150,47 +148,27 @@ def _at(order: Ids, place: Ids) -> Ids:
 
 def overlaps(pair: Pair) -> tuple[Ids, Ids]:
     """The best detections that have an IoU of at least 0.5 with a truth of any class, and the truth with the most."""
-    side, truths = pair.detections, pair.truths
-    score = side.records.score
-    nothing = np.zeros(0, np.int64)
-    if score is None or not len(truths):
-        return nothing, nothing
-    usable = np.flatnonzero(side.is_finite & ~pair.is_image_lost & np.isfinite(score))
-    if usable.size > MOST:
-        usable = usable[np.argpartition(-score[usable], MOST)[:MOST]]
-    image = host_ids(truths.image)
-    order = np.argsort(image, kind="stable")
-    start = np.searchsorted(image[order], pair.image[usable], side="left")
-    num = np.searchsorted(image[order], pair.image[usable], side="right") - start
-    row = np.repeat(usable, num)
-    if not row.size:
-        return nothing, nothing
-    truth = order[np.arange(row.size) - np.repeat(np.cumsum(num) - num, num) + np.repeat(start, num)]
-    there = np.stack(to_xyxy(np.asarray(truths.box, np.float64), truths.box_format), axis=1)
-    iou = _iou(_in_pixels(pair)[row], there[truth])
-    ranked = np.lexsort((iou, row))
-    is_last = np.concatenate([row[ranked][1:] != row[ranked][:-1], [True]])
-    best = ranked[is_last]
-    best = best[iou[best] >= 0.5]
-    return row[best], truth[best]
+    rows, truths = pair.detections, pair.truths
+    score = rows.records.score
+    if score is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    usable = np.flatnonzero(rows.is_finite & ~pair.is_image_lost & np.isfinite(score))
+    if usable.size > MAX_DETECTIONS:
+        usable = usable[np.argpartition(-score[usable], MAX_DETECTIONS)[:MAX_DETECTIONS]]
+    detections = boxes_on(Detections, pair.image[usable], _in_pixels(pair)[usable])
+    found, truth = find_overlaps(detections, one_class(truths))
+    return usable[found], truth
 
 
 def _in_pixels(pair: Pair) -> Floats:
     """Corners in the unit of the truths."""
-    side = pair.detections
-    if not side.records.is_normalized:
-        return side.corner
+    rows = pair.detections
+    if not rows.records.is_normalized:
+        return rows.corner
     seen, code = np.unique(pair.image, return_inverse=True)
-    sizes = side.image_sizes
+    sizes = rows.image_sizes
     scale = np.array([sizes.get(number, (1, 1)) for number in seen.tolist()], np.float64).reshape(-1, 2)[code]
-    return np.asarray(side.corner * np.concatenate([scale, scale], axis=1))
-
-
-def _iou(first: Floats, second: Floats) -> Floats:
-    inner = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
-    shared = inner.clip(min=0).prod(axis=1)
-    total = (first[:, 2:] - first[:, :2]).prod(axis=1) + (second[:, 2:] - second[:, :2]).prod(axis=1) - shared
-    return np.asarray(np.divide(shared, total, out=np.zeros_like(shared), where=total > 0))
+    return np.asarray(rows.corner * np.concatenate([scale, scale], axis=1))
 
 
 def silent_images(pair: Pair) -> Iterable[Finding]:

@@ -12,11 +12,11 @@ from boxscore.analysis.diagnosis import Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
-from boxscore.formats.inspection import lists, pairs, rows
+from boxscore.formats.inspection import pair_checks, row_checks, truth_checks
+from boxscore.formats.inspection.file_rows import Flags, Side, codes_of, side_of_detections, side_of_truths
 from boxscore.formats.inspection.findings import SEVERITIES, Finding
-from boxscore.formats.inspection.pairs import Pair
-from boxscore.formats.inspection.pycocotools import SAME, map_of_pycocotools, why_ids_differ
-from boxscore.formats.inspection.side import Flags, Side, codes_of, side_of_detections, side_of_truths
+from boxscore.formats.inspection.pair_checks import Pair
+from boxscore.formats.inspection.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
 from boxscore.model.dataset import Detections, Truths
@@ -102,14 +102,14 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
         count=1,
         title="can't be read" if kind == "unreadable" else "can't be evaluated",
         example=text if text.startswith(file) else f"{file}: {text}",
-        effect=rows.REFUSED,
+        effect=row_checks.REFUSED,
     )
 
 
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
     """The truths of the rows that are sound, for detections to be compared with; findings are added."""
     side = side_of_truths(records, protocol, sizes)
-    own = [finding for check in (*rows.CHECKS, *lists.CHECKS) for finding in check(side)]
+    own = [finding for check in (*row_checks.CHECKS, *truth_checks.CHECKS) for finding in check(side)]
     found += own
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # what they would say has been found
@@ -129,7 +129,7 @@ def _is_sound(side: Side) -> Flags:
         is_sound &= np.isfinite(records.area) & (records.area >= 0)
     if records.is_normalized:
         is_sound &= ~look_like_pixels(records.box, records.box_format)
-    return is_sound & lists.is_listed(side)
+    return is_sound & truth_checks.is_listed(side)
 
 
 def _inspect_detections(
@@ -144,10 +144,10 @@ def _inspect_detections(
             refusal = error
     if pair is None:
         side = side_of_detections(records, protocol, image=codes_of(records.image), sizes={})
-        own = [finding for check in rows.CHECKS for finding in check(side)]
+        own = [finding for check in row_checks.CHECKS for finding in check(side)]
     else:
-        own = [finding for check in rows.CHECKS for finding in check(pair.detections)]
-        own += [finding for check in pairs.CHECKS for finding in check(pair)]
+        own = [finding for check in row_checks.CHECKS for finding in check(pair.detections)]
+        own += [finding for check in pair_checks.CHECKS for finding in check(pair)]
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
             detections, _ = join(records, known, sizes)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from boxscore._support.text import count
+from boxscore.formats.inspection.file_rows import Flags, Side, names_of
 from boxscore.formats.inspection.findings import Finding
-from boxscore.formats.inspection.rows import REFUSED
-from boxscore.formats.inspection.side import Flags, Side, names_of
+from boxscore.formats.inspection.row_checks import REFUSED
 from boxscore.formats.records import Named
 
 

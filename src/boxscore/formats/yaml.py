@@ -1,66 +1,10 @@
-"""Class names, from a list, a names file with one a line, or YOLO's data.yaml."""
+"""YAML as data.yaml has it: strings, lists and mappings of strings."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats.files import Source, open_source
-
-
-def read_names(given: Any) -> dict[int, str]:
-    """Names by label, from a sequence, a mapping or the path of a file."""
-    if isinstance(given, Mapping):
-        try:
-            return {int(label): str(name) for label, name in given.items()}
-        except (TypeError, ValueError, OverflowError):
-            raise InputError("`names` must be a list of names, a mapping from numbers to names, or a path") from None
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return dict(enumerate(map(str, given)))
-    source = open_source(given)
-    return names_in(source.text(), source.suffix, str(source))
-
-
-def names_in(text: str, suffix: str, place: str) -> dict[int, str]:
-    """Names by label, from the text of data.yaml or of a file with one name a line."""
-    if suffix in (".yaml", ".yml"):
-        return names_of(read_yaml(text, place), place)
-    return dict(enumerate(line.strip() for line in text.splitlines() if line.strip()))
-
-
-def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
-    """What `names` says."""
-    names = data.get("names")
-    rule = f"{place}: `names` must be a list, or a mapping from numbers to names"
-    if isinstance(names, list):
-        names = {str(label): name for label, name in enumerate(names)}
-    if not isinstance(names, Mapping):
-        raise InputError(f"{rule}; got {_shown(names)}")
-    found: dict[int, str] = {}
-    for label, name in names.items():
-        if not isinstance(label, str) or not re.fullmatch(r"[0-9]{1,9}", label.strip()) or not isinstance(name, str):
-            raise InputError(f"{rule}; got {_shown(label)}: {_shown(name)}")
-        if int(label) in found:
-            raise InputError(f"{rule}; got the number {int(label)} twice")
-        found[int(label)] = _whole(name, f"{place}: `names`: {label.strip()}")
-    return found
-
-
-def _shown(value: Any) -> str:
-    """A value for an error message. What is nested is not written out: aliases may make it huge."""
-    if isinstance(value, list | Mapping):
-        return f"a {'list' if isinstance(value, list) else 'mapping'} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _whole(name: str, place: str) -> str:
-    """The name, with pairs of surrogates, as JSON escapes them, joined to the characters that they mean."""
-    try:
-        return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-    except UnicodeDecodeError:
-        raise InputError(f"{place}: must be Unicode text; got half of a character: {name!r}") from None
 
 
 def quoted(text: str) -> str:
@@ -203,49 +147,3 @@ def _unquoted(value: str) -> str:
     if len(value) >= 2 and value[0] == value[-1] == "'":
         return value[1:-1].replace("''", "'")
     return value
-
-
-NAMES_FILES = ("classes.txt", "obj.names", "predefined_classes.txt")
-
-
-def find_names(source: Source) -> tuple[dict[int, str], str] | None:
-    """The names in a folder's data.yaml, or in its names file, and which of them."""
-    found = find_yaml(source, "names")
-    if found is not None:
-        return names_of(*found), found[1]
-    for file in source.files(".txt", ".names"):
-        if file.rpartition("/")[2] in NAMES_FILES and not is_label_line(first_line(source.read(file))):
-            return names_in(source.text(file), ".txt", source.place(file)), file
-    return None
-
-
-def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
-    """What the first YAML file with that key holds, of a folder or the file itself, and its place."""
-    for file in source.files(".yaml", ".yml") if source.is_folder else [""]:
-        text = source.text(file)
-        if re.search(rf"^{key}\s*:", text, re.MULTILINE):
-            return read_yaml(text, source.place(file)), source.place(file)
-    return None
-
-
-def first_line(content: bytes) -> bytes:
-    """The first line of a text file that has something in it."""
-    return next(iter(content[:10_000].removeprefix(b"\xef\xbb\xbf").strip().splitlines()), b"")
-
-
-def is_label_line(line: bytes) -> bool:
-    """Whether a line is one of YOLO's: a class, a whole number, and at least four numbers.
-
-    >>> is_label_line(b"0 0.5 0.5 0.1 0.1"), is_label_line(b"traffic light")
-    (True, False)
-    """
-    words = line.split()
-    return len(words) >= 5 and words[0].isdigit() and are_numbers(words)
-
-
-def are_numbers(words: Sequence[bytes]) -> bool:
-    """Whether every word is a number."""
-    try:
-        return bool(list(map(float, words)))
-    except ValueError:
-        return False

@@ -1,0 +1,179 @@
+"""CSV and TSV with a header: one row per box."""
+
+import csv
+import io
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from boxscore._support.exceptions import InputError
+from boxscore.formats.files import Output, Source, suffix_of
+from boxscore.formats.records import Options, Records
+from boxscore.formats.tables import (
+    BOXES,
+    IMAGE_IDS,
+    IMAGE_NAMES,
+    LABEL_IDS,
+    LABEL_NAMES,
+    SCORES,
+    Table,
+    detection_records,
+    shown,
+    truth_records,
+)
+from boxscore.formats.writers import Host, Loss, named_classes
+from boxscore.model.dataset import Detections, Truths
+
+
+def recognises(source: Source, role: str) -> bool:
+    """Whether it is a file whose header has an image, a class and, for detections, a score."""
+    if source.is_folder or source.suffix not in (".csv", ".tsv", ".txt", ""):
+        return False
+    names = set(header(source))
+    needed = [{*IMAGE_IDS, *IMAGE_NAMES}, {*LABEL_IDS, *LABEL_NAMES}, *([set(SCORES)] if role == "detections" else [])]
+    return all(names & known for known in needed) and not is_open_images(source)
+
+
+def is_open_images(source: Source) -> bool:
+    """Whether the header is that of Open Images."""
+    return {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= set(header(source))
+
+
+def header(source: Source) -> list[str]:
+    """The names of the columns in lower case; none if it is no text."""
+    if source.content is None or b"\0" in source.content[:1000]:
+        return []
+    line = source.content[:10_000].split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip("\r")
+    return [name.strip(' "').lower() for name in line.split(_delimiter(source, line))]
+
+
+def _delimiter(source: Source, line: str) -> str:
+    if source.suffix == ".tsv":
+        return "\t"
+    return next((mark for mark in ",\t;" if mark in line), ",")
+
+
+def read_table(source: Source) -> Table:
+    """The columns of a delimited file, as text."""
+    content = source.text()
+    line, _, _ = content.partition("\n")
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=_delimiter(source, line), strict=True)
+    rows: list[list[str]] = []
+    numbers = array("q")
+    try:
+        names = [name.strip().lower() for name in next(reader, [])]
+        if not any(names):
+            raise InputError(f"{source}: must have a header; got an empty first line")
+        name, num = Counter(names).most_common(1)[0]
+        if num > 1:
+            raise InputError(f"{source}: columns must have different names; got {shown(name)} more than once")
+        number = reader.line_num + 1
+        for row in reader:
+            if row:
+                if len(row) != len(names):
+                    raise InputError(
+                        f"{source}: line {number} must have {len(names):,} cells, as the header has; got {len(row):,}"
+                    )
+                rows.append(row)
+                numbers.append(number)
+            number = reader.line_num + 1  # of the next row; a quoted cell may hold a line break
+    except csv.Error as error:
+        raise InputError(f"{source}: line {reader.line_num}: not a delimited file: {error}") from None
+    columns: dict[str, Sequence[str]] = (
+        dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+    )
+    if _delimiter(source, line) == ";" or is_open_images(source):
+        columns |= {name: _with_points(columns[name]) for name in _MEASURES & columns.keys()}
+    return Table(
+        source=str(source), columns=columns, num_rows=len(rows), place=lambda row: f"{source}: line {numbers[row]}"
+    )
+
+
+_MEASURES = {name for names in BOXES for name in names} | {*SCORES, "area"}
+
+
+def _with_points(column: Sequence[str]) -> Sequence[str]:
+    """Numbers with a decimal comma, as some countries write them, with a point."""
+    return [cell.replace(",", ".") for cell in column] if any("," in cell for cell in column) else column
+
+
+def read_truths(source: Source, options: Options) -> Records:
+    """The rows of a delimited file as truths."""
+    return truth_records(read_table(source), options)
+
+
+def read_detections(source: Source, options: Options) -> Records:
+    """The rows of a delimited file as detections."""
+    return detection_records(read_table(source), options)
+
+
+def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
+    """One row per box, and for an image without boxes a row with nothing but the image."""
+    host = Host.of(truths)
+    columns = _columns(host)
+    for name, flags in (("ignore", host.ignore), ("truncated", host.truncated)):
+        if flags is not None:
+            columns[name] = ["1" if flag else "0" for flag in flags.tolist()]
+    if host.area is not None:
+        columns["area"] = [repr(area) for area in host.area.tolist()]
+    columns |= _size_columns(host, host.image.tolist())
+    rows = list(zip(*columns.values(), strict=True))
+    if host.empty_images:
+        empty = dict.fromkeys(columns, [""] * len(host.empty_images))
+        empty |= _image_columns(host, host.empty_images) | _size_columns(host, host.empty_images)
+        rows += zip(*empty.values(), strict=True)
+    losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes")]
+    return {"": encoded(list(columns), rows, _delimiter_of(path))}, losses
+
+
+def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
+    """One row per detection, in order."""
+    host = Host.of(detections, truths)
+    columns = _columns(host) | {"score": [repr(score) for score in host.scores.tolist()]}
+    return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, []
+
+
+def _delimiter_of(path: Path) -> str:
+    return "\t" if suffix_of(path) == ".tsv" else ","
+
+
+def _columns(host: Host) -> dict[str, list[str]]:
+    """Image, class and box of every row."""
+    columns = _image_columns(host, host.image.tolist())
+    columns["category_id"] = list(map(str, host.label.tolist()))
+    if host.class_names:
+        names = named_classes(host)
+        columns["class_name"] = [names[label] for label in host.label.tolist()]
+    return columns | {name: [repr(x) for x in side.tolist()] for name, side in host.box_columns().items()}
+
+
+def _image_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
+    columns = {"image_id": list(map(str, images))}
+    if host.image_names:
+        columns["file_name"] = [host.image_names.get(image, "") for image in images]
+    return columns
+
+
+def _size_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
+    """Width and height of images; 0 where they are not known."""
+    if not host.sizes:
+        return {}
+    sizes = [host.sizes.get(image, (0, 0)) for image in images]
+    return {"image_width": [str(width) for width, _ in sizes], "image_height": [str(height) for _, height in sizes]}
+
+
+def encoded(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:
+    """The bytes of a delimited file."""
+    content = _quoted(header, rows, delimiter, csv.QUOTE_MINIMAL)
+    # Python quotes a cell that has the end of a line in it, but not for "\r", which readers take for one, too.
+    return (_quoted(header, rows, delimiter, csv.QUOTE_ALL) if "\r" in content else content).encode()
+
+
+def _quoted(header: list[str], rows: list[tuple[str, ...]], delimiter: str, quoting: Any) -> str:
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+    writer.writerow(header)
+    writer.writerows(rows)
+    return buffer.getvalue()

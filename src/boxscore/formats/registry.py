@@ -1,0 +1,201 @@
+"""The table of formats, and which of them a file or folder has."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from boxscore._support.exceptions import InputError
+from boxscore.formats.files import Source, open_source, suffix_of
+
+AnyPath = str | PathLike[str]
+Role = Literal["truths", "detections"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Format:
+    """A file format. Its module has `recognises`, `read_truths`, `read_detections`, `write_truths` and
+    `write_detections`, as far as the format has them, and is imported when it is needed.
+    """
+
+    name: str
+    title: str
+    truths: str | None = None
+    """What a file or folder of truths looks like; None: the format has no truths."""
+    detections: str | None = None
+    """The same for detections."""
+    suffixes: Sequence[str] = ()
+    """Suffixes of files that are written in this format."""
+    is_written: bool = True
+    needs_path: bool = False
+    """Whether the writers are told the path, as its suffix or its folder matters."""
+    module: str = ""
+    """The module in `boxscore.formats`, if its name is not the format's."""
+
+    def function(self, verb: str, role: Role) -> Callable[..., Any]:
+        """`read_truths`, `write_detections` and so on."""
+        return getattr(self._module, f"{verb}_{role}")  # type: ignore[no-any-return]
+
+    def recognises(self, source: Source, role: Role) -> bool:
+        """Whether a file or folder looks like this format and role."""
+        return getattr(self, role) is not None and bool(self._module.recognises(source, role))
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"boxscore.formats.{self.module or self.name}")
+
+
+_TABLE = "a table with columns for the image, the class"
+_OPEN_IMAGES = "a .csv file with ImageID, LabelName, XMin, XMax, YMin, YMax"
+FORMATS: Mapping[str, Format] = {
+    each.name: each
+    for each in (
+        Format(name="labelme", title="LabelMe", truths="a folder of .json files with `shapes`", is_written=False),
+        Format(
+            name="coco",
+            title="COCO JSON",
+            truths="a .json file with `images`, `annotations` and `categories`",
+            detections="a .json file with a list of results, or with `annotations` that have a score",
+            suffixes=(".json",),
+        ),
+        Format(
+            name="cvat",
+            title="CVAT for images 1.1, for video 1.1",
+            truths="an .xml file with <annotations>",
+            is_written=False,
+        ),
+        Format(
+            name="voc",
+            title="PASCAL VOC",
+            truths="a folder or zip of .xml files with <annotation>",
+            detections="a folder or zip of comp*_det_*_CLASS.txt",
+        ),
+        Format(
+            name="openimages",
+            title="Open Images CSV",
+            truths=_OPEN_IMAGES,
+            detections=f"{_OPEN_IMAGES}, Score",
+        ),
+        Format(
+            name="csv",
+            title="CSV or TSV with a header",
+            truths=f"{_TABLE} and the box, .csv or .tsv",
+            detections=f"{_TABLE}, the box and the score, .csv or .tsv",
+            suffixes=(".csv", ".tsv"),
+            needs_path=True,
+        ),
+        Format(
+            name="parquet",
+            title="Parquet or Arrow IPC",
+            truths=f"{_TABLE} and the box, .parquet or .arrow",
+            detections=f"{_TABLE}, the box and the score, .parquet or .arrow",
+            suffixes=(".parquet", ".pq", ".arrow", ".feather"),
+            needs_path=True,
+        ),
+        Format(
+            name="npz",
+            title="NumPy .npz",
+            truths="an .npz file with arrays for the image, the class and the box",
+            detections="an .npz file with arrays for the image, the class, the box and the score",
+            suffixes=(".npz",),
+        ),
+        Format(
+            name="text",
+            title="Text files of Cartucho/mAP and review_object_detection_metrics",
+            truths="a folder of *.txt with `class left top right bottom` in each line",
+            detections="a folder of *.txt with `class confidence left top right bottom` in each line",
+            is_written=False,
+            module="text_files",
+        ),
+        Format(
+            name="yolo",
+            title="YOLO (ultralytics)",
+            truths="data.yaml, or a folder of labels/*.txt with `class cx cy w h` in each line",
+            detections="a folder of *.txt with `class cx cy w h confidence` in each line",
+            needs_path=True,
+        ),
+    )
+}
+"""Every format, in the order in which they are tried."""
+
+_DATA_SUFFIXES = (".json", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".arrow", ".feather", ".xml", ".zip", ".gz")
+_MAX_FILES = 20
+"""How many files are tried in a folder that has no known format itself."""
+
+
+def detect(path: AnyPath | Source, role: Role) -> str:
+    """The name of the format of a file or folder, by its content and name."""
+    source = path if isinstance(path, Source) else open_source(path)
+    found = _recognised(source, role)
+    if found is not None:
+        return found[1].name
+    known = "; ".join(f"{name}: {getattr(each, role)}" for name, each in FORMATS.items() if getattr(each, role))
+    got = "folder" if source.is_folder else "file"
+    raise InputError(f"{source}: the {got} is in no known format for {role}. Known formats: {known}")
+
+
+def format_by_suffix(path: AnyPath) -> str | None:
+    """The name of the format that a file is written in, by its suffix; None: the suffix does not tell.
+
+    >>> format_by_suffix("truths.csv.gz"), format_by_suffix("labels/")
+    ('csv', None)
+    """
+    suffix = suffix_of(Path(path))
+    return next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
+
+
+def find_format(name: str | None, source: Source, role: Role) -> tuple[Source, Format]:
+    """The format to read, given by name or detected, and what to read: the source, or the one file of that folder."""
+    if name is None:
+        if (found := _recognised(source, role)) is not None:
+            return found
+        # Its suffix, or the other role, may still tell the format. The format's reader then says what is missing.
+        by_suffix = None if source.is_folder else format_by_suffix(source.name)
+        return source, FORMATS[by_suffix or _recognised_by_other_role(source, role) or detect(source, role)]
+    each = FORMATS.get(name)
+    if each is None or getattr(each, role) is None:
+        known = ", ".join(name for name, each in FORMATS.items() if getattr(each, role))
+        raise InputError(f"`format` of {role} must be one of {known}; got {name!r}")
+    return (_recognised(source, role, [each]) if source.is_folder else None) or (source, each)
+
+
+def format_to_write(name: str | None, path: Path, role: Role) -> Format:
+    """The format to write, given by name or by the suffix of the path."""
+    each = FORMATS.get(name or format_by_suffix(path) or "")
+    if each is None or not each.is_written or getattr(each, role) is None:
+        known = ", ".join(name for name, each in FORMATS.items() if each.is_written and getattr(each, role))
+        raise InputError(
+            f"`format` to write {role} must be one of {known}; got {name or format_by_suffix(path)!r} for {path.name!r}"
+        )
+    return each
+
+
+def _recognised(
+    source: Source, role: Role, formats: Iterable[Format] = FORMATS.values()
+) -> tuple[Source, Format] | None:
+    """The format, and what has it: the source, or, where that is a folder, the only file in it that has one."""
+    each = next((each for each in formats if each.recognises(source, role)), None)
+    if each is not None:
+        return source, each
+    files = source.files(*_DATA_SUFFIXES) if source.is_folder else []
+    found = []
+    for file in files[:_MAX_FILES]:
+        try:
+            inner = source.within(file)
+        except InputError:  # a broken archive, or an archive of something else
+            continue
+        each = next((each for each in formats if each.recognises(inner, role)), None)
+        if each is not None:
+            found.append((file, inner, each))
+    if len(found) > 1:
+        names = ", ".join(file for file, _, _ in found[:5]) + (", …" if len(found) > 5 else "")
+        raise InputError(f"{source}: the folder has {len(found)} files that may hold the {role}; choose one: {names}")
+    return found[0][1:] if found else None
+
+
+def _recognised_by_other_role(source: Source, role: Role) -> str | None:
+    other: Role = "truths" if role == "detections" else "detections"
+    names = (name for name, each in FORMATS.items() if getattr(each, role) and each.recognises(source, other))
+    return next(names, None)

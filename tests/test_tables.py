@@ -1,0 +1,127 @@
+"""Tables of every kind: the names of their columns say what they hold."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boxscore
+from tests.support.small_files import rows_of, write
+
+
+@pytest.mark.parametrize(
+    ("header", "box", "expected"),
+    [
+        ("x1,y1,x2,y2", "1,2,3,4", "xyxy"),
+        ("xmin,ymin,xmax,ymax", "1,2,3,4", "xyxy"),
+        ("left,top,right,bottom", "1,2,3,4", "xyxy"),
+        ("x,y,w,h", "1,2,3,4", "xywh"),
+        ("left,top,width,height", "1,2,3,4", "xywh"),
+        ("cx,cy,w,h", "1,2,3,4", "cxcywh"),
+        ("x_center,y_center,width,height", "1,2,3,4", "cxcywh"),
+    ],
+)
+@pytest.mark.parametrize("mark", [",", "\t", ";"])
+def test_tables(tmp_path: Path, header: str, box: str, expected: str, mark: str) -> None:
+    """The names of the columns say what the box is; an image row without a class is an image without boxes."""
+    text = f"Image,Label,{header},difficult\na.jpg,cat,{box},1\nb.jpg,,,,,,\n".replace(",", mark)
+    truths = boxscore.read_truths(write(tmp_path / "t.csv", text))
+    assert rows_of(truths, truths) == [("a.jpg", "cat", [1, 2, 3, 4])]
+    assert truths.box_format == expected
+    assert np.asarray(truths.ignore).tolist() == [True]
+    assert truths.image_names == {0: "a.jpg", 1: "b.jpg"}
+    results = write(
+        tmp_path / "d.csv", f"confidence,class,file_name,{header}\n0.5,cat,b.jpg,{box}\n".replace(",", mark)
+    )
+    found = boxscore.read_detections(results, truths)
+    assert rows_of(found, truths) == [("b.jpg", "cat", [1, 2, 3, 4], 0.5)]
+
+
+def test_ids_in_tables_are_numbers_only_if_they_look_like_it(tmp_path: Path) -> None:
+    """7 is an id, 007 is a name."""
+    text = "image,label,x1,y1,x2,y2\n{},3,1,2,3,4\n"
+    truths = boxscore.read_truths(write(tmp_path / "t.csv", text.format("7")))
+    assert truths.image.tolist() == [7]
+    assert truths.label.tolist() == [3]
+    truths = boxscore.read_truths(write(tmp_path / "t.csv", text.format("007")))
+    assert truths.image_names == {0: "007"}
+
+
+def test_a_box_in_one_column_needs_its_format(tmp_path: Path) -> None:
+    """Nothing in the file says which it is."""
+    path = write(tmp_path / "t.csv", 'image,label,bbox\na,cat,"[1, 2, 3, 4]"\n')
+    with pytest.raises(boxscore.InputError, match="column `bbox` has four numbers: say which by `box_format`"):
+        boxscore.read_truths(path)
+    truths = boxscore.read_truths(path, box_format="xywh")
+    assert (truths.box.tolist(), truths.box_format) == ([[1, 2, 3, 4]], "xywh")
+
+
+def test_a_size_of_0_in_a_table_is_none(tmp_path: Path) -> None:
+    """Writers put 0 where they know no size."""
+    path = tmp_path / "truths.csv"
+    rows = ["a,1,1,1,2,2,640,480", "b,1,1,1,2,2,0,0"]
+    path.write_text("\n".join(["image,label,x1,y1,x2,y2,image_width,image_height", *rows]))
+    assert boxscore.read_truths(path).image_sizes == {0: (640, 480)}
+
+
+def test_npz_with_a_box_column_and_names(tmp_path: Path) -> None:
+    """Text and numbers; whatever needs unpickling is refused."""
+    path = tmp_path / "t.npz"
+    np.savez(path, image=np.array(["a", "b"]), label=np.array(["x", "y"]), box=np.array([[1, 2, 3, 4], [5, 6, 7, 8]]))
+    truths = boxscore.read_truths(path, box_format="xywh")
+    assert rows_of(truths, truths) == [("a", "x", [1, 2, 3, 4]), ("b", "y", [5, 6, 7, 8])]
+    np.savez(path, image=np.array([object()]), label=np.array([1]), box=np.ones((1, 4)))
+    with pytest.raises(boxscore.InputError, match=r"t.npz:image.npy: must be an array of numbers, .*; got object"):
+        boxscore.read_truths(path, box_format="xywh")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_parquet_and_arrow(tmp_path: Path, name: str) -> None:
+    """Strings, dictionaries and lists."""
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    table = arrow.table(
+        {
+            "image": ["a", "b"],
+            "label": arrow.array(["x", None]).dictionary_encode(),
+            "bbox": arrow.array([[1.0, 2.0, 3.0, 4.0], None]),
+        }
+    )
+    save = parquet.write_table if name.endswith("parquet") else feather.write_feather
+    save(table, str(tmp_path / name))
+    truths = boxscore.read_truths(tmp_path / name, box_format="xywh")
+    assert rows_of(truths, truths) == [("a", "x", [1, 2, 3, 4])]
+    assert truths.image_names == {0: "a", 1: "b"}
+
+
+OPEN_IMAGES = """ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf
+000a,x,/m/01,1,0.25,0.5,0.125,0.75,0,0,1
+000b,x,/m/02,1,0,1,0,0.5,0,0,0
+"""
+
+
+def test_open_images(tmp_path: Path) -> None:
+    """Fractions stay fractions unless sizes are known; a group is ignored; descriptions give names."""
+    path = write(tmp_path / "t.csv", OPEN_IMAGES)
+    results = write(tmp_path / "d.csv", "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\n000b,/m/02,0.5,0,0.5,0,0.5\n")
+    truths = boxscore.read_truths(path)
+    assert rows_of(truths, truths)[0] == ("000a", "/m/01", [0.25, 0.125, 0.5, 0.75])
+    assert np.asarray(truths.ignore).tolist() == [True, False]
+    assert rows_of(boxscore.read_detections(results, truths), truths) == [("000b", "/m/02", [0, 0, 0.5, 0.5], 0.5)]
+    names = write(tmp_path / "n.csv", "/m/01,Cat\n/m/02,Dog\n")
+    sizes = {"000a": (100, 200), "000b": (10, 10)}
+    truths = boxscore.read_truths(path, sizes=sizes, names=names)
+    assert rows_of(truths, truths)[0] == ("000a", "Cat", [25, 25, 50, 150])
+    found = boxscore.read_detections(results, truths, names=names)
+    assert rows_of(found, truths) == [("000b", "Dog", [0, 0, 5, 5], 0.5)]
+
+
+def test_pixels_do_not_meet_fractions(tmp_path: Path) -> None:
+    """Open Images without sizes against a file in pixels would give 0 for no good reason."""
+    truths = boxscore.read_truths(write(tmp_path / "t.csv", OPEN_IMAGES))
+    found = write(tmp_path / "d.csv", "image,label,score,x1,y1,x2,y2\n000b,/m/02,0.5,0,0,50,50\n")
+    with pytest.raises(
+        boxscore.InputError, match="the truths are fractions of their images' sizes, but the detections"
+    ):
+        boxscore.read_detections(found, truths)
