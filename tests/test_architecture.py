@@ -24,8 +24,8 @@ SOURCE = Path(boxscore.__file__).parent
 LAYERS = [
     ["_compiled", "_support"],
     ["model.protocol", "geometry"],
-    ["model.measures", "model.keys"],
-    ["model.summary", "model.images"],
+    ["model.measures", "model.batch_keys"],
+    ["model.summary", "model.batches"],
     ["model.dataset", "model.tally"],
     ["report.exports"],
     ["scaling.storage"],

@@ -10,7 +10,7 @@ import torch
 
 import boxscore
 from boxscore import Detections, InputError, MeanAveragePrecision, Truths
-from boxscore.model.keys import FLAGS
+from boxscore.model.batch_keys import FLAGS
 from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 
 PRED = {"boxes": np.array([[0.0, 0, 9, 9]]), "scores": np.array([0.9]), "labels": np.array([1])}

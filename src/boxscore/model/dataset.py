@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support import text
-from boxscore._support.arrays import Array, compact, convert, is_in_host_memory, library, namespace, to_numpy
-from boxscore._support.checks import RowError, as_array, as_flags, as_ids, check_columns, check_rows, is_kind, shape_of
+from boxscore._support.arrays import Array, compact, convert, library, namespace, to_numpy
+from boxscore._support.checks import check_columns, check_rows
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat
-from boxscore.model.images import columns_of
-from boxscore.model.keys import DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
+from boxscore.model.batches import columns_from_images, columns_from_padded
 from boxscore.model.protocol import POOLED
 
 ClassNames = Mapping[int, str] | Sequence[str]
@@ -63,7 +63,7 @@ class Detections:
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
-        return _from_images(
+        return columns_from_images(
             cls, images, DETECTION_KEYS, image_ids=image_ids, is_hosted=is_hosted, box_format=box_format
         )
 
@@ -83,7 +83,7 @@ class Detections:
         Shapes (N, D, 4), (N, D), (N, D), (N, D); `image`: the ids of the images, (N,), else 0 to N - 1.
         """
         given = {"box": box, "label": label, "score": score}
-        return _from_padded(cls, given, discarded, image, box_format=box_format)
+        return columns_from_padded(cls, given, discarded, image, box_format=box_format)
 
     def __len__(self) -> int:
         return int(self.score.shape[0])
@@ -150,7 +150,7 @@ class Truths:
         `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. Images are numbered 0, 1,
         2, … unless `image_ids` says otherwise. `is_hosted`: what is in host memory becomes NumPy's.
         """
-        return _from_images(
+        return columns_from_images(
             cls,
             images,
             TRUTH_KEYS,
@@ -178,7 +178,7 @@ class Truths:
         """
         columns = {"box": box, "label": label, "ignore": ignore, "area": area}
         given = {name: column for name, column in columns.items() if column is not None}
-        return _from_padded(cls, given, None, image, box_format=box_format, class_names=class_names)
+        return columns_from_padded(cls, given, None, image, box_format=box_format, class_names=class_names)
 
     @property
     def names_by_label(self) -> dict[int, str] | None:
@@ -267,83 +267,3 @@ def _class_names(names: ClassNames) -> dict[int, str]:
             raise InputError(f"`class_names` must have integer keys; got {label!r}")
         plain[int(label)] = str(name)
     return plain
-
-
-def _from_images(
-    cls: type[Columns],
-    images: Sequence[Mapping[str, Any]],
-    keys: Keys,
-    *,
-    image_ids: Sequence[int] | None,
-    is_hosted: bool = False,
-    **settings: Any,
-) -> Columns:
-    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
-        raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
-    columns, num_rows, used = columns_of(images, keys)
-    if is_hosted and is_in_host_memory(columns["box"]):
-        columns = {name: to_numpy(column) for name, column in columns.items()}
-    ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
-    columns["image"] = np.repeat(ids, num_rows)
-    try:
-        if "ignore" in columns:
-            columns["ignore"] = as_flags("ignore", columns["ignore"])
-        return cls(**columns, **settings)
-    except RowError as error:
-        index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))
-        row = error.row - sum(num_rows[:index])
-        key = next(key for key, name in used.items() if name == error.column and key in images[index])
-        raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
-
-
-def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
-    ids = as_array(name, image_ids)
-    if shape_of(ids) != (num_images,):
-        raise InputError(f"`{name}` must have shape ({num_images},), an id an image; got {shape_of(ids)}")
-    ids = host_ids(as_ids(name, ids))
-    seen, counts = np.unique(ids, return_counts=True)
-    if seen.size < num_images:
-        raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
-    return ids
-
-
-def _from_padded(
-    cls: type[Columns],
-    columns: Mapping[str, Array],
-    discarded: Array | None,
-    image: Array | None,
-    **settings: Any,
-) -> Columns:
-    arrays = {name: as_array(name, column) for name, column in columns.items()}
-    shape: tuple[int, ...] = shape_of(arrays["label"])
-    if len(shape) != 2:
-        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape}")
-    if discarded is not None:
-        arrays["discarded"] = as_array("discarded", discarded)
-    for name, array in arrays.items():
-        expected = (*shape, 4) if name == "box" else shape
-        if shape_of(array) != expected:
-            raise InputError(f"`{name}` must have shape {expected}, to go with `label`; got {shape_of(array)}")
-    if not is_kind(arrays["label"], "integral"):
-        raise InputError(f"`label` must hold integers; got {arrays['label'].dtype}")
-
-    # Ids are grouped in host memory, so that is where it is decided which rows there are.
-    label = to_numpy(arrays.pop("label")).reshape(-1)
-    is_kept = label >= 0
-    if discarded is not None:
-        is_kept &= ~as_flags("discarded", to_numpy(arrays.pop("discarded")).reshape(-1))
-    row = np.flatnonzero(is_kept)
-    ids = np.arange(shape[0]) if image is None else _image_ids("image", image, shape[0])
-    flat = {
-        name: namespace(array).reshape(array, (-1, 4) if name == "box" else (-1,)) for name, array in arrays.items()
-    }
-    try:
-        return cls(
-            image=np.repeat(ids, shape[1])[row],
-            label=label[row],
-            **{name: _take(array, row) for name, array in flat.items()},
-            **settings,
-        )
-    except RowError as error:
-        place = [int(index) for index in np.unravel_index(row[error.row], shape)]
-        raise InputError(f"`{error.column}` row {place} {error.rule}") from None

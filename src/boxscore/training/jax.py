@@ -21,8 +21,8 @@ from boxscore._support.checks import as_array
 from boxscore._support.exceptions import InputError
 from boxscore.engines.parallel import PaddedDetections, PaddedTruths, match_batch
 from boxscore.geometry.boxes import BoxFormat, check_box_format, is_in_areas, measure, sizes
+from boxscore.model.batch_keys import FLAGS, PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
-from boxscore.model.keys import FLAGS, PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally
@@ -250,7 +250,7 @@ def compute(state: State) -> Result:
 
 def _check_state(name: str, state: Any) -> None:
     if not isinstance(state, State):
-        raise InputError(f"`{name}` must be a boxscore.training.jax.State; got {type(state).__name__}")
+        raise InputError(f"`{name}` must be a boxscore.jax.State; got {type(state).__name__}")
 
 
 def _dtype(name: str) -> Any:

@@ -18,9 +18,9 @@ from boxscore.analysis.diagnosis import Watch, Words, unlike_units
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.batch import match_images
 from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
+from boxscore.model.batches import padded_columns
 from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids, renamed_images, take
-from boxscore.model.images import padded_columns
-from boxscore.model.keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined

@@ -8,8 +8,8 @@ from boxscore._support.arrays import is_in_host_memory, library, to_numpy
 from boxscore.engines.native.engine import tally_of
 from boxscore.engines.native.rules import rules_of
 from boxscore.geometry.boxes import BoxFormat
-from boxscore.model.images import join_alike
-from boxscore.model.keys import DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.batches import join_alike
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 

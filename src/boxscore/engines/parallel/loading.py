@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace
 from boxscore._support.checks import as_array, as_flags, as_id, is_kind, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.model.images import any_of
-from boxscore.model.keys import FLAGS, TRUTH_KEYS
+from boxscore.model.batch_keys import FLAGS, TRUTH_KEYS
+from boxscore.model.batches import any_of
 
 
 class PaddedTruths(NamedTuple):

@@ -1,14 +1,99 @@
 """Dicts of images, one per image, to columns: in one step if all are alike, else image by image with every check."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boxscore._support.arrays import Array, convert, is_array, library, namespace
-from boxscore._support.checks import as_array, as_flags, as_ids, is_kind, shape_of
+from boxscore._support.arrays import Array, convert, is_array, is_in_host_memory, library, namespace, to_numpy
+from boxscore._support.checks import RowError, as_array, as_flags, as_ids, is_kind, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.model.keys import FLAGS, Keys
+from boxscore.model.batch_keys import FLAGS, Keys
+
+Made = TypeVar("Made")
+
+
+def columns_from_images(
+    cls: Callable[..., Made],
+    images: Sequence[Mapping[str, Any]],
+    keys: Keys,
+    *,
+    image_ids: Sequence[int] | None,
+    is_hosted: bool = False,
+    **settings: Any,
+) -> Made:
+    """What `cls` makes of the columns of dicts, one dict per image; errors name the image, the key and its row."""
+    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
+        raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
+    columns, num_rows, used = columns_of(images, keys)
+    if is_hosted and is_in_host_memory(columns["box"]):
+        columns = {name: to_numpy(column) for name, column in columns.items()}
+    ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
+    columns["image"] = np.repeat(ids, num_rows)
+    try:
+        if "ignore" in columns:
+            columns["ignore"] = as_flags("ignore", columns["ignore"])
+        return cls(**columns, **settings)
+    except RowError as error:
+        index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))
+        row = error.row - sum(num_rows[:index])
+        key = next(key for key, name in used.items() if name == error.column and key in images[index])
+        raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+
+
+def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
+    ids = as_array(name, image_ids)
+    if shape_of(ids) != (num_images,):
+        raise InputError(f"`{name}` must have shape ({num_images},), an id an image; got {shape_of(ids)}")
+    ids = to_numpy(as_ids(name, ids)).astype(np.int64, copy=False)
+    seen, counts = np.unique(ids, return_counts=True)
+    if seen.size < num_images:
+        raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
+    return ids
+
+
+def columns_from_padded(
+    cls: Callable[..., Made],
+    columns: Mapping[str, Array],
+    discarded: Array | None,
+    image: Array | None,
+    **settings: Any,
+) -> Made:
+    """What `cls` makes of the rows of a padded batch that are neither padding nor discarded."""
+    arrays = {name: as_array(name, column) for name, column in columns.items()}
+    shape: tuple[int, ...] = shape_of(arrays["label"])
+    if len(shape) != 2:
+        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape}")
+    if discarded is not None:
+        arrays["discarded"] = as_array("discarded", discarded)
+    for name, array in arrays.items():
+        expected = (*shape, 4) if name == "box" else shape
+        if shape_of(array) != expected:
+            raise InputError(f"`{name}` must have shape {expected}, to go with `label`; got {shape_of(array)}")
+    if not is_kind(arrays["label"], "integral"):
+        raise InputError(f"`label` must hold integers; got {arrays['label'].dtype}")
+
+    # Ids are grouped in host memory, so that is where it is decided which rows there are.
+    label = to_numpy(arrays.pop("label")).reshape(-1)
+    is_kept = label >= 0
+    if discarded is not None:
+        is_kept &= ~as_flags("discarded", to_numpy(arrays.pop("discarded")).reshape(-1))
+    row = np.flatnonzero(is_kept)
+    ids = np.arange(shape[0]) if image is None else _image_ids("image", image, shape[0])
+    flat = {
+        name: namespace(array).reshape(array, (-1, 4) if name == "box" else (-1,)) for name, array in arrays.items()
+    }
+    try:
+        return cls(
+            image=np.repeat(ids, shape[1])[row],
+            label=label[row],
+            **{name: namespace(array).take(array, convert(row, like=array), axis=0) for name, array in flat.items()},
+            **settings,
+        )
+    except RowError as error:
+        place = [int(index) for index in np.unravel_index(row[error.row], shape)]
+        raise InputError(f"`{error.column}` row {place} {error.rule}") from None
 
 
 def columns_of(images: Sequence[Any], keys: Keys) -> tuple[dict[str, Array], list[int], dict[str, str]]:
