@@ -38,7 +38,7 @@ def random_protocol(random: np.random.Generator) -> Protocol:
         recall_points=np.unique(np.round(random.random(random.integers(1, 30)), 2)),
         areas={f"area {a}": (low, high) for a, (low, high) in enumerate(bounds.tolist())},
         limits=[*limits, None] if random.random() < 0.3 else limits,
-        geometry=str(random.choice(["continuous", "inclusive"])),
+        pixels=str(random.choice(["continuous", "inclusive"])),
         comparison=str(random.choice([">=", ">"])),
         matching=str(random.choice(["best", "best_regular", "next_best"])),
         ignored=str(random.choice(["crowd", "difficult"])),

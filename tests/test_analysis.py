@@ -29,7 +29,7 @@ def result() -> boxscore.Result:
 def ious_of(scene: Scene, protocol: Protocol) -> Any:
     """The IoU of all pairs, -1 for those of different images. Shape (D, G)."""
     found, truth = scene.detection, scene.truth
-    iou = pairwise_iou(found["box"][None], truth["box"][None], box_format="xywh", geometry=protocol.geometry)[0]
+    iou = pairwise_iou(found["box"][None], truth["box"][None], box_format="xywh", pixels=protocol.pixels)[0]
     return np.where(found["image"][:, None] == truth["image"], iou, -1)
 
 

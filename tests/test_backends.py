@@ -116,7 +116,7 @@ def test_few_candidates_are_enough_where_no_detection_has_more(batch: Any) -> No
     """The static number of candidates is the caller's to choose; here no detection reaches more than 6 truths."""
     found, truths = batch
     protocol = boxscore.Protocol.named("coco")
-    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh", geometry="continuous")
+    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh", pixels="continuous")
     crowd = np.where(truths.ignore[:, None, :], 1.0, 0.0)  # any overlap with a crowd may count
     reached = parallel.filter_iou(iou + crowd, found.label, truths.label, found.discarded) >= 0.5
     most = int(reached.sum(axis=2).max())

@@ -163,7 +163,7 @@ def test_padded_batches() -> None:
         ({"class_agnostic": "no"}, "`class_agnostic` must be True or False; got 'no'"),
         ({"precision_epsilon": float("nan")}, "`precision_epsilon` must be finite and not negative; got nan"),
         ({"areas": {"all": 5}}, "`areas` must map names to (low, high); got {'all': 5}"),
-        ({"geometry": "round"}, "`geometry` must be one of continuous, inclusive; got 'round'"),
+        ({"pixels": "round"}, "`pixels` must be one of continuous, inclusive; got 'round'"),
         ({"matching": "any"}, "`matching` must be one of best, best_regular, next_best; got 'any'"),
         ({"average": "median"}, "`average` must be one of macro, weighted, micro; got 'median'"),
         ({"comparison": "<"}, "`comparison` must be one of >=, >; got '<'"),
@@ -228,8 +228,8 @@ def test_tallies_that_name_a_class_differently_do_not_merge() -> None:
 def test_stages() -> None:
     """Choices are checked where they are made."""
     box = np.ones((1, 1, 4))
-    with refused("`geometry` must be one of continuous, inclusive; got 'round'"):
-        parallel.pairwise_iou(box, box, geometry="round")  # type: ignore[arg-type]
+    with refused("`pixels` must be one of continuous, inclusive; got 'round'"):
+        parallel.pairwise_iou(box, box, pixels="round")  # type: ignore[arg-type]
     with refused("`comparison` must be one of >=, >; got '<'"):
         parallel.categorize_below(np.ones((1, 1, 1)), np.zeros((1, 1), bool), 0.5, comparison="<")  # type: ignore[arg-type]
     padded = parallel.PaddedDetections(box, np.ones((1, 1), int), np.ones((1, 1)), np.zeros((1, 1), bool))

@@ -88,7 +88,7 @@ class TestMatching:
         """The first detection lies midway between both truths; the second reaches only the last one."""
         truths = one_class_truths(at((0, 0, 10, 10), (4, 0, 14, 10)))
         detections = one_class(at((2, 0, 12, 10), (6, 0, 16, 10)), [0.9, 0.8])
-        voc = Protocol.named("voc2012", geometry="continuous")
+        voc = Protocol.named("voc2012", pixels="continuous")
         assert verdicts(detections, truths, voc, engine) == [2, 2]
         coco = Protocol.named("coco", thresholds=(0.5,), areas={"all": (0, 1e10)}, limits=(100,))
         assert verdicts(detections, truths, coco, engine) == [2, 1]
@@ -100,11 +100,11 @@ class TestMatching:
         protocol = Protocol.named("voc2007", comparison=comparison)
         assert verdicts(detections, truths, protocol, engine) == expected
 
-    def test_geometry_decides_whether_the_last_pixel_counts(self, engine: str) -> None:
+    def test_pixels_decide_whether_the_last_pixel_counts(self, engine: str) -> None:
         """Inclusive: 10 x 5 of 10 x 10. Continuous: 9 x 4 of 9 x 9."""
         truths, detections = one_class_truths(at((0, 0, 9, 9))), one_class(at((0, 0, 9, 4)), [0.9])
         assert verdicts(detections, truths, Protocol.named("voc2007"), engine) == [2]
-        assert verdicts(detections, truths, Protocol.named("voc2007", geometry="continuous"), engine) == [1]
+        assert verdicts(detections, truths, Protocol.named("voc2007", pixels="continuous"), engine) == [1]
 
     def test_a_false_positive_outside_the_area_range_does_not_count(self, engine: str) -> None:
         """Nor does one that is in the range of another."""

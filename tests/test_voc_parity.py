@@ -103,15 +103,15 @@ def test_table_1_of_real_data_shows_no_difference(voc2007: tuple[Detections, Tru
     assert rows[-1] == ["mAP", "0.696757", "0.695734", "-0.15%", "0.696757", "0"]
 
 
-@pytest.mark.parametrize("geometry", ["inclusive", "continuous"])
+@pytest.mark.parametrize("pixels", ["inclusive", "continuous"])
 @pytest.mark.parametrize("comparison", [">", ">="])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_scenes_get_the_same_verdicts_from_all_engines(seed: int, comparison: str, geometry: str) -> None:
+def test_random_scenes_get_the_same_verdicts_from_all_engines(seed: int, comparison: str, pixels: str) -> None:
     """Difficult truths, ties, several thresholds and area ranges."""
     scene = random_scene(seed, is_whole=True)
     changes = {"thresholds": (0.0, 0.5, 0.7), "areas": {"all": (0, 1e10), "small": (0, 32**2)}, "limits": (3, None)}
     for name in ("voc2007", "paper"):
-        protocol = Protocol.named(name, comparison=comparison, geometry=geometry, **changes)
+        protocol = Protocol.named(name, comparison=comparison, pixels=pixels, **changes)
         expected = boxscore.match(scene.detections, scene.truths, protocol, "sequential")
         for engine in ("parallel", "native"):
             tally = boxscore.match(scene.detections, scene.truths, protocol, engine)

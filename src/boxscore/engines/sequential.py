@@ -13,7 +13,7 @@ from boxscore._support.arrays import Array, to_numpy
 from boxscore.geometry.boxes import BoxFormat, measure
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Detections, Truths, classes_of, host_scores
-from boxscore.model.protocol import Area, Geometry, Protocol
+from boxscore.model.protocol import Area, Pixels, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 
@@ -40,8 +40,8 @@ class _Overlap(NamedTuple):
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
     """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
     classes = classes_of(detections, truths)
-    boxes = _boxes(detections, protocol.geometry)
-    truths_of = _truths_by_image_and_label(truths, protocol.geometry)
+    boxes = _boxes(detections, protocol.pixels)
+    truths_of = _truths_by_image_and_label(truths, protocol.pixels)
     images, labels, scores = (to_numpy(column).tolist() for column in _ids_and_scores(detections))
 
     by_score = sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row]))
@@ -141,9 +141,9 @@ def _iou(box: _Box, truth: _Truth, protocol: Protocol) -> float:
     return shared / (box.area + other.area - shared)
 
 
-def _boxes(columns: Detections | Truths, geometry: Geometry) -> list[_Box]:
+def _boxes(columns: Detections | Truths, pixels: Pixels) -> list[_Box]:
     box = to_numpy(columns.box).astype(np.float64)
-    corners, areas = measure(box, box_format=columns.box_format, geometry=geometry)
+    corners, areas = measure(box, box_format=columns.box_format, pixels=pixels)
     return _as_boxes(corners, areas)
 
 
@@ -156,8 +156,8 @@ def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.
     return to_numpy(detections.image), to_numpy(detections.label), score
 
 
-def _truths_by_image_and_label(truths: Truths, geometry: Geometry) -> dict[tuple[int, int], list[_Truth]]:
-    boxes = _boxes(truths, geometry)
+def _truths_by_image_and_label(truths: Truths, pixels: Pixels) -> dict[tuple[int, int], list[_Truth]]:
+    boxes = _boxes(truths, pixels)
     sizes = [box.area for box in boxes] if truths.area is None else to_numpy(truths.area).tolist()
     marks = [False] * len(truths) if truths.ignore is None else to_numpy(truths.ignore).tolist()
     groups: dict[tuple[int, int], list[_Truth]] = defaultdict(list)
@@ -259,16 +259,16 @@ def suppress(
     *,
     label: Sequence[int] | None = None,
     box_format: BoxFormat = "xyxy",
-    geometry: Geometry = "continuous",
+    pixels: Pixels = "continuous",
 ) -> list[bool]:
     """Which boxes of an image greedy non-maximum suppression discards. Of equal scores the first is better.
 
     >>> suppress([[0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]], [0.9, 0.8, 0.7], 0.7)
     [False, True, False]
     """
-    corners, areas = measure(np.asarray(box, np.float64), box_format=box_format, geometry=geometry)
+    corners, areas = measure(np.asarray(box, np.float64), box_format=box_format, pixels=pixels)
     boxes = _as_boxes(corners, areas)
-    protocol = Protocol.named("voc2012", geometry=geometry)
+    protocol = Protocol.named("voc2012", pixels=pixels)
     kept: list[int] = []
     discarded = [True] * len(boxes)
     for i in sorted(range(len(boxes)), key=lambda i: -score[i]):

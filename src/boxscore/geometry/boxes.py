@@ -1,10 +1,10 @@
-"""Box formats, and what a geometry makes of them: corners and areas."""
+"""Box formats; corners and areas of boxes in continuous coordinates or inclusive pixels."""
 
 from typing import Any, Literal, get_args
 
 from boxscore._support.arrays import Array, constant, namespace
 from boxscore._support.exceptions import InputError
-from boxscore.model.protocol import Geometry
+from boxscore.model.protocol import Pixels
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 
@@ -40,18 +40,18 @@ def to_xyxy(box: Array, box_format: BoxFormat) -> tuple[Array, Array, Array, Arr
     return left, top, left + width, top + height
 
 
-def measure(box: Array, *, box_format: BoxFormat, geometry: Geometry) -> tuple[Array, Array]:
+def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> tuple[Array, Array]:
     """Corners (left, top, right, bottom) and areas of boxes. Shapes (..., 4) and (...).
 
     >>> import numpy as np
     >>> box = np.asarray([[10.0, 10.0, 19.0, 19.0]])
-    >>> measure(box, box_format="xyxy", geometry="continuous")[1].tolist()
+    >>> measure(box, box_format="xyxy", pixels="continuous")[1].tolist()
     [81.0]
-    >>> measure(box, box_format="xyxy", geometry="inclusive")[1].tolist()
+    >>> measure(box, box_format="xyxy", pixels="inclusive")[1].tolist()
     [100.0]
     """
     xp = namespace(box)
-    if geometry == "continuous":
+    if pixels == "continuous":
         # as in COCO: xywh decides, so a far corner is left + width even where it was given
         left, top, width, height = to_xywh(box, box_format)
         return xp.stack([left, top, left + width, top + height], axis=-1), width * height

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from boxscore._support.exceptions import InputError
 
-Geometry = Literal["continuous", "inclusive"]
+Pixels = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
 ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
 Average = Literal["macro", "weighted", "micro"]
@@ -58,7 +58,7 @@ class Protocol:
     2007). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid": trapezoids through the raw
     curve from (0, 1) on (the paper's Alg. 12)."""
 
-    geometry: Geometry
+    pixels: Pixels
     """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
 
     comparison: Comparison
@@ -113,7 +113,7 @@ class Protocol:
         _set(self, "areas", _areas(self.areas))
         _set(self, "limits", _limits(self.limits))
         check_choice("ap", self.ap, get_args(ApRule))
-        check_choice("geometry", self.geometry, get_args(Geometry))
+        check_choice("pixels", self.pixels, get_args(Pixels))
         check_choice("comparison", self.comparison, get_args(Comparison))
         check_choice("matching", self.matching, get_args(Matching))
         check_choice("ignored", self.ignored, ("crowd", "difficult"))
@@ -168,7 +168,7 @@ class Protocol:
     @property
     def extent(self) -> float:
         """What the last pixel adds to a length."""
-        return extent_of(self.geometry)
+        return extent_of(self.pixels)
 
     @property
     def largest_limit(self) -> float:
@@ -185,9 +185,9 @@ class Protocol:
         return plain
 
 
-def extent_of(geometry: Geometry) -> float:
+def extent_of(pixels: Pixels) -> float:
     """What the last pixel adds to a length: 1 if it is inside the box, 0 if coordinates are continuous."""
-    return 1.0 if geometry == "inclusive" else 0.0
+    return 1.0 if pixels == "inclusive" else 0.0
 
 
 def _set(protocol: Protocol, name: str, value: object) -> None:
@@ -287,7 +287,7 @@ _VOC2007 = Protocol(
     thresholds=(0.5,),
     recall_points=tuple(i * 0.1 for i in range(11)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
     ap="interpolated",
-    geometry="inclusive",
+    pixels="inclusive",
     comparison=">=",
     matching="best",
     ignored="difficult",
@@ -302,7 +302,7 @@ _COCO = Protocol(
     thresholds=_evenly(0.5, 0.95, 10),
     recall_points=_evenly(0.0, 1.0, 101),
     ap="recall_points",
-    geometry="continuous",
+    pixels="continuous",
     comparison=">=",
     matching="next_best",
     ignored="crowd",

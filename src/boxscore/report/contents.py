@@ -382,7 +382,7 @@ def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:
     yield "a match needs", f"IoU {protocol.comparison} threshold"
     yield "matching", protocol.matching.replace("_", " ")
     yield "ignored truths", protocol.ignored
-    yield "geometry", protocol.geometry
+    yield "pixels", protocol.pixels
     yield "AP", AP_RULES[protocol.ap].format(len(protocol.recall_points))
     yield "average over classes", protocol.average
     if protocol.class_agnostic:

@@ -149,9 +149,7 @@ class SeenBoxes:
 def _ious(found: Rows, there: Rows) -> NDArray[np.float64]:
     """IoUs under COCO's rules. Shape (D, G)."""
     boxes = (rows["box"][None] for rows in (found, there))
-    (corner, area), (truth_corner, truth_area) = (
-        measure(box, box_format="xywh", geometry="continuous") for box in boxes
-    )
+    (corner, area), (truth_corner, truth_area) = (measure(box, box_format="xywh", pixels="continuous") for box in boxes)
     crowd = there["ignore"][None]
     ious = iou_of_measured(corner, area, truth_corner, truth_area, extent=0.0, is_crowd_NG=crowd)
     return np.asarray(ious[0])

@@ -59,7 +59,7 @@ def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Any:
 
 def nearest(detections: Any, truths: Any, protocol: Protocol, threads: int) -> Nearest:
     """The nearest of the truths in use for each detection in use, each given as a `side`; none for the others."""
-    return Nearest(*_compiled.find_nearest(detections, truths, protocol.geometry == "inclusive", threads))
+    return Nearest(*_compiled.find_nearest(detections, truths, protocol.pixels == "inclusive", threads))
 
 
 def match_across(detections: Any, score: NDArray[Any], truths: Any, protocol: Protocol, threads: int) -> Rows:

@@ -13,7 +13,7 @@ def rules_of(protocol: Protocol) -> Any:
     rules = _compiled.Rules()
     rules.cutoffs = list(protocol.cutoffs)
     rules.is_strict = protocol.comparison == ">"
-    rules.is_inclusive = protocol.geometry == "inclusive"
+    rules.is_inclusive = protocol.pixels == "inclusive"
     rules.is_crowd = protocol.ignored == "crowd"
     rules.matching = getattr(_compiled.Matching, protocol.matching)
     rules.area_low = [area.low for area in protocol.areas]

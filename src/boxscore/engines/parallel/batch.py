@@ -99,11 +99,9 @@ def compare(
     if protocol.limits[-1] is not None:
         discarded_ND = discarded_ND | (rank_ND >= protocol.limits[-1])
 
-    geometry = protocol.geometry
-    corner_ND4, area_ND = measure(xp.astype(detections.box, real), box_format=box_format, geometry=geometry)
-    truth_corner_NG4, truth_area_NG = measure(
-        xp.astype(truths.box, real), box_format=truth_box_format, geometry=geometry
-    )
+    pixels = protocol.pixels
+    corner_ND4, area_ND = measure(xp.astype(detections.box, real), box_format=box_format, pixels=pixels)
+    truth_corner_NG4, truth_area_NG = measure(xp.astype(truths.box, real), box_format=truth_box_format, pixels=pixels)
     is_crowd_NG = truths.ignore if protocol.ignored == "crowd" else xp.zeros_like(truths.ignore)
     iou_NDG = iou_of_measured(
         corner_ND4, area_ND, truth_corner_NG4, truth_area_NG, extent=protocol.extent, is_crowd_NG=is_crowd_NG

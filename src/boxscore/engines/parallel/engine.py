@@ -186,7 +186,7 @@ def _which_count(there: PaddedTruths, truths: Truths, protocol: Protocol) -> NDA
     real = float_dtype(there.box)
     box_H4, ignore_H = there.box[:-1], there.ignore[:-1]
     if there.area is None:
-        _, area_H = measure(xp.astype(box_H4, real), box_format=truths.box_format, geometry=protocol.geometry)
+        _, area_H = measure(xp.astype(box_H4, real), box_format=truths.box_format, pixels=protocol.pixels)
     else:
         area_H = xp.astype(there.area[:-1], real)
     return to_numpy(is_in_areas(area_H, protocol.areas) & ~ignore_H[:, None])

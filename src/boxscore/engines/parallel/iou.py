@@ -7,15 +7,13 @@ from typing import get_args
 
 from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
 from boxscore.geometry.boxes import BoxFormat, check_box_format, measure
-from boxscore.model.protocol import Geometry, check_choice, extent_of
+from boxscore.model.protocol import Pixels, check_choice, extent_of
 
 NO_PAIR = -1.0
 """The IoU of a pair that must not meet. The paper writes 0, which a threshold of 0 compared by >= would reach."""
 
 
-def pairwise_iou(
-    box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", geometry: Geometry = "inclusive"
-) -> Array:
+def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pixels: Pixels = "inclusive") -> Array:
     """IoU of every detection with every truth of its image (Alg. 6), 0 for boxes of no area.
 
     Shapes (N, D, 4) and (N, G, 4); gives (N, D, G).
@@ -26,12 +24,12 @@ def pairwise_iou(
     [[[0.5, 0.3333333333333333]]]
     """
     check_box_format(box_format)
-    check_choice("geometry", geometry, get_args(Geometry))
+    check_choice("pixels", pixels, get_args(Pixels))
     xp = namespace(box, truth)
     real = float_dtype(box)
-    detections = measure(xp.astype(box, real), box_format=box_format, geometry=geometry)
-    truths = measure(xp.astype(truth, real), box_format=box_format, geometry=geometry)
-    return iou_of_measured(*detections, *truths, extent=extent_of(geometry))
+    detections = measure(xp.astype(box, real), box_format=box_format, pixels=pixels)
+    truths = measure(xp.astype(truth, real), box_format=box_format, pixels=pixels)
+    return iou_of_measured(*detections, *truths, extent=extent_of(pixels))
 
 
 def iou_of_measured(

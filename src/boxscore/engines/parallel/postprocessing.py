@@ -9,7 +9,7 @@ import math
 from boxscore._support.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
 from boxscore.engines.parallel.iou import pairwise_iou
 from boxscore.geometry.boxes import BoxFormat
-from boxscore.model.protocol import Geometry
+from boxscore.model.protocol import Pixels
 
 
 def discard_below(score: Array, threshold: float, *, discarded: Array | None = None) -> Array:
@@ -42,7 +42,7 @@ def discard_overlapping(
     label: Array | None = None,
     discarded: Array | None = None,
     box_format: BoxFormat = "xyxy",
-    geometry: Geometry = "continuous",
+    pixels: Pixels = "continuous",
 ) -> Array:
     """Discards what greedy non-maximum suppression does, for all images and labels at once. Shape (N, D).
 
@@ -57,7 +57,7 @@ def discard_overlapping(
     """
     xp = namespace(box)
     rank_ND = rank_by_score(score, label=label, discarded=discarded)
-    iou_NDE = pairwise_iou(box, box, box_format=box_format, geometry=geometry)
+    iou_NDE = pairwise_iou(box, box, box_format=box_format, pixels=pixels)
     is_threat_NDE = (iou_NDE > threshold) & (rank_ND[:, None, :] < rank_ND[:, :, None])
     if label is not None:
         is_threat_NDE = is_threat_NDE & (label[:, None, :] == label[:, :, None])

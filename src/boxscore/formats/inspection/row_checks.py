@@ -63,7 +63,7 @@ def negative_size(side: Side) -> Iterable[Finding]:
 def zero_size(side: Side) -> Iterable[Finding]:
     """Boxes without width or height."""
     is_thin = side.is_finite & (side.extent == 0).any(axis=1) & (side.extent >= 0).all(axis=1)
-    if side.protocol.geometry == "inclusive":
+    if side.protocol.pixels == "inclusive":
         effect = f"under {side.protocol.name}, where the last pixel counts, each is one pixel thin"
     elif side.role == "truths":
         effect = "no detection can overlap it, so each is a miss"
@@ -72,7 +72,7 @@ def zero_size(side: Side) -> Iterable[Finding]:
     yield from side.found(
         is_thin,
         kind="zero-size",
-        severity="note" if side.protocol.geometry == "inclusive" else "warning",
+        severity="note" if side.protocol.pixels == "inclusive" else "warning",
         title=lambda num: f"{count(num, 'box', 'boxes')} of zero width or height",
         show=side.show_box,
         effect=effect,
