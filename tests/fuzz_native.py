@@ -19,10 +19,11 @@ import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.analysis.bootstrap import Plan, resample
 from boxscore.engines.native import engine as native
-from boxscore.scaling.reduction import Bins, Sample, reduce_bins
+from boxscore.scaling.map_reduce import reduce_tallies
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.resampling import assert_resamples_are_exact
 from tests.support.scenes import random_scene
+from tests.support.tally_store import MemoryStore
 
 
 def random_protocol(random: np.random.Generator) -> Protocol:
@@ -81,9 +82,7 @@ def check_case(seed: int) -> None:
     assert_resamples_are_exact(scene, protocol, seed=seed, resamples=2)
 
     size = int(random.integers(1, 60))
-    bins = Bins.plan(tally.totals, Sample.of(tally, size), size)
-    curves = reduce_bins(bins, dict(bins.split(tally)).get, int(random.integers(1, 4)))
-    assert_same(replace(result, curves=curves), result)
+    assert_same(reduce_tallies(MemoryStore(halves, size), int(random.integers(1, 4))), result)
     tamper(tally, random)
 
 

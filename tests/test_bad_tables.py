@@ -81,7 +81,7 @@ def test_a_class_has_one_name_in_parquet_and_its_metadata(tmp_path: Path) -> Non
         pyarrow.parquet.write_table(table, path)
         refused(lambda: boxscore.read_truths(path), "class 1 must have one name; got ")  # noqa: B023
         refused(
-            lambda: evaluate_files(str(path), str(tmp_path / "good.parquet"), memory="4GB"),  # noqa: B023
+            lambda: evaluate_files(str(tmp_path / "good.parquet"), str(path), memory="4GB"),  # noqa: B023
             "class 1 must have one name; got ",
         )
     (tmp_path / "parts").mkdir()
@@ -89,7 +89,7 @@ def test_a_class_has_one_name_in_parquet_and_its_metadata(tmp_path: Path) -> Non
         part = arrow.table(columns | {"class_name": [name, name]})
         pyarrow.parquet.write_table(part, tmp_path / "parts" / f"{name}.parquet")
     refused(
-        lambda: evaluate_files(str(tmp_path / "parts"), str(tmp_path / "good.parquet"), memory="4GB"),
+        lambda: evaluate_files(str(tmp_path / "good.parquet"), str(tmp_path / "parts"), memory="4GB"),
         "dog.parquet: class 1 must have one name; got 'dog' and 'cat'",
     )
 

@@ -314,7 +314,7 @@ def test_files_beyond_memory_are_looked_at_too(tmp_path: Path) -> None:
     boxscore.write_truths(tmp_path / "gt.parquet", truths)
     boxscore.write_detections(tmp_path / "dt.parquet", replace(found, box=centers(found.box)), truths)
     with pytest.warns(UserWarning, match=r"dt.parquet look like cxcywh, but are read as xywh"):
-        evaluate_files(str(tmp_path / "gt.parquet"), str(tmp_path / "dt.parquet"), memory="16GB")
+        evaluate_files(str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet"), memory="16GB")
 
 
 @pytest.mark.parametrize("first_id", [0, 1])

@@ -292,9 +292,9 @@ def test_files_beyond_memory_join_ids_to_names_or_refuse(tmp_path: Path) -> None
     for images, is_fine in (([3, 5, 10], True), ([0, 1, 2], False)):
         found = pa.table({"image_id": images, "label": ["cat"] * 3, "box": box, "score": [0.9] * 3})
         pa.parquet.write_table(found, tmp_path / "dt.parquet")
-        files = [str(tmp_path / "gt.parquet"), str(tmp_path / "dt.parquet")]
+        files = [str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet")]
         if is_fine:
-            detections = boxscore.read_detections(files[1], named, box_format="xyxy")
+            detections = boxscore.read_detections(files[0], named, box_format="xyxy")
             expected = boxscore.evaluate(detections, named)["map"]
             assert evaluate_files(*files, memory="16GB", box_format="xyxy")["map"] == expected == pytest.approx(1)
         else:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Tally, Truths, pipeline
+from boxscore import Detections, InputError, Protocol, Tally, Truths
+from boxscore.scaling import map_reduce
 from tests.support.comparisons import TALLY, assert_same, assert_same_tally
 from tests.support.scenes import Scene, random_scene
 from tests.support.strategies import protocol_names, scenes
@@ -123,7 +124,7 @@ def test_several_tallies_are_finished_as_one(
     protocol: str, average: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit, in any order, though large ones are not copied: here they are large from so many rows on."""
-    monkeypatch.setattr(pipeline, "_PART", part)
+    monkeypatch.setattr(map_reduce, "_PART_SIZE", part)
     scene = random_scene(9, num_images=12)
     rules = Protocol.named(protocol, average=average)
     whole = boxscore.match(scene.detections, scene.truths, rules)

@@ -66,11 +66,11 @@ def test_files_give_what_reading_them_at_once_gives(
     if is_tight:
         monkeypatch.setattr("boxscore.scaling.out_of_core.MATCH_BYTES", 2**26)
         monkeypatch.setattr("boxscore.scaling.out_of_core.FINISH_BYTES", 2**25)
-        monkeypatch.setattr("boxscore.scaling.out_of_core.LEAST_IN_A_BIN", 1)
+        monkeypatch.setattr("boxscore.scaling.out_of_core.MIN_BIN_SIZE", 1)
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path, is_named=is_named)
     truths = boxscore.read_truths(truths_path, box_format="xywh")
     detections = boxscore.read_detections(detections_path, truths, box_format="xywh")
-    result = evaluate_files(truths_path, detections_path, protocol, memory=PLENTY, box_format="xywh")
+    result = evaluate_files(detections_path, truths_path, protocol, memory=PLENTY, box_format="xywh")
     expected = boxscore.evaluate(detections, truths, protocol)
     assert_same(result, expected)
     assert str(result.per_class) == str(expected.per_class)
@@ -80,19 +80,19 @@ def test_files_give_what_reading_them_at_once_gives(
 def test_folders_and_patterns_are_all_of_their_files(tmp_path: Path) -> None:
     """Each image may be in any of them."""
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
-    expected = evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh")
+    expected = evaluate_files(detections_path, truths_path, memory=PLENTY, box_format="xywh")
     table = pa.parquet.read_table(detections_path)
     (tmp_path / "parts").mkdir()
     for number in range(3):
         part = table.slice(number * 100, 100 if number < 2 else None)
         pa.parquet.write_table(part, tmp_path / "parts" / f"{number}.parquet")
     for parts in ("parts", "parts/*.parquet"):
-        result = evaluate_files(truths_path, str(tmp_path / parts), memory=PLENTY, box_format="xywh")
+        result = evaluate_files(str(tmp_path / parts), truths_path, memory=PLENTY, box_format="xywh")
         assert_same(result, expected)
     with pytest.raises(InputError, match="no Parquet files there"):
-        evaluate_files(truths_path, str(tmp_path / "parts" / "*.csv"), memory=PLENTY)
+        evaluate_files(str(tmp_path / "parts" / "*.csv"), truths_path, memory=PLENTY)
     with pytest.raises(InputError, match="nowhere: no such file or folder"):
-        evaluate_files(truths_path, str(tmp_path / "nowhere"), memory=PLENTY)
+        evaluate_files(str(tmp_path / "nowhere"), truths_path, memory=PLENTY)
 
 
 def test_a_file_that_is_there_twice_is_found_by_its_images(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_file_that_is_there_twice_is_found_by_its_images(tmp_path: Path) -> No
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
     shutil.copy(detections_path, tmp_path / "dt again.parquet")
     with pytest.raises(InputError, match=r"image \d+ comes twice, .*: from \S*dt again\.parquet and \S*dt\.parquet"):
-        evaluate_files(truths_path, str(tmp_path / "dt*.parquet"), memory=PLENTY, box_format="xywh")
+        evaluate_files(str(tmp_path / "dt*.parquet"), truths_path, memory=PLENTY, box_format="xywh")
 
 
 def test_detections_elsewhere_are_an_error_or_left_out(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_detections_elsewhere_are_an_error_or_left_out(tmp_path: Path) -> None:
     pa.parquet.write_table(table.set_column(0, "image_id", pa.array(image)), detections_path)
     options: dict[str, Any] = {"memory": PLENTY, "box_format": "xywh"}
     with pytest.raises(InputError, match=r"dt\.parquet: row 7: image 999 is not among those of the truths"):
-        evaluate_files(truths_path, detections_path, **options)
+        evaluate_files(detections_path, truths_path, **options)
     with pytest.warns(UserWarning, match=f"1 detection of {table.num_rows} left out"):
-        result = evaluate_files(truths_path, detections_path, **options, unmatched="warn")
+        result = evaluate_files(detections_path, truths_path, **options, unmatched="warn")
     assert result.per_class.num_detections.sum() == table.num_rows - 1
 
 
@@ -127,10 +127,10 @@ def test_a_row_that_is_wrong_is_told_by_its_place(tmp_path: Path) -> None:
     score[123] = np.nan
     pa.parquet.write_table(table.set_column(3, "score", pa.array(score)), detections_path, row_group_size=50)
     with pytest.raises(InputError, match=r"dt\.parquet: row 123: `score` must be finite; got nan"):
-        evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh")
+        evaluate_files(detections_path, truths_path, memory=PLENTY, box_format="xywh")
     Path(detections_path).write_bytes(Path(detections_path).read_bytes()[:-100])
     with pytest.raises(InputError, match=r"dt\.parquet: not a whole Parquet file"):
-        evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh")
+        evaluate_files(detections_path, truths_path, memory=PLENTY, box_format="xywh")
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
@@ -143,7 +143,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate_files(truths_path, detections_path, memory=PLENTY, box_format="xywh", step=interrupt)
+        evaluate_files(detections_path, truths_path, memory=PLENTY, box_format="xywh", step=interrupt)
 
 
 def test_too_little_memory_is_told_with_what_it_takes(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_too_little_memory_is_told_with_what_it_takes(tmp_path: Path) -> None:
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
     steps: list[str] = []
     with pytest.raises(InputError, match=r"`memory` must be .* or more for these files; got 10 MB"):
-        evaluate_files(truths_path, detections_path, memory="10MB", box_format="xywh", step=steps.append)
+        evaluate_files(detections_path, truths_path, memory="10MB", box_format="xywh", step=steps.append)
     assert not steps
 
 
@@ -166,7 +166,7 @@ def test_too_little_memory_for_the_classes_is_told_before_detections_are_read(tm
     steps: list[str] = []
     told = r"`memory` must be ([\d.]+) GB or more for these files; got 4 GB"  # with what the process has in use already
     with pytest.raises(InputError, match=told) as error:
-        evaluate_files(str(tmp_path / "gt"), str(tmp_path / "dt"), memory="4GB", step=steps.append)
+        evaluate_files(str(tmp_path / "dt"), str(tmp_path / "gt"), memory="4GB", step=steps.append)
     assert float(re.findall(told, str(error.value))[0]) > 7
     assert steps == [f"reading the images of {tmp_path}/gt"]
 
@@ -196,7 +196,7 @@ def test_a_disk_that_is_too_small_is_told_before_boxes_are_read(
     with pytest.raises(
         InputError, match=r"must have \S+ GB free for the boxes of these files; got .* GB; TMPDIR=FOLDER"
     ):
-        evaluate_files(*paths, memory=PLENTY, box_format="xywh", step=steps.append)
+        evaluate_files(*paths[::-1], memory=PLENTY, box_format="xywh", step=steps.append)
     assert len(steps) == 2
 
 

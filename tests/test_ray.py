@@ -73,7 +73,7 @@ def on_one_machine(found: pa.Table, there: pa.Table, protocol: str | Protocol) -
 
 def evaluate(found: Any, there: Any, protocol: str | Protocol = "coco", **options: Any) -> Result:
     """On Ray, without its notes."""
-    return boxscore.scaling.ray.evaluate(found, there, protocol, box_format="xywh", quiet=True, **options)
+    return boxscore.ray.evaluate(found, there, protocol, box_format="xywh", quiet=True, **options)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +92,8 @@ def test_blocks_in_any_order_give_the_bits_of_one_process(
 ) -> None:
     """Images are spread over blocks, and a row is taken to need so much memory that large classes are split."""
     if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
-        monkeypatch.setattr("boxscore.scaling.ray.mapping.MATCH_BYTES", 1_500_000)
-        monkeypatch.setattr("boxscore.scaling.ray.mapping.DRAW_BYTES", 6_000_000)
+        monkeypatch.setattr("boxscore.scaling.ray.job.MATCH_BYTES", 1_500_000)
+        monkeypatch.setattr("boxscore.scaling.ray.job.DRAW_BYTES", 6_000_000)
     found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
     datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
     result = evaluate(*datasets, protocol, memory="1GB")
@@ -186,7 +186,7 @@ def test_files_that_can_not_be_read_are_told_by_their_names(
 
     def told(detections: str | Path) -> str:
         with pytest.raises(InputError) as caught:
-            boxscore.scaling.ray.evaluate_files(folders[0], detections, box_format="xywh", quiet=True)
+            boxscore.ray.evaluate_files(detections, folders[0], box_format="xywh", quiet=True)
         return str(caught.value).replace(f"{tmp_path}/", "")
 
     for name in ("part-0.parquet", "part-1.parquet"):
@@ -226,7 +226,7 @@ def test_damaged_bytes_are_told_by_the_name_of_their_file(
     def run() -> Result:
         if is_dataset:
             return evaluate(*map(read, folders))
-        return boxscore.scaling.ray.evaluate_files(folders[1], folders[0], box_format="xywh", quiet=True)
+        return boxscore.ray.evaluate_files(folders[0], folders[1], box_format="xywh", quiet=True)
 
     with pytest.raises(InputError) as caught:
         run()
@@ -378,4 +378,4 @@ def test_a_likely_mistake_is_told() -> None:
     sides = [pa.table(columns) for columns in (rows[0] | {"score": np.asarray(found.score)}, rows[1])]
     detections, there = map(ray.data.from_arrow, sides)
     with pytest.warns(UserWarning, match="the boxes of `detections` look like cxcywh, but are read as xywh"):
-        boxscore.scaling.ray.evaluate(detections, there, box_format="xywh", quiet=True)
+        boxscore.ray.evaluate(detections, there, box_format="xywh", quiet=True)

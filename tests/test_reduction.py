@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 import boxscore
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
-from boxscore.scaling.reduction import Bins, Cuts, Sample, reduce_bins, result_of
+from boxscore.scaling.bins import Bins, Cuts, Sample
+from boxscore.scaling.map_reduce import no_start, reduce_tallies
 from tests.support.comparisons import assert_same
 from tests.support.scenes import Scene, random_scene
 from tests.support.strategies import scenes
+from tests.support.tally_store import MemoryStore
 
 pytestmark = pytest.mark.native
 
@@ -31,7 +33,7 @@ PROTOCOLS = [
 
 def binned(tally: Tally, bin_size: int) -> tuple[Bins, dict[int, Tally]]:
     """The bins of a tally, and the rows in each."""
-    bins = Bins.plan(tally.totals, Sample.of(tally, bin_size), bin_size)
+    bins = Bins.plan(tally.totals, Sample.from_tally(tally, bin_size), bin_size)
     return bins, dict(bins.split(tally))
 
 
@@ -43,8 +45,8 @@ def test_a_class_that_is_split_by_score_has_the_curve_of_the_whole(
 ) -> None:
     """All cells, under every rule of AP; most scores are tied, so ranges are cut between images of one score, too."""
     tally = boxscore.match(scene.detections, scene.truths, protocol)
-    bins, pieces = binned(tally, bin_size)
-    assert_same(result_of(tally.totals, reduce_bins(bins, pieces.get, 1)), boxscore.finish(tally))
+    halves = [tally.within(tally.images[half::2]) for half in (0, 1)]
+    assert_same(reduce_tallies(MemoryStore(halves, bin_size), 1), boxscore.finish(tally))
 
 
 @pytest.mark.parametrize("bin_size", [7, 64, 500])
@@ -60,8 +62,7 @@ def test_a_long_sum_continues_from_range_to_range(num_found: int, bin_size: int)
     found = boxscore.Detections(image=image, label=np.ones_like(image), score=score, box=moved)
     for name in ("voc2012", "voc2007", "paper"):
         tally = boxscore.match(found, truths, name)
-        bins, pieces = binned(tally, bin_size)
-        assert_same(result_of(tally.totals, reduce_bins(bins, pieces.get, 1)), boxscore.finish(tally))
+        assert_same(reduce_tallies(MemoryStore([tally], bin_size), 1), boxscore.finish(tally))
 
 
 def test_bins_hold_whole_classes_or_ranges_of_one() -> None:
@@ -74,7 +75,7 @@ def test_bins_hold_whole_classes_or_ranges_of_one() -> None:
     bins, pieces = binned(tally, 1_000)
     assert sum(map(len, pieces.values())) == len(tally)
     assert max(map(len, pieces.values())) <= 1_000
-    assert {number: bins.classes_of(number) for number in pieces} == {
+    assert {number: bins.classes_of(number).tolist() for number in pieces} == {
         **{number: [1] for number in bins.ranges[1]},
         len(bins.ranges[1]): [2, 3],
         len(bins.ranges[1]) + 1: [4],
@@ -95,7 +96,6 @@ def test_a_cut_is_the_last_row_of_its_range() -> None:
 def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     """A range that begins after three thousand million false positives: the division is that of Python's integers."""
     from boxscore.engines.native.engine import draw_range
-    from boxscore.scaling.reduction import no_start
 
     truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     found = boxscore.Detections(image=[0], label=[1], score=[0.5], box=[[0, 0, 10, 10]])
@@ -123,7 +123,6 @@ def test_totals_add_up() -> None:
 def test_a_start_that_can_not_be_is_refused() -> None:
     """More true positives than detections."""
     from boxscore.engines.native.engine import draw_range
-    from boxscore.scaling.reduction import no_start
 
     tally = Tally.empty(Protocol.named("voc2012"))
     tally = replace(tally, classes=np.array([1]))

@@ -15,9 +15,7 @@ from boxscore.model.dataset import Detections, Truths, check_labels_are_named, p
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.result import Boxes, Result, summarize
 from boxscore.model.tally import Tally, check_can_be_one, joined
-
-_PART = 1 << 16
-"""Rows that are worth a part of their own, when tallies are finished without being merged."""
+from boxscore.scaling.map_reduce import finish_tallies
 
 
 class Engine(NamedTuple):
@@ -95,28 +93,21 @@ def match(
 def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int | None = None) -> Result:
     """The result of all that a tally has counted, or several tallies of different images.
 
-    Several give the bits of one that they were merged into, but large ones are not copied for it.
+    Several tallies give the same bits as one into which they were merged, but large ones are not copied for it.
 
     >>> from boxscore import Detections, Truths
     >>> truths = [Truths(image=[i], label=[1], box=[[0, 0, 10, 10]]) for i in range(2)]
-    >>> found = [Detections(image=[i], label=[1], score=[0.9], box=[[0, 0, 10, 9 - i]]) for i in range(2)]
-    >>> round(finish([match(*pair) for pair in zip(found, truths)])["map"], 4)
+    >>> detections = [Detections(image=[i], label=[1], score=[0.9], box=[[0, 0, 10, 9 - i]]) for i in range(2)]
+    >>> round(finish([match(*pair) for pair in zip(detections, truths)])["map"], 4)
     0.801
     """
     tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
-    protocol = tallies[0].protocol
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
-    if len(tallies) > 1:
-        tallies = (
-            _gathered(tallies) if chosen is ENGINES["native"] and protocol.average != "micro" else [joined(tallies)]
-        )
-    if len(tallies) > 1:
-        totals = tallies[0].totals.merge(*(part.totals for part in tallies[1:]))
-        curves = native.draw_parts(tallies, totals.classes, totals.num_truths, num)
-        return summarize(totals, curves, curves, tuple(tallies))
-    whole = tallies[0]
+    if len(tallies) > 1 and chosen is ENGINES["native"]:
+        return finish_tallies(tallies, num)
+    whole = joined(tallies) if len(tallies) > 1 else tallies[0]
     curves = chosen.curves(whole, num)
-    averaged = chosen.curves(whole.pooled(), num) if protocol.average == "micro" else curves
+    averaged = chosen.curves(whole.pooled(), num) if whole.protocol.average == "micro" else curves
     return summarize(whole.totals, curves, averaged, whole)
 
 
@@ -131,21 +122,6 @@ def _kinds(values: Any) -> str:
     if not isinstance(values, list | tuple):
         return type(values).__name__
     return f"a list of {' and '.join(sorted({type(each).__name__ for each in values})) or 'none'}"
-
-
-def _gathered(tallies: Sequence[Tally]) -> list[Tally]:
-    """The same in parts that curves can be drawn through: large ones as they are, small ones joined; else one."""
-    ordered = sorted(tallies, key=lambda part: int(part.image[0]) if len(part) else 0)
-    parts: list[Tally] = []
-    small: list[Tally] = []
-    for part in ordered:
-        small.append(part)
-        if sum(map(len, small)) >= _PART:
-            parts.append(joined(small) if len(small) > 1 else part)
-            small = []
-    if small:
-        parts.append(joined(small) if len(small) > 1 else small[0])
-    return parts if native.are_drawable(parts) else [joined(tallies)]
 
 
 def _engine(name: str) -> Engine:

@@ -30,7 +30,7 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
         limit = {} if options.memory is None else {"memory": options.memory}
         ray.connect(options.address)
         return ray.evaluate_files(
-            options.truths, detections, protocol, box_format=options.box_format, quiet=options.quiet, **limit
+            detections, options.truths, protocol, box_format=options.box_format, quiet=options.quiet, **limit
         )
     if options.engine not in ("auto", "native"):
         options.command.error(f"argument --engine: {options.engine} has no limit of memory")
@@ -38,8 +38,8 @@ def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protoco
 
     with Progress(6, is_quiet=options.quiet) as progress:
         return evaluate_files(
-            options.truths,
             detections,
+            options.truths,
             protocol,
             memory=options.memory,
             box_format=options.box_format,

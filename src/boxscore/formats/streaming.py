@@ -1,14 +1,14 @@
-"""Parquet files in pieces: rows as they come, under ids that hold for all of them.
+"""Parquet files batch by batch, under ids that hold for all of them.
 
 The images and classes of all files are read first, without boxes. So names get the numbers, and detections find the
 images and classes, that they would if all files were one and were read at once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ def files_of(path: str) -> list[str]:
 
     >>> files_of("nowhere/*.parquet")
     Traceback (most recent call last):
-    boxscore._support.exceptions.InputError: nowhere/*.parquet: no Parquet files there
+    boxscore.InputError: nowhere/*.parquet: no Parquet files there
     """
     if Path(path).is_dir():
         found = [str(each) for each in Path(path).rglob("*") if each.suffix.lower() in (".parquet", ".pq")]
@@ -45,18 +45,27 @@ def files_of(path: str) -> list[str]:
     return sorted(found)
 
 
-def batches(path: str, num_rows: int, *, only_keys: bool = False) -> Iterator[Table]:
-    """The rows of a file, so many at a time; `only_keys`: without all that is neither image nor class."""
+class BatchSettings(NamedTuple):
+    """How files are read in batches."""
+
+    num_rows: int
+    """Rows per batch."""
+    threads: int
+    """With more than one, columns are decoded by the threads of pyarrow."""
+
+
+def read_batches(path: str, settings: BatchSettings, *, only_keys: bool = False) -> Iterator[Table]:
+    """The rows of a file, batch by batch; `only_keys`: without all that is neither image nor class."""
     import pyarrow
 
     with whole(path, "Parquet"):
-        settings = {"buffer_size": _BUFFER, "pre_buffer": False}
-        with open_parquet(path, path, Path(path).stat().st_size, **settings) as file:
+        buffered = {"buffer_size": _BUFFER, "pre_buffer": False}
+        with open_parquet(path, path, Path(path).stat().st_size, **buffered) as file:
             schema = file.schema_arrow
             names = list(chosen(schema, path, _KEYS if only_keys else tables.KNOWN).values())
             unread = [name.lower() for name in schema.names if name not in names]
             first = 0
-            for batch in file.iter_batches(num_rows, columns=names, use_threads=False):
+            for batch in file.iter_batches(settings.num_rows, columns=names, use_threads=settings.threads > 1):
                 yield replace(table_of(pyarrow.Table.from_batches([batch]), path, first), unread=unread)
                 first += batch.num_rows
             if first == 0:
@@ -65,18 +74,18 @@ def batches(path: str, num_rows: int, *, only_keys: bool = False) -> Iterator[Ta
 
 @dataclass(slots=True)
 class Distinct:
-    """The different values of a column, ids or names, as its rows come by."""
+    """The different values of a column, ids or names, collected batch by batch."""
 
     ids: Ids
     names: dict[str, None]
 
     @classmethod
     def none(cls) -> "Distinct":
-        """Nothing seen yet."""
+        """No values yet."""
         return cls(np.zeros(0, np.int64), {})
 
     def add(self, key: Key) -> None:
-        """Take note of what is in some rows."""
+        """Add the values of some rows."""
         if isinstance(key, Named):
             self.names |= dict.fromkeys(key.names[code] for code in np.unique(key.code))
         else:
@@ -84,19 +93,19 @@ class Distinct:
 
     @property
     def key(self) -> Key:
-        """All of them, a row each. If some are names, all are."""
+        """All of them, one row each. If some are names, all are."""
         if not self.names:
             return self.ids
         return Named.of([*self.names, *map(str, self.ids.tolist())])
 
 
 class Lookup:
-    """Ids for the values of a column, whose different values have been seen before."""
+    """Ids for the values of a column, whose different values are known."""
 
     def __init__(self, values: Key, ids: Ids, is_lost: NDArray[np.bool_] | None = None) -> None:
         self._is_named = isinstance(values, Named)
         names = values.names if isinstance(values, Named) else ()
-        self._place_of = {name: place for place, name in enumerate(names)}
+        self._index_of = {name: index for index, name in enumerate(names)}
         self._values = values.code if isinstance(values, Named) else values  # ascending, both of them
         self._ids = ids
         self._is_lost = np.zeros(ids.size, bool) if is_lost is None else is_lost
@@ -106,11 +115,10 @@ class Lookup:
         if self._is_named and not isinstance(key, Named):
             key = Named.of([str(value) for value in key.tolist()])
         if isinstance(key, Named):
-            place_of_code = np.array([self._place_of.get(name, -1) for name in key.names], np.int64)
-            place = place_of_code[key.code]
+            index = np.array([self._index_of.get(name, -1) for name in key.names], np.int64)[key.code]
         else:
-            place = np.searchsorted(self._values, key)
-        return self._ids[place], self._is_lost[place]
+            index = np.searchsorted(self._values, key)
+        return self._ids[index], self._is_lost[index]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -125,7 +133,7 @@ class Keys:
     source: str
 
     @classmethod
-    def of(cls, paths: Sequence[str], num_rows: int, check: Callable[[], None] = lambda: None) -> "Keys":
+    def of(cls, paths: Sequence[str], settings: BatchSettings, check: Callable[[], None]) -> "Keys":
         """Those of all files, read without boxes; `check` is called now and then, and may raise."""
         from pyarrow import parquet
 
@@ -134,7 +142,7 @@ class Keys:
         class_names: dict[int, str] = {}
         num = 0
         for path in paths:
-            for table in batches(path, num_rows, only_keys=True):
+            for table in read_batches(path, settings, only_keys=True):
                 names, _, image = tables.image_keys(table)
                 images.add(image)
                 tables.merge_names(image_names, names or {}, "image", path)
@@ -157,7 +165,7 @@ class Keys:
         )
 
     def records(self, key: Key) -> Records:
-        """A row for each of the values, without a box: for the rules that number and join them."""
+        """One row per value, without a box: for the rules that number and join them."""
         is_image = key is self.image
         nothing = np.zeros(len(key), np.int64)
         return Records(
@@ -207,38 +215,36 @@ class Numbering:
 
 
 def stream_truths(
-    paths: Iterable[str], numbering: Numbering, options: Options, num_rows: int
+    path: str, numbering: Numbering, options: Options, settings: BatchSettings
 ) -> Iterator[tuple[Truths, int]]:
-    """The truths of the files, so many rows at a time, each with the number of those left out: on unlisted images."""
-    for path in paths:
-        for table in batches(path, num_rows):
-            records = tables.truth_records(table, options)
-            image, is_lost = numbering.truths[0].find(records.image)
-            label, _ = numbering.truths[1].find(records.label)
-            if is_lost.any():
-                records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-            more = {"ignore": records.ignore, "area": records.area}
-            yield _checked(records, Truths, image=image, label=label, **more), int(is_lost.sum())
+    """The truths of a file, batch by batch, each with the number of those left out: on unlisted images."""
+    for table in read_batches(path, settings):
+        records = tables.truth_records(table, options)
+        image, is_lost = numbering.truths[0].find(records.image)
+        label, _ = numbering.truths[1].find(records.label)
+        if is_lost.any():
+            records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
+        more = {"ignore": records.ignore, "area": records.area}
+        yield _checked(records, Truths, image=image, label=label, **more), int(is_lost.sum())
 
 
 def stream_detections(
-    paths: Iterable[str], numbering: Numbering, options: Options, num_rows: int, *, is_strict: bool
+    path: str, numbering: Numbering, options: Options, settings: BatchSettings, *, is_strict: bool
 ) -> Iterator[tuple[Detections, int]]:
-    """The detections of the files, so many rows at a time, each with the number of those left out.
+    """The detections of a file, batch by batch, each with the number of those left out.
 
     A detection on an image, or of a class, that the truths don't have is left out, or, if `is_strict`, an error.
     """
-    for path in paths:
-        for table in batches(path, num_rows):
-            records = tables.detection_records(table, options)
-            image, lost_image = numbering.detections[0].find(records.image)
-            label, lost_label = numbering.detections[1].find(records.label)
-            is_lost = lost_image | lost_label
-            if is_lost.any() and is_strict:
-                raise InputError(_complaint(records, lost_image, is_lost, numbering))
-            if is_lost.any():
-                records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-            yield _checked(records, Detections, image=image, label=label, score=records.score), int(is_lost.sum())
+    for table in read_batches(path, settings):
+        records = tables.detection_records(table, options)
+        image, lost_image = numbering.detections[0].find(records.image)
+        label, lost_label = numbering.detections[1].find(records.label)
+        is_lost = lost_image | lost_label
+        if is_lost.any() and is_strict:
+            raise InputError(_complaint(records, lost_image, is_lost, numbering))
+        if is_lost.any():
+            records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
+        yield _checked(records, Detections, image=image, label=label, score=records.score), int(is_lost.sum())
 
 
 def _checked(records: Records, kind: Any, **columns: Any) -> Any:

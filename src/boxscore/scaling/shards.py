@@ -1,6 +1,6 @@
 """Shards: the map, in pieces, for Spark, Dask, a queue or files. A shard is some whole images of a data set."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,40 +30,35 @@ def match_shard(
     engine: str = "auto",
     threads: int | None = None,
 ) -> Tally:
-    """The verdicts of a shard; whatever is wrong in it is told with its `name`.
+    """The verdicts of a shard; errors begin with its `name`.
 
     `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
     tensor of 4; `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
     is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
-    Tallies of shards that share an image can't be merged, so a shard that comes twice is found by its image ids.
+    Tallies of shards that share an image can't be merged, so a shard that is given twice is found by its image ids.
 
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
-    >>> found = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
-    >>> match_shard(found, truths, "voc2012", name="part-00000").finish()["map"]
+    >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
+    >>> match_shard(detections, truths, "voc2012", name="part-00000").finish()["map"]
     1.0
-    >>> match_shard(found, truths, "voc2012", name="part-00001", images=[1])
+    >>> match_shard(detections, truths, "voc2012", name="part-00001", images=[1])
     Traceback (most recent call last):
-    boxscore._support.exceptions.InputError: part-00001: image 0 is not one of the shard's
+    boxscore.InputError: part-00001: image 0 is not one of the shard's
     """
     with _named(f"{name}: detections"):
-        found = (
-            detections if isinstance(detections, Detections) else arrow.detections_of(detections, box_format=box_format)
-        )
+        if not isinstance(detections, Detections):
+            detections = arrow.detections_of(detections, box_format=box_format)
     with _named(f"{name}: truths"):
-        there = (
-            truths
-            if isinstance(truths, Truths)
-            else arrow.truths_of(truths, box_format=box_format, class_names=class_names)
-        )
-    if images is not None:
-        seen = np.union1d(host_ids(found.image), host_ids(there.image))
-        with _named(name):
-            own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
-        strange = seen[~np.isin(seen, host_ids(own))]
-        if strange.size:
-            raise InputError(f"{name}: image {strange[0]} is not one of the shard's")
+        if not isinstance(truths, Truths):
+            truths = arrow.truths_of(truths, box_format=box_format, class_names=class_names)
     with _named(name):
-        return match(found, there, protocol, engine, threads=threads)
+        if images is not None:
+            own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
+            given = np.union1d(host_ids(detections.image), host_ids(truths.image))
+            foreign = given[~np.isin(given, host_ids(own))]
+            if foreign.size:
+                raise InputError(f"image {foreign[0]} is not one of the shard's")
+        return match(detections, truths, protocol, engine, threads=threads)
 
 
 def shard_of(image: NDArray[Any], num_shards: int) -> NDArray[np.int64]:
@@ -83,41 +78,59 @@ def mixed(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return (bits ^ (bits >> np.uint64(31))).view(np.int64)
 
 
-def repeated_image(
-    image: NDArray[Any], source: NDArray[Any], columns: Sequence[NDArray[Any]]
-) -> tuple[int, list[int]] | None:
-    """An image all of whose rows come from several sources, the same from each, and the sources; None if there is none.
+def check_sources(
+    rows: Mapping[str, NDArray[Any]], name_source: Callable[[int], str], name_image: Callable[[int], Any] = int
+) -> None:
+    """Raise `InputError` if an image has the same rows from several sources: then a shard was given twice.
 
-    So a shard is found that is there twice. An image may well be spread over files, as results by class are; then no
-    two of them have the same rows.
+    `rows`: columns, among them `image` and `source`. An image may well be spread over files, as results by class are;
+    then no two of them have the same rows.
 
-    >>> repeated_image(np.array([7, 7, 8]), np.array([0, 1, 1]), [np.array([0.5, 0.5, 0.5])])
-    (7, [0, 1])
+    >>> rows = {"image": np.array([7, 7, 8]), "source": np.array([0, 1, 1]), "score": np.array([0.5, 0.5, 0.5])}
+    >>> check_sources(rows, name_source=["a.csv", "b.csv"].__getitem__)
+    Traceback (most recent call last):
+    boxscore.InputError: image 7 comes twice, with the same boxes: from a.csv and b.csv
     """
+    image, source = rows["image"], rows["source"]
     order = np.lexsort((source, image))
     is_first = np.ones(image.size, bool)
     is_first[1:] = (np.diff(image[order]) != 0) | (np.diff(source[order]) != 0)
     start = np.flatnonzero(is_first)
     if start.size in (0, np.unique(image).size):
-        return None
+        return
     # Rows are compared by their hashes, and parts of an image by their sums, which know no order.
     hashed = np.zeros(image.size, np.int64)
-    for column in columns:
+    for column in (rows[name] for name in rows if name not in ("image", "source")):
         wide = column.astype(np.float64 if column.dtype.kind == "f" else np.int64).view(np.int64)
         for part in wide.reshape(image.size, -1).T:
             hashed = mixed(hashed ^ part)
     total, size = np.add.reduceat(hashed[order], start), np.diff(np.append(start, image.size))
-    seen, first, num = np.unique(image[order][start], return_index=True, return_counts=True)
-    for which in np.flatnonzero(num > 1).tolist():
-        parts = slice(first[which], first[which] + num[which])
+    images, first, num_parts = np.unique(image[order][start], return_index=True, return_counts=True)
+    for index in np.flatnonzero(num_parts > 1).tolist():
+        parts = slice(first[index], first[index] + num_parts[index])
         if np.unique(total[parts]).size == 1 and np.unique(size[parts]).size == 1:
-            return int(seen[which]), source[order][start][parts].tolist()
-    return None
+            names = " and ".join(name_source(number) for number in source[order][start][parts].tolist()[:2])
+            raise InputError(f"image {name_image(images[index])} comes twice, with the same boxes: from {names}")
+
+
+def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat) -> Detections:
+    """The detections of a shard."""
+    return Detections(**{name: rows[name] for name in ("image", "label", "score", "box")}, box_format=box_format)
+
+
+def truths_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, class_names: ClassNames | None) -> Truths:
+    """The truths of a shard; NaN in `area` stands for none."""
+    has_area = ~np.isnan(rows["area"])
+    if has_area.any() and not has_area.all():
+        raise InputError("`area` must be a column of all truths, or of none; got some of each")
+    columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "box", "ignore")}
+    area = rows["area"] if has_area.any() else None
+    return Truths(**columns, area=area, box_format=box_format, class_names=class_names)
 
 
 @contextmanager
 def _named(source: str) -> Iterator[None]:
-    """Whatever is wrong is told with where it is."""
+    """Errors begin with the name of their source."""
     try:
         yield
     except InputError as error:

@@ -1,9 +1,8 @@
 """Evaluation on Ray: the map per image, the reduce per class, with the bits of one machine.
 
-Rows are checked where they are read, and go to shards by the hash of their image. A shard is matched by one task. Its
-verdicts go to bins by class, or by score where a class is too large for one task, and each bin's curves are drawn by
-one task. The driver sees counts, a sample of the scores and the curves; of boxes some, and only where the result looks
-like a mistake.
+Rows are validated where they are read, and go to shards by the hash of their image. A shard is matched by one task.
+`boxscore.scaling.map_reduce` does the rest, with one task per bin. The driver process gets counts, a sample of the
+scores and the curves; some boxes, too, but only where the result looks like a mistake.
 """
 
 from collections.abc import Sequence
@@ -13,19 +12,16 @@ from os import PathLike, fspath
 from typing import Any
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.memory import num_bytes, text_of
-from boxscore.geometry.boxes import BoxFormat, check_box_format
-from boxscore.model.dataset import ClassNames, Truths
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.geometry.boxes import BoxFormat
+from boxscore.model.dataset import ClassNames
+from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result
+from boxscore.scaling.map_reduce import reduce_tallies
 from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
 from boxscore.scaling.ray.files import Files
-from boxscore.scaling.ray.looking import warn_if_suspicious
-from boxscore.scaling.ray.mapping import Job
-from boxscore.scaling.ray.reducing import reduce_verdicts, result_of_nothing
-
-LEAST_MEMORY = 10_000_000
-"""Of a worker, in bytes: with less, shards would be so many that Ray does nothing but keep count of them."""
+from boxscore.scaling.ray.job import Job, Settings
+from boxscore.scaling.ray.suspicious_results import warn_if_suspicious
+from boxscore.scaling.ray.tally_store import RayTallyStore
 
 
 def evaluate(
@@ -47,79 +43,61 @@ def evaluate(
 
     `class_names`: as in `Truths`. `memory`: what one worker may use; the numbers of shards and bins follow from it. An
     image is never split, so one that needs more gets more. `quiet`: without Ray's progress bars and notes. An image
-    all of whose rows come twice, from two files or blocks, is refused: a shard is there twice. The result has no
-    tally; the verdicts stay where they are, and are forgotten.
+    all of whose rows come twice, from two files or blocks, is an error: a shard was given twice. The result has no
+    tally; the verdicts stay on the workers.
     """
-    return _evaluate(detections, truths, protocol, box_format, class_names, memory, quiet)
+    settings = Settings.of(protocol, box_format, class_names, memory, quiet)
+    return _evaluate(detections, truths, settings)
 
 
-def _evaluate(
-    detections: Any,
-    truths: Any,
-    protocol: str | Protocol,
-    box_format: BoxFormat,
-    class_names: ClassNames | None = None,
-    memory: int | str = "1GB",
-    quiet: bool = False,
-    files: Sequence[str] = (),
-) -> Result:
-    """The same; `files`: what the datasets read, for errors."""
-    check_box_format(box_format)
-    protocol = as_protocol(protocol)
-    names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
+def _evaluate(detections: Any, truths: Any, settings: Settings, files: Sequence[str] = ()) -> Result:
+    """`files`: what the datasets read, for errors."""
     for name, dataset in (("detections", detections), ("truths", truths)):
         if not isinstance(dataset, library().data.Dataset):
             raise InputError(f"`{name}` must be a ray.data.Dataset; got {type(dataset).__name__}")
-    limit = num_bytes(memory)
-    if limit < LEAST_MEMORY:
-        raise InputError(f"`memory` must be {text_of(LEAST_MEMORY)} or more; got {text_of(limit)}")
     with ExitStack() as stack:
         for dataset in (detections, truths):
-            stack.enter_context(settings_of(dataset.context, quiet))
-        stack.enter_context(plain_errors((detections, truths), quiet, files))
+            stack.enter_context(settings_of(dataset.context, settings.quiet))
+        stack.enter_context(plain_errors((detections, truths), settings.quiet, files))
         check_columns(detections, truths)
-        job = Job.of(detections, truths, protocol, box_format, names, limit)
-        if job.num_rows:
-            result = reduce_verdicts(job, job.match(detections, truths))
-            warn_if_suspicious(job, result, detections, truths)
-        else:
-            result = result_of_nothing(job)
+        job = Job.of(detections, truths, settings)
+        verdicts = job.match(detections, truths) if job.num_rows else None
+        result = reduce_tallies(RayTallyStore(job, verdicts, job.bin_size), threads=1)
+        warn_if_suspicious(job, result, detections, truths)
         return replace(result, num_given=job.num_detections)
 
 
 def evaluate_files(
-    truths: str | PathLike[str],
     detections: str | PathLike[str],
+    truths: str | PathLike[str],
     protocol: str | Protocol = "coco",
     *,
     box_format: BoxFormat | None = None,
+    class_names: ClassNames | None = None,
+    memory: int | str = "1GB",
     quiet: bool = False,
-    **options: Any,
 ) -> Result:
     """The result of Parquet, CSV or JSON-lines files, which every worker must be able to read; options as `evaluate`.
 
-    `truths` and `detections` are each a file, a folder, or a pattern like "found/*.parquet", local or at an address
-    like "s3://bucket/found". Columns are named as `read_truths` and `read_detections` have it; the box's tell its
+    `detections` and `truths` are each a file, a folder, or a pattern like "found/*.parquet", local or at an address
+    like "s3://bucket/found". Columns are named as `read_detections` and `read_truths` have it; the box's tell its
     format, but for one column of four numbers, which needs `box_format`.
     """
     with plain_errors((), quiet):
         sides = [
-            Files.at(fspath(truths), quiet=quiet),
             Files.at(fspath(detections), has_scores=True, quiet=quiet),
+            Files.at(fspath(truths), quiet=quiet),
         ]
-    first, second = (side.box_format or box_format for side in sides)
-    if first is None or second is None:
-        side = sides[0 if first is None else 1]
-        raise InputError(f"{side.files[0]}: column `{side.box[0]}` has four numbers: say which by `box_format`")
+    first, second = (side.known_box_format(box_format) for side in sides)
     if first != second:
-        raise InputError(f"the boxes of truths and detections must be in one format; got {first} and {second}")
-    there, found = (side.dataset() for side in sides)
+        raise InputError(f"the boxes of detections and truths must be in one format; got {first} and {second}")
+    settings = Settings.of(protocol, first, class_names, memory, quiet)
     files = [file for side in sides for file in side.files]
-    return _evaluate(found, there, protocol, first, quiet=quiet, files=files, **options)
+    return _evaluate(sides[0].dataset(), sides[1].dataset(), settings, files)
 
 
 def connect(address: str | None = None) -> None:
-    """Ray is there: at an address, or, without one, on this machine, started for this process if it has to be."""
+    """Connect to the Ray at an address, or, without one, start one on this machine if none is running."""
     ray = library()
     if not ray.is_initialized():
         ray.init(

@@ -139,7 +139,7 @@ def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()
         yield
     except ray.exceptions.RayError as error:
         # Of an error in a task only the text is left.
-        found = re.findall(r"^boxscore\.InputError: (.*)$", str(error), flags=re.MULTILINE)
+        found = re.findall(rf"^{re.escape(InputError.__module__)}\.InputError: (.*)$", str(error), flags=re.MULTILINE)
         if found:
             raise InputError(_with_paths(found[0], datasets)) from None
         if not _is_of_reading(error):

@@ -63,6 +63,13 @@ class Files:
             box_format=None if box is None else tables.BOXES[box],
         )
 
+    def known_box_format(self, given: BoxFormat | None) -> BoxFormat:
+        """The format of the boxes, which must be given where the names of the columns don't tell it."""
+        box_format = self.box_format or given
+        if box_format is None:
+            raise InputError(f"{self.files[0]}: column `{self.box[0]}` has four numbers: say which by `box_format`")
+        return box_format
+
     def dataset(self) -> Any:
         """The rows under our names, each with the file that it comes from."""
         try:

@@ -1,30 +1,65 @@
-"""The map: rows to shards by image, shards to verdicts."""
+"""An evaluation on Ray: what its tasks know, and the map: rows to shards by image, shards to verdicts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.protocol import POOLED, Protocol
+from boxscore._support.memory import num_bytes, text_of
+from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.model.dataset import ClassNames, Detections, Truths
+from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.tally import Tally, num_words
+from boxscore.pipeline import match
 from boxscore.scaling import arrow
 from boxscore.scaling.ray.datasets import distinct_values, has_text, library, place_of, sources_of
-from boxscore.scaling.shards import match_shard, repeated_image, shard_of
+from boxscore.scaling.shards import check_sources, detections_from, match_shard, shard_of, truths_from
 
 MATCH_BYTES = 500
-"""Memory of a worker for a row, detection or truth, while its shard is matched."""
+"""Memory of a worker per row, detection or truth, while its shard is matched."""
 DRAW_BYTES = 250
-"""Memory of a worker for a detection while its bin is drawn."""
+"""Memory of a worker per detection while its bin is drawn."""
 
 _IDS = ("image", "label", "truth_image", "truth_label")
-_COMPARED = ("label", "score", "box", "ignore", "area")
+_BOX = ("box_0", "box_1", "box_2", "box_3")
+_COLUMNS = ("image", "source", "label", "score", "ignore", "area")
+
+
+MIN_MEMORY = 10_000_000
+"""Of a worker, in bytes: with less, there would be so many shards that Ray only keeps track of them."""
+
+
+class Settings(NamedTuple):
+    """The options of an evaluation, validated."""
+
+    protocol: Protocol
+    box_format: BoxFormat
+    class_names: Mapping[int, str] | None
+    memory: int
+    """Of a worker, in bytes."""
+    quiet: bool
+
+    @classmethod
+    def of(
+        cls,
+        protocol: str | Protocol,
+        box_format: BoxFormat,
+        class_names: ClassNames | None,
+        memory: int | str,
+        quiet: bool,
+    ) -> "Settings":
+        """The options as they are given, or `InputError`."""
+        check_box_format(box_format)
+        limit = num_bytes(memory)
+        if limit < MIN_MEMORY:
+            raise InputError(f"`memory` must be {text_of(MIN_MEMORY)} or more; got {text_of(limit)}")
+        names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
+        return cls(as_protocol(protocol), box_format, names, limit, quiet)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -33,6 +68,10 @@ class Names:
 
     image: NDArray[np.str_] | None
     label: Mapping[str, int] | None
+
+    def name_image(self, number: int) -> Any:
+        """The image of a number, as it was given."""
+        return number if self.image is None else self.image[number]
 
     def numbered(self, table: Any) -> Any:
         """The table with integers for names."""
@@ -68,17 +107,10 @@ class Job:
     bin_size: int
 
     @classmethod
-    def of(
-        cls,
-        detections: Any,
-        truths: Any,
-        protocol: Protocol,
-        box_format: BoxFormat,
-        class_names: Mapping[int, str] | None,
-        memory: int,
-    ) -> "Job":
-        """Names are gathered, rows are counted, shards are planned."""
+    def of(cls, detections: Any, truths: Any, settings: Settings) -> "Job":
+        """Names are collected, rows are counted, shards are planned."""
         image = label = None
+        class_names = settings.class_names
         if has_text(truths, "image"):
             image = np.unique([*distinct_values(truths, "image"), *distinct_values(detections, "image")])
         if has_text(truths, "label"):
@@ -86,21 +118,21 @@ class Job:
                 class_names = dict(enumerate(sorted(distinct_values(truths, "label"))))
             label = {name: number for number, name in class_names.items()}
             if len(label) < len(class_names):
-                raise InputError("`class_names` must have each name once, for classes are text; got one twice")
+                raise InputError("`class_names` must have each name once, as classes are text; got one twice")
         num_detections = detections.count()
         num_rows = num_detections + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
         # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
-        num_needed = ceil(2 * num_rows * MATCH_BYTES / memory)
+        num_needed = ceil(2 * num_rows * MATCH_BYTES / settings.memory)
         return cls(
-            protocol=protocol,
-            box_format=box_format,
+            protocol=settings.protocol,
+            box_format=settings.box_format,
             class_names=class_names,
             names=Names(image=image, label=label),
             num_rows=num_rows,
             num_detections=num_detections,
             num_shards=max(1, num_needed, min(num_workers, num_rows // 50_000)),
-            bin_size=max(1, memory // DRAW_BYTES),
+            bin_size=max(1, settings.memory // DRAW_BYTES),
         )
 
     def match(self, detections: Any, truths: Any) -> Any:
@@ -149,7 +181,7 @@ class Job:
                 "image": image,
                 "label": np.asarray(rows.label, np.int64),
                 "score": column("score", 0.0),
-                **{f"box_{i}": np.ascontiguousarray(box[:, i]) for i in range(4)},
+                **{name: np.ascontiguousarray(box[:, i]) for i, name in enumerate(_BOX)},
                 "ignore": column("ignore", False),
                 # NaN stands for no area at all; all truths have one, or none has.
                 "area": column("area", np.nan),
@@ -160,45 +192,36 @@ class Job:
         """The verdicts of a shard."""
         shard = f"shard {table.column('shard')[0]} of {self.num_shards}"
         order = np.argsort(table.column("row").to_numpy(), kind="stable")  # tasks finish in any order
-        columns = {name: table.column(name).to_numpy()[order] for name in table.column_names}
-        columns["box"] = np.stack([columns.pop(f"box_{i}") for i in range(4)], axis=1)
-        is_truth = columns["is_truth"]
-        found, there = ({key: column[rows] for key, column in columns.items()} for rows in (~is_truth, is_truth))
-        for rows in (found, there):
-            self._check_sources(rows)
-        has_area = ~np.isnan(there["area"])
-        if has_area.any() and not has_area.all():
-            raise InputError("`area` must be a column of all truths, or of none; got some of each")
-        detections = Detections(
-            **{key: found[key] for key in ("image", "label", "score", "box")}, box_format=self.box_format
+        columns = {name: table.column(name).to_numpy()[order] for name in (*_COLUMNS, "is_truth")}
+        columns["box"] = np.stack([table.column(name).to_numpy()[order] for name in _BOX], axis=1)
+        is_truth = columns.pop("is_truth")
+        detections, truths = (
+            {name: column[rows] for name, column in columns.items()} for rows in (~is_truth, is_truth)
         )
-        truths = Truths(
-            **{key: there[key] for key in ("image", "label", "box", "ignore")},
-            area=there["area"] if has_area.any() else None,
-            box_format=self.box_format,
-            class_names=self.class_names,
+        for rows in (detections, truths):
+            check_sources(rows, name_source="source {}".format, name_image=self.names.name_image)
+        tally = match_shard(
+            detections_from(detections, self.box_format),
+            truths_from(truths, self.box_format, self.class_names),
+            self.protocol,
+            name=shard,
+            threads=1,
         )
-        tally = match_shard(detections, truths, self.protocol, name=shard, threads=1)
-        # One schema for all shards, whatever their ids; and a place for each row, to get them in order again.
+        # One schema for all shards, whatever their ids; and an index for each row, to get them in order again.
         verdicts = arrow.verdict_table(replace(tally, **{key: getattr(tally, key).astype(np.int64) for key in _IDS}))
-        return verdicts.append_column("place", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
+        return verdicts.append_column("index", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
 
-    def _check_sources(self, rows: Mapping[str, NDArray[Any]]) -> None:
-        repeated = repeated_image(rows["image"], rows["source"], [rows[name] for name in _COMPARED])
-        if repeated is not None:
-            number, sources = repeated
-            image = number if self.names.image is None else self.names.image[number]
-            places = " and ".join(f"source {source}" for source in sources[:2])
-            raise InputError(f"image {image} comes twice, with the same boxes: from {places}")
-
-    def tally_of(self, table: Any, *, is_pooled: bool = False) -> Tally:
+    def tally_of(self, table: Any) -> Tally:
         """The rows of a table of verdicts, those of an image in the order in which they were matched."""
         table = table.combine_chunks()
         columns: dict[str, Any] = arrow.rows_of(
-            table.take(np.lexsort((table.column("place").to_numpy(), table.column("image").to_numpy()))),
+            table.take(np.lexsort((table.column("index").to_numpy(), table.column("image").to_numpy()))),
             num_words(self.protocol),
         )
-        if is_pooled:
-            columns |= {name: np.full_like(columns[name], POOLED) for name in ("label", "truth_label")}
         classes = np.union1d(columns["label"], columns["truth_label"])
         return Tally(protocol=self.protocol, classes=classes, **columns)
+
+    def empty_tally(self) -> Tally:
+        """The tally of no images, with the names of the classes."""
+        nothing: dict[str, Any] = {"image": [], "label": [], "box": []}
+        return match(Detections(**nothing, score=[]), Truths(**nothing, class_names=self.class_names), self.protocol)

@@ -1,4 +1,4 @@
-"""What the driver says about a result that looks like a mistake: it then sees some boxes, and only then."""
+"""Warnings about results that look like a mistake: the driver then reads some boxes, and only then."""
 
 import warnings
 from typing import Any
@@ -7,11 +7,12 @@ from boxscore.analysis.diagnosis import Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.model.result import Result
 from boxscore.scaling import arrow
-from boxscore.scaling.ray.mapping import Job
+from boxscore.scaling.ray.job import Job
 
 _NUM_TRUTHS = 1000
-"""Rows of truths that are looked at, with all detections on their images."""
+"""Rows of truths that are diagnosed, with the detections on their images."""
 _NUM_DETECTIONS = 100_000
+"""Of these, at most."""
 
 
 def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -> None:
@@ -19,35 +20,33 @@ def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -
     counts = Counts.of_result(result.per_class)
     if not counts.is_suspicious:
         return
-    found = there = None
-    if not counts.is_empty:
-        found, there = _some(job, detections, truths)
+    boxes = (None, None) if counts.is_empty else _read_some(job, detections, truths)
     one = "both must be in one `box_format`"
     words = Words("`detections`", "`truths`", one, one, labels="in the dataset")
     has_classes = not job.protocol.class_agnostic
-    if told := diagnose(counts, found, there, words, has_classes=has_classes, is_whole=False):
-        warnings.warn(str(told), stacklevel=3)
+    if diagnosis := diagnose(counts, boxes[0], boxes[1], words, has_classes=has_classes, is_whole=False):
+        warnings.warn(str(diagnosis), stacklevel=3)
 
 
-def _some(job: Job, detections: Any, truths: Any) -> tuple[Any, Any]:
-    """Some truths, and the detections on their images; nothing where there are none, or they can't be put together."""
+def _read_some(job: Job, detections: Any, truths: Any) -> tuple[Any, Any]:
+    """Some truths, and the detections on their images; None if there are none, or they can't be read."""
     try:
         rows = truths.limit(_NUM_TRUTHS).take_batch(_NUM_TRUTHS, batch_format="pyarrow")
         images = rows.column("image").unique()
-        near = detections.map_batches(_on, fn_kwargs={"images": images}, batch_format="pyarrow", batch_size=None)
+        near = detections.map_batches(_on_images, fn_kwargs={"images": images}, batch_format="pyarrow", batch_size=None)
         near = near.limit(_NUM_DETECTIONS).materialize()
         if near.count() == 0:
             return None, None
-        found = near.take_batch(_NUM_DETECTIONS, batch_format="pyarrow")
+        near_rows = near.take_batch(_NUM_DETECTIONS, batch_format="pyarrow")
         return (
-            arrow.detections_of(job.names.numbered(found), box_format=job.box_format),
+            arrow.detections_of(job.names.numbered(near_rows), box_format=job.box_format),
             arrow.truths_of(job.names.numbered(rows), box_format=job.box_format, class_names=job.class_names),
         )
-    except Exception:  # the result is there: whatever fails in a second look must not take it away
+    except Exception:  # the result is complete: a diagnosis that fails must not lose it
         return None, None
 
 
-def _on(table: Any, images: Any) -> Any:
+def _on_images(table: Any, images: Any) -> Any:
     """The rows on some images."""
     import pyarrow.compute
 

@@ -1,0 +1,244 @@
+"""Map by image, reduce by class: the driver under evaluation out of core, on Ray, and of many tallies in memory.
+
+    images --match--> tallies --plan--> bins --draw--> curves of bins --assemble--> Result
+                      (TallyStore.map)       (TallyStore.reduce)
+
+A `TallyStore` says where rows are and who runs a task; all that decides a number is here. A bin has a few classes, or a
+range of one large class (see `boxscore.scaling.bins`). A range knows how many detections counted before it, so it can
+be drawn without them. The parts are assembled with the bits of a curve that was drawn at once: precision is the same
+division of the same counts, an envelope is a maximum, which has no order, and a sum over true positives continues from
+range to range.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from boxscore._compiled import SUM_STATE
+from boxscore.engines.native.engine import Start, are_drawable, draw, draw_parts, draw_range
+from boxscore.model.curves import Curves, Floats, Ints
+from boxscore.model.protocol import Protocol
+from boxscore.model.result import Result, summarize
+from boxscore.model.tally import Tally, Totals, joined
+from boxscore.scaling.bins import Bins, Sample
+
+T = TypeVar("T")
+
+_PART_SIZE = 1 << 16
+"""Rows that are worth a part of their own, when tallies are finished without being merged."""
+
+
+class Reduced(NamedTuple):
+    """What a task made of each bin that has rows."""
+
+    curves: Mapping[int, Curves]
+    load: Callable[[int], Tally]
+    """The rows of a bin that are needed again."""
+
+
+class TallyStore(ABC):
+    """Tallies of different images: where their rows are, and who runs a task on them. Tasks can be pickled."""
+
+    bin_size: int
+    """The number of detections that a task may draw at once."""
+    is_local: bool
+    """Whether all tallies may be in this process at once, if they have no more detections than a bin."""
+
+    @abstractmethod
+    def map(self, task: Callable[[Tally], T]) -> Iterable[T]:
+        """What a task makes of each tally, or of each part of one, in any order. There is at least one."""
+
+    @abstractmethod
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+        """What a task makes of each bin that has detections; those of an image are in their order."""
+
+
+def reduce_tallies(store: TallyStore, threads: int) -> Result:
+    """The result of all tallies of a store. It has a tally only if all fit in this process at once."""
+    surveys = list(store.map(partial(_survey, bin_size=store.bin_size)))
+    totals = surveys[0][0].merge(*(part for part, _ in surveys[1:]))
+    if store.is_local and totals.num_detections.sum() <= store.bin_size:
+        return finish_tallies(list(store.map(_identity)), threads)
+    sample = Sample.concatenate([part for _, part in surveys])
+    curves = averaged = _reduce(store, Bins.plan(totals, sample, store.bin_size), threads)
+    if totals.protocol.average == "micro":
+        averaged = _reduce(store, Bins.plan(totals.pooled(), sample.pooled(), store.bin_size), threads)
+    return summarize(totals, curves, averaged)
+
+
+def finish_tallies(tallies: Sequence[Tally], threads: int) -> Result:
+    """The result of tallies of different images that are all in memory; large ones are not copied if need not be."""
+    parts = _drawable_parts(tallies)
+    totals = parts[0].totals.merge(*(part.totals for part in parts[1:]))
+    curves = averaged = draw_parts(parts, totals.classes, totals.num_truths, threads)
+    if totals.protocol.average == "micro":
+        pooled = totals.pooled()
+        averaged = draw_parts([part.pooled() for part in parts], pooled.classes, pooled.num_truths, threads)
+    return summarize(totals, curves, averaged, parts[0] if len(parts) == 1 else tuple(parts))
+
+
+def _drawable_parts(tallies: Sequence[Tally]) -> list[Tally]:
+    """Parts that curves can be drawn through: large tallies as they are, small ones concatenated; else one."""
+    if len(tallies) == 1:
+        return list(tallies)
+    groups: list[list[Tally]] = [[]]
+    num_rows = 0
+    for tally in sorted(tallies, key=lambda tally: int(tally.image[0]) if len(tally) else 0):
+        if num_rows >= _PART_SIZE:
+            groups.append([])
+            num_rows = 0
+        groups[-1].append(tally)
+        num_rows += len(tally)
+    parts = [joined(group) if len(group) > 1 else group[0] for group in groups]
+    return parts if are_drawable(parts) else [joined(tallies)]
+
+
+def _survey(tally: Tally, bin_size: int) -> tuple[Totals, Sample]:
+    return tally.totals, Sample.from_tally(tally, bin_size)
+
+
+def _identity(tally: Tally) -> Tally:
+    return tally
+
+
+def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
+    """The curves of all classes; each class is in one of the bins, or in some as ranges, or has no rows."""
+    if not bins.totals.num_detections.any():
+        return _assemble(bins.totals, [])
+    starts = _starts(store, bins, threads) if bins.ranges else {}
+    needed_again = () if bins.totals.protocol.is_sampled else starts
+    drawn, load = store.reduce(bins, partial(draw_bin, bins=bins, starts=starts, threads=threads), needed_again)
+    parts = [curves for number, curves in drawn.items() if number not in starts]
+    for numbers in bins.ranges.values():
+        present = [number for number in numbers if number in drawn]
+
+        def redraw(index: int, start: Start, present: Sequence[int] = present) -> tuple[Curves, Floats]:
+            number = present[index]
+            return _draw_range(number, load(number), bins, start, threads)
+
+        parts.append(join_ranges([drawn[number] for number in present], bins.totals.protocol, redraw))
+    return _assemble(bins.totals, parts)
+
+
+def draw_bin(number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], threads: int) -> Curves:
+    """The curves through the rows of a bin, which may be a range that has a start."""
+    if number in starts:
+        return _draw_range(number, rows, bins, starts[number], threads)[0]
+    rows = _rows_of(number, rows, bins)
+    return draw(rows, bins.num_truths_of(rows.classes), threads)
+
+
+def _draw_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
+    """The curves through a range of a class, and the state of the sum over true positives at its end."""
+    rows = _rows_of(number, rows, bins)
+    rows = replace(rows, protocol=_with_recall_0(rows.protocol))
+    return draw_range(rows, bins.num_truths_of(rows.classes), threads, start)
+
+
+def _rows_of(number: int, rows: Tally, bins: Bins) -> Tally:
+    """The rows with the classes of their bin."""
+    rows = rows.pooled() if bins.is_pooled else rows
+    return replace(rows, classes=bins.classes_of(number), class_names=None)
+
+
+def no_start(protocol: Protocol) -> Start:
+    """The start of the first range of a class."""
+    shape = (len(protocol.thresholds), 1, len(protocol.areas), len(protocol.limits))
+    counts = np.zeros(shape, np.int64)
+    return Start(counts, counts, counts, np.zeros((*shape, SUM_STATE)), np.zeros(shape))
+
+
+def _starts(store: TallyStore, bins: Bins, threads: int) -> dict[int, Start]:
+    """The start of each range, from the counts in all ranges before it."""
+    counts = list(store.map(partial(_count, bins=bins, threads=threads)))
+    starts: dict[int, Start] = {}
+    for numbers in bins.ranges.values():
+        start = no_start(bins.totals.protocol)
+        for number in numbers:
+            starts[number] = start
+            for num_true, num_false in (part[number] for part in counts if number in part):
+                start = _next_start(start, start.num_true + num_true, start.num_counted + num_true + num_false)
+    return starts
+
+
+def _count(tally: Tally, bins: Bins, threads: int) -> dict[int, tuple[Ints, Ints]]:
+    """True and false positives of a tally in each range. Shape (T, 1, A, M)."""
+    of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
+    counts = {}
+    for number, rows in bins.split(tally):
+        if number in of_ranges:
+            curves = draw_bin(number, rows, bins=bins, starts={}, threads=threads)
+            counts[number] = curves.num_true, curves.num_false
+    return counts
+
+
+def _next_start(start: Start, num_true: Ints, num_counted: Ints) -> Start:
+    return start._replace(num_true=num_true, num_counted=num_counted, total_true=num_true)
+
+
+Redraw = Callable[[int, Start], tuple[Curves, Floats]]
+"""Draws a range, given by its index, from another start."""
+
+
+def join_ranges(parts: Sequence[Curves], protocol: Protocol, redraw: Redraw) -> Curves:
+    """The curves of a class from those of its ranges, each drawn from its start.
+
+    `redraw` is called, one range after the other, where AP is a sum over true positives: such a sum continues that of
+    the range before, and must know how many true positives there will be.
+    """
+    precision = np.max([part.precision for part in parts], axis=0)
+    point_R = np.array(_with_recall_0(protocol).recall_points)[:, None, None, None]
+    scores = parts[0].scores.copy()
+    recall = parts[0].recall
+    for part in parts[1:]:
+        # A recall point is reached in the first range that ends at its recall or beyond.
+        is_new = (recall[:, None] < point_R) & (part.recall[:, None] >= point_R)
+        scores = np.where(is_new, part.scores, scores)
+        recall = part.recall
+    own = slice(None) if protocol.recall_points[0] == 0 else slice(1, None)
+    return replace(
+        parts[-1],
+        precision=precision[:, own],
+        scores=scores[:, own],
+        average_precision=_average_precision(parts, precision[:, own], protocol, redraw),
+    )
+
+
+def _average_precision(parts: Sequence[Curves], precision: Floats, protocol: Protocol, redraw: Redraw) -> Floats:
+    is_defined = parts[-1].recall >= 0
+    if protocol.is_sampled:
+        num_points = precision.shape[1]
+        is_interpolated = protocol.ap == "interpolated"
+        total = np.zeros_like(parts[-1].recall)
+        for r in range(num_points):  # one after the other, as they are added when a curve is drawn at once
+            total = total + (precision[:, r] / num_points if is_interpolated else precision[:, r])
+        return np.where(is_defined, total if is_interpolated else total / num_points, np.nan)
+    start = no_start(protocol)._replace(total_true=parts[-1].num_true)
+    best = [part.precision[:, 0] for part in parts]  # at recall 0 or beyond: of the whole range
+    for index, part in enumerate(parts):
+        beyond = np.max([np.zeros_like(best[0]), *best[index + 1 :]], axis=0)
+        drawn, sum_after = redraw(index, start._replace(beyond=beyond))
+        start = _next_start(start, part.num_true, part.num_true + part.num_false)
+        start = start._replace(total_true=parts[-1].num_true, sum=sum_after)
+    return np.where(is_defined, drawn.average_precision, np.nan)
+
+
+def _with_recall_0(protocol: Protocol) -> Protocol:
+    points = protocol.recall_points
+    return protocol if points[0] == 0 else protocol.replace(recall_points=(0.0, *points))
+
+
+def _assemble(totals: Totals, parts: Iterable[Curves]) -> Curves:
+    """The curves of all classes; each class is in one of the parts, or has no rows."""
+    whole = draw(replace(Tally.empty(totals.protocol), classes=totals.classes), totals.num_truths, 1)
+    for part in parts:
+        index = np.searchsorted(totals.classes, part.classes)
+        for name in ("precision", "scores"):
+            getattr(whole, name)[:, :, index] = getattr(part, name)
+        for name in ("recall", "average_precision", "num_true", "num_false"):
+            getattr(whole, name)[:, index] = getattr(part, name)
+    return whole

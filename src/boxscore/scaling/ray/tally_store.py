@@ -1,0 +1,70 @@
+"""Tallies as datasets of Ray: tasks run on its workers, and rows go to their bins by its shuffle."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from boxscore.model.curves import Curves
+from boxscore.model.tally import Tally
+from boxscore.scaling import arrow, storage
+from boxscore.scaling.bins import Bins
+from boxscore.scaling.map_reduce import Reduced, T, TallyStore
+from boxscore.scaling.ray.datasets import as_message, messages_of
+from boxscore.scaling.ray.job import Job
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RayTallyStore(TallyStore):
+    """The verdicts of all shards as a dataset of Arrow tables, in blocks that may have several shards, or part of one.
+
+    It is None if there are neither detections nor truths: Ray can't group what has no rows.
+    """
+
+    job: Job
+    verdicts: Any | None
+    bin_size: int
+    is_local = False
+
+    def map(self, task: Callable[[Tally], T]) -> list[T]:
+        """One result per block."""
+        results = [task(self.job.empty_tally())]  # it has the names of the classes
+        if self.verdicts is not None:
+
+            def run(table: Any) -> Any:
+                return as_message(task(self.job.tally_of(table)))
+
+            results += messages_of(_map_blocks(self.verdicts, run))
+        return results
+
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+        """One task per bin, after a shuffle; only the results come to this process, and rows one bin at a time."""
+
+        def number(table: Any) -> Any:
+            """The detections among some verdicts, each with its bin."""
+            table = table.filter(arrow.pyarrow().compute.invert(table.column("is_truth")))
+            columns = {name: table.column(name).to_numpy() for name in ("label", "score", "image")}
+            return table.append_column("bin", arrow.pyarrow().array(bins.bin_of(**columns)))
+
+        def run(table: Any) -> Any:
+            """What the task makes of a bin; with its rows, if they are needed again."""
+            number = table.column("bin")[0].as_py()
+            rows = self.job.tally_of(table)
+            content = [storage.to_bytes(rows) if number in needed_again else None]
+            return (
+                as_message((number, task(number, rows)))
+                .append_column("bin", arrow.pyarrow().array([number]))
+                .append_column("rows", arrow.pyarrow().array(content, arrow.pyarrow().large_binary()))
+            )
+
+        groups = _map_blocks(self.verdicts, number).groupby("bin", num_partitions=max(1, bins.num_bins))
+        drawn = groups.map_groups(run, batch_format="pyarrow").materialize()
+
+        def load(number: int) -> Tally:
+            (row,) = drawn.filter(expr=f"bin == {number}").take_all()
+            return storage.from_bytes(row["rows"])
+
+        return Reduced(dict(messages_of(drawn.select_columns(["message"]))), load)
+
+
+def _map_blocks(dataset: Any, run: Callable[[Any], Any]) -> Any:
+    return dataset.map_batches(run, batch_format="pyarrow", batch_size=None)

@@ -1,0 +1,32 @@
+"""Tallies and bins in memory, for the driver of the reduce."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from boxscore.model.curves import Curves
+from boxscore.model.tally import Tally, joined
+from boxscore.scaling.bins import Bins
+from boxscore.scaling.map_reduce import Reduced, T, TallyStore
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStore(TallyStore):
+    """A store that runs every task at once; rows that nobody needs again are not kept."""
+
+    tallies: Sequence[Tally]
+    bin_size: int
+    is_local = False
+
+    def map(self, task: Callable[[Tally], T]) -> list[T]:
+        """One result per tally."""
+        return [task(tally) for tally in self.tallies]
+
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+        """One result per bin."""
+        pieces: dict[int, list[Tally]] = {}
+        for tally in self.tallies:
+            for number, piece in bins.split(tally):
+                pieces.setdefault(number, []).append(piece)
+        rows = {number: joined(parts) for number, parts in pieces.items()}
+        again = {number: piece for number, piece in rows.items() if number in needed_again}
+        return Reduced({number: task(number, piece) for number, piece in rows.items()}, again.__getitem__)
