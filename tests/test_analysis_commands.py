@@ -85,8 +85,8 @@ def test_the_table_and_the_csv_have_intervals(folder: Path, capsys: pytest.Captu
 def test_slices_have_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a file that says so, or of a key of the images; images without a group have a column, too."""
     result = result_of("detections.json")
-    assert result.boxes is not None
-    groups = boxscore.read_groups("groups.csv", result.boxes.truths)
+    assert result.inputs is not None
+    groups = boxscore.read_groups("groups.csv", result.inputs.truths)
     parts = boxscore.slices(result, groups)
     command = ("eval", "truths.json", "detections.json", "--slice", "groups.csv")
     table = printed(capsys, *command, "--csv", "numbers.csv").splitlines()

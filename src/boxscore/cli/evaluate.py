@@ -261,8 +261,8 @@ def _groups(options: argparse.Namespace, detections: str, result: "Result") -> d
     """The groups in the file that says so; else those of a column of the ground truth, or else of the detections."""
     from boxscore.formats import read_groups
 
-    assert result.boxes is not None
-    truths, column = result.boxes.truths, options.slice_by
+    assert result.inputs is not None
+    truths, column = result.inputs.truths, options.slice_by
     if options.slice is not None:
         return read_groups(options.slice, truths, column=column)
     try:

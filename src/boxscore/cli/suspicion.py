@@ -23,7 +23,7 @@ _BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
 def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result") -> None:
     """Warn with the likely cause, once for a file of detections; a result that is just bad gets a soft sentence."""
     counts = Counts.of_result(result.per_class)
-    if not counts.is_suspicious or result.boxes is None:
+    if not counts.is_suspicious or result.inputs is None:
         return
     from boxscore.analysis.diagnosis import Words, diagnose
     from boxscore.formats import detect
@@ -37,7 +37,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         labels="`--map-classes` does that",
         classes="`--map-classes` says which is which",
     )
-    found = diagnose(counts, *result.boxes, words, has_classes=not result.protocol.class_agnostic)
+    found = diagnose(counts, *result.inputs, words, has_classes=not result.protocol.class_agnostic)
     if found is not None:
         message = str(found)
     elif counts.is_near_zero:

@@ -41,7 +41,7 @@ def _survey(table: Any, job: Job) -> Any:
 
 def result_of_nothing(job: Job) -> Result:
     """The result where there are neither detections nor truths: Ray can't group what has no rows."""
-    return replace(_no_verdicts(job).finish(threads=1), kept=None)
+    return replace(_no_verdicts(job).finish(threads=1), lazy_tally=None)
 
 
 def _no_verdicts(job: Job) -> Tally:
