@@ -232,7 +232,7 @@ def test_scores_that_are_no_probabilities() -> None:
     truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     detections = Detections(image=[0, 0], label=[1, 1], score=[3.5, -2.0], box=[[0, 0, 10, 10]] * 2)
     result = boxscore.evaluate(detections, truths)
-    with pytest.raises(InputError, match="calibration is of scores between 0 and 1; got"):
+    with pytest.raises(InputError, match="calibration needs scores between 0 and 1; got"):
         result.calibration()
     assert result.scores(bins=2).edge.tolist() == [-2, 0.75, 3.5]
     assert result.scores(bins=2).num_true.tolist() == [0, 1]
@@ -312,7 +312,7 @@ def test_what_verdicts_alone_can_tell_a_stream_tells() -> None:
     assert result.operating_points().score.tolist() == [0.9, 0.9]
     assert result.calibration().ece == pytest.approx(0.1)
     assert len(result.worst_images()) == 1
-    with pytest.raises(InputError, match="`confusion` needs boxes"):
+    with pytest.raises(InputError, match="`confusion` needs the detections and truths"):
         result.confusion()
 
 

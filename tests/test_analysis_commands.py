@@ -85,8 +85,8 @@ def test_the_table_and_the_csv_have_intervals(folder: Path, capsys: pytest.Captu
 def test_slices_have_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a file that says so, or of a key of the images; images without a group have a column, too."""
     result = result_of("detections.json")
-    assert result.boxes is not None
-    groups = boxscore.read_groups("groups.csv", result.boxes.truths)
+    assert result.inputs is not None
+    groups = boxscore.read_groups("groups.csv", result.inputs.truths)
     parts = boxscore.slices(result, groups)
     command = ("eval", "truths.json", "detections.json", "--slice", "groups.csv")
     table = printed(capsys, *command, "--csv", "numbers.csv").splitlines()
@@ -145,10 +145,10 @@ def test_one_file_twice_is_compared_with_itself(folder: Path, capsys: pytest.Cap
         (["eval", "GT", "DT", "--bootstrap", "1"], "argument --bootstrap: must be 2 or more, or 0 for none; got '1'"),
         (
             ["eval", "GT", "DT", "--bootstrap", "many"],
-            "argument --bootstrap: must be a whole number, not negative; got 'many'",
+            "argument --bootstrap: must be a non-negative integer; got 'many'",
         ),
-        (["eval", "GT", "DT", "--seed", "-1"], "argument --seed: must be a whole number, not negative; got '-1'"),
-        (["eval", "GT", "DT", "--level", "95"], "argument --level: must lie between 0 and 1, both excluded; got 95"),
+        (["eval", "GT", "DT", "--seed", "-1"], "argument --seed: must be a non-negative integer; got '-1'"),
+        (["eval", "GT", "DT", "--level", "95"], "argument --level: must be greater than 0 and less than 1; got 95"),
         (["compare", "GT", "A"], "the following arguments are required: B"),
     ],
 )

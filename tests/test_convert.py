@@ -106,7 +106,7 @@ def test_what_is_there_is_replaced_only_if_asked(tmp_path: Path, capsys: Capture
     output = tmp_path / "out.csv"
     output.write_text("precious")
     assert main(["convert", TRUTHS, str(output)]) == 1
-    assert capsys.readouterr().err == f"boxscore: {output}: is there already; --overwrite replaces it\n"
+    assert capsys.readouterr().err == f"boxscore: {output}: already exists; pass --overwrite to replace it\n"
     assert output.read_text() == "precious"
     assert main(["convert", TRUTHS, str(output), "--overwrite"]) == 0
     assert output.read_text().startswith("image_id,")
@@ -124,7 +124,7 @@ def test_bad_data_writes_nothing(tmp_path: Path, capsys: Captured) -> None:
 def test_detections_need_their_truths(tmp_path: Path, capsys: Captured) -> None:
     """Results that can't be truths say so; a table with scores that can be truths warns."""
     assert main(["convert", DETECTIONS, str(tmp_path / "out.csv")]) == 1
-    assert capsys.readouterr().err.endswith("holds detections; give their ground truth by --truths\n")
+    assert capsys.readouterr().err.endswith("contains detections; pass their ground truth with --truths\n")
     _, detections = convert(tmp_path, "csv", ".csv")
     capsys.readouterr()
     assert main(["convert", str(detections), str(tmp_path / "out.csv")]) == 0
@@ -138,7 +138,7 @@ def test_truths_are_truths_even_beside_truths(tmp_path: Path, capsys: Captured) 
     assert main(["convert", str(truths), str(tmp_path / "out.npz"), "--truths", TRUTHS]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("wrote 222 truths in 40 images")
-    assert err == f"boxscore: warning: {truths} has no scores: it is converted as ground truth\n"
+    assert err == f"boxscore: warning: {truths} has no scores, so it is converted as ground truth\n"
     assert main(["convert", TRUTHS, str(tmp_path / "other.npz"), "--truths", TRUTHS]) == 1
     assert "must have `score`" in capsys.readouterr().err
 
@@ -146,7 +146,7 @@ def test_truths_are_truths_even_beside_truths(tmp_path: Path, capsys: Captured) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["out"], "argument --to: needed, as 'out' has no suffix that tells; one of coco, voc, "),
+        (["out"], "argument --to: required, as the suffix of 'out' is not known; one of coco, voc, "),
         (["out", "--to", "cvat"], "argument --to: must be one of coco, voc, "),
         (["out.csv", "--from", "jason"], "argument --from: must be one of labelme, coco, "),
         ([], "the following arguments are required: OUT"),

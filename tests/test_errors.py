@@ -341,5 +341,8 @@ def test_a_stream_has_forgotten_its_boxes() -> None:
     metric = boxscore.MeanAveragePrecision("voc2012")
     there = {"boxes": [[0, 0, 9, 9]], "labels": [1]}
     metric.update([{**there, "scores": [0.9]}], [there])
-    with pytest.raises(InputError, match=r"`errors` needs boxes.*`boxscore.evaluate\(detections, truths\)` keeps them"):
+    with pytest.raises(
+        InputError,
+        match=r"`errors` needs the detections and truths.*`boxscore.evaluate\(detections, truths\)` retains them",
+    ):
         metric.compute().errors()

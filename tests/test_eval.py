@@ -191,13 +191,13 @@ def test_options_make_the_protocol(
         (["--iou", "1.5"], "argument --iou: must lie between 0 and 1; got 1.5"),
         (["--iou", "0.9,0.5"], "argument --iou: `thresholds` must be ascending, without repeats; got [0.9, 0.5]"),
         (["--iou", "0.5:0.9"], "argument --iou: must be first:last:step; got '0.5:0.9'"),
-        (["--iou", "0.5:0.9:0.3"], "argument --iou: must go from first to last in whole steps; got '0.5:0.9:0.3'"),
+        (["--iou", "0.5:0.9:0.3"], "argument --iou: must reach last from first in whole steps; got '0.5:0.9:0.3'"),
         (["--iou", "x"], "argument --iou: must be a number; got 'x'"),
         (["--max-dets", "0"], "argument --max-dets: must be a positive integer; got '0'"),
         (["--areas", "small"], "argument --areas: must be name=low:high,…; got 'small'"),
-        (["--areas", "a=0:1,a=1:2"], "argument --areas: must have different names, and `all` is there by itself"),
+        (["--areas", "a=0:1,a=1:2"], "argument --areas: must have different names, and not `all`, which is implicit"),
         (["--areas", "a=5:1"], "argument --areas: `areas`: 'a' must have 0 <= low <= high; got (5, 1)"),
-        (["--classes", ","], "argument --classes: must be names between commas; got ','"),
+        (["--classes", ","], "argument --classes: must be names separated by commas; got ','"),
         (["--threads", "-1"], "argument --threads: "),
         (["--protocol", "kitti"], "argument --protocol: invalid choice: 'kitti'"),
     ],
@@ -240,7 +240,7 @@ def test_csv_and_report_go_to_stdout_too(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as stopped:
         main(["eval", *FILES, "--json", "-", "--csv", "-"])
     assert stopped.value.code == 2
-    assert "argument --csv: stdout has room for one; --json goes there" in capsys.readouterr().err
+    assert "argument --csv: only one output can go to stdout, and --json already does" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no device that is full")

@@ -353,7 +353,7 @@ def test_a_report_has_the_title_it_is_given(folder: Path, capsys: Captured) -> N
     """And only a report has one."""
     page = printed(capsys, "eval truths.json a=found.json --html - --bootstrap 0 --title Tuesday")
     assert "<title>Tuesday</title>" in page
-    assert "argument --title: is for --html" in refused(capsys, "eval truths.json found.json --title x", 2)
+    assert "argument --title: needs --html" in refused(capsys, "eval truths.json found.json --title x", 2)
 
 
 def test_strict_checks_take_warnings_for_errors(folder: Path, capsys: Captured) -> None:
@@ -371,7 +371,7 @@ def test_who_gives_detections_first_is_told(folder: Path, capsys: Captured, comm
     """That the ground truth comes first."""
     assert main(command.format("found.json", "truths.json").split()) == 1
     err = capsys.readouterr().err
-    assert "the ground truth comes first, then detections, and found.json looks like detections" in err
+    assert "the ground truth comes first, then detections, but found.json looks like detections" in err
     assert "try truths.json found.json" in err
     assert main(command.format("fewer.json", "nothing.json").split()) == 1
     assert "comes first" not in capsys.readouterr().err

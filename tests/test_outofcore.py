@@ -74,7 +74,7 @@ def test_files_give_what_reading_them_at_once_gives(
     expected = boxscore.evaluate(detections, truths, protocol)
     assert_same(result, expected)
     assert str(result.per_class) == str(expected.per_class)
-    assert (result.kept is None) == is_tight
+    assert (result.lazy_tally is None) == is_tight
 
 
 def test_folders_and_patterns_are_all_of_their_files(tmp_path: Path) -> None:

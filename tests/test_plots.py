@@ -124,8 +124,8 @@ def test_scores_and_calibration_show_their_numbers(result: boxscore.Result) -> N
     legend = figure.axes[0].get_legend()
     assert legend is not None
     assert legend.get_texts()[-1].get_text() == "best F1, 0.835: score ≥ 0.452"
-    words = f"the best F1, {best.f1[0]:.4f}, is that of scores from {best.score[0]:.4f} on"
-    assert str(result.scores()).splitlines()[0] == f"at IoU 0.50; {words}"
+    words = f"best F1 {best.f1[0]:.4f} at score >= {best.score[0]:.4f}"
+    assert str(result.scores()).splitlines()[0] == f"scores at IoU 0.50; {words}"
     assert texts(result.plot_calibration()) == ["ECE 0.156"]
 
 
@@ -210,7 +210,7 @@ def test_several_models_are_in_one_chart(result: boxscore.Result) -> None:
     """A line each, with its name and AP, of its own colour."""
     detections, truths = sample.load()
     fewer = boxscore.evaluate(detections, truths, Protocol.named("coco", limits=(1, 2, 3)))
-    with pytest.raises(InputError, match="`results` must all be of one protocol; got 2 different ones"):
+    with pytest.raises(InputError, match="`results` must all have one protocol; got 2 different ones"):
         plots.draw_models({"all": result, "fewer": fewer})
     moved = Truths(image=truths.image, label=truths.label, box=truths.box, box_format=truths.box_format)
     none = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), moved)

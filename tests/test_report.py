@@ -103,7 +103,8 @@ def test_what_needs_boxes_is_left_out_with_the_reason(show: Open) -> None:
     metric.update(detections, truths)
     page = show(metric.compute().to_html())
     for part in ("errors", "confusion"):
-        expect(page.locator(f"#{part}")).to_contain_text("needs boxes, and this result has only verdicts")
+        why = f"`{part}` needs the detections and truths, and this result has only verdicts"
+        expect(page.locator(f"#{part}")).to_contain_text(why)
         expect(page.locator(f"#{part} figure")).to_have_count(0)
     expect(page.locator("#calibration figure svg")).to_be_visible()
     assert page.get_by_role("table", name="Worst images").locator("tbody tr").count() > 0
@@ -292,7 +293,7 @@ def test_scores_beyond_0_and_1(show: Open) -> None:
     )
     page = show(boxscore.evaluate(logits, truths).to_html())
     expect(page.get_by_role("figure", name="Histogram of scores")).to_be_visible()
-    expect(page.locator("#calibration")).to_contain_text("calibration is of scores between 0 and 1; got")
+    expect(page.locator("#calibration")).to_contain_text("calibration needs scores between 0 and 1; got")
 
 
 def test_a_report_appears_whole_or_not_at_all(

@@ -82,9 +82,9 @@ def test_groups_that_can_not_be_are_refused() -> None:
 
 def truths() -> Truths:
     """Those of the small result."""
-    boxes = small().boxes
-    assert boxes is not None
-    return boxes.truths
+    inputs = small().inputs
+    assert inputs is not None
+    return inputs.truths
 
 
 GROUPS = {1: "day", 2: "night", 10: "day"}

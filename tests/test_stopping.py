@@ -68,7 +68,7 @@ def test_an_output_never_replaces_an_input(folder: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     assert out == ""
     assert "is an input, and" in err
-    assert "give another name" in err
+    assert "choose another name" in err
     assert contents(folder) == before
 
 
@@ -82,7 +82,7 @@ def test_two_outputs_need_two_names(folder: Path, capsys: pytest.CaptureFixture[
     (folder / "new").mkdir()
     before = contents(folder)
     assert main(["eval", "truths.json", "found.json", "--json", outputs[0], "--csv", outputs[1]]) == 1
-    assert "is the output of --json and of --csv; give each a name of its own" in capsys.readouterr().err
+    assert "is the output of both --json and --csv; choose different names" in capsys.readouterr().err
     assert contents(folder) == before
     assert main(["eval", "truths.json", "found.json", "--json", os.devnull, "--csv", os.devnull]) == 0
 
@@ -92,7 +92,7 @@ def test_charts_need_a_folder_and_a_name_of_their_own(folder: Path, capsys: pyte
     assert main(["eval", "nothing.json", "found.json", "--plots", "found.json"]) == 1
     assert "found.json: can't be made a folder: File exists" in capsys.readouterr().err
     assert main(["eval", "nothing.json", "found.json", "--plots", "out", "--json", "out"]) == 1
-    assert "out: is the output of --json and of --plots" in capsys.readouterr().err
+    assert "out: is the output of both --json and --plots" in capsys.readouterr().err
     assert main(["eval", "nothing.json", ".", "--plots", "."]) == 1
     assert "nothing.json: no such file" in capsys.readouterr().err
 
@@ -103,7 +103,7 @@ def test_files_inside_a_folder_that_is_read_are_not_replaced(folder: Path, capsy
     annotation = next((folder / "labels").rglob("*.xml"))
     before = contents(folder / "labels")
     assert main(["check", "labels", "--json", str(annotation)]) == 1
-    assert "is in labels, which is read, and --json would replace it" in capsys.readouterr().err
+    assert "is inside the input folder labels, and --json would overwrite it" in capsys.readouterr().err
     assert main(["convert", "labels", str(annotation), "--to", "csv", "--overwrite"]) == 1
     assert main(["convert", "labels", str(annotation.parent), "--to", "voc", "--overwrite"]) == 1
     assert main(["convert", str(annotation.parent), "labels", "--to", "voc", "--overwrite"]) == 1

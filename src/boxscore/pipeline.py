@@ -13,7 +13,7 @@ from boxscore.engines.parallel import engine as parallel
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Detections, Truths, check_labels_are_named, pooled
 from boxscore.model.protocol import Protocol, as_protocol
-from boxscore.model.result import Boxes, Result, summarize
+from boxscore.model.result import Inputs, Result, summarize
 from boxscore.model.tally import Tally, check_can_be_one, joined
 from boxscore.scaling.map_reduce import finish_tallies
 
@@ -56,7 +56,7 @@ def evaluate(
     (0.505, 0.45)
     """
     tally = match(detections, truths, protocol, engine, threads=threads)
-    return replace(finish(tally, engine, threads=threads), boxes=Boxes(detections, truths))
+    return replace(finish(tally, engine, threads=threads), inputs=Inputs(detections, truths))
 
 
 def match(

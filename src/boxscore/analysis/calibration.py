@@ -1,6 +1,5 @@
 """Calibration: whether a score of 0.7 means that seven of ten such detections are right."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,21 +9,22 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol import check_number
+from boxscore.model.result import Result
 from boxscore.model.summary import plain
-from boxscore.model.tally import IGNORED, TRUE, Tally
+from boxscore.model.tally import IGNORED, TRUE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Calibration:
     """Mean score and precision in bins of score, at one IoU threshold. `print` shows a table.
 
-    All classes together, without ignored detections, in the first area range and within the largest limit. A bin has
-    its lower end, the last one both ends. NaN marks an empty bin.
+    Of all classes together, without ignored detections, in the first area range and within the largest limit. A bin
+    includes its lower edge, the last bin both edges. NaN marks an empty bin.
     """
 
     iou: float
     edge: Floats
-    """The ends of the bins, from 0 to 1. Shape (B + 1,)."""
+    """The edges of the bins, from 0 to 1. Shape (B + 1,)."""
     count: Ints
     """Detections. Shape (B,)."""
     num_true: Ints
@@ -42,7 +42,7 @@ class Calibration:
     name: tuple[str, ...]
     """Length K."""
     ece_of_class: Floats
-    """The same for each class, in the same bins. NaN without detections. Shape (K,)."""
+    """Expected calibration error of each class, in the same bins. NaN without detections. Shape (K,)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON. Undefined is None."""
@@ -87,15 +87,16 @@ class Calibration:
         return f"{title}\n\n{table}"
 
 
-def calibrate(tally: Tally, names: Sequence[str], place: int, bins: int) -> Calibration:
-    """The calibration at the threshold of this place."""
+def calibrate(result: Result, *, bins: int = 10, iou: float | None = None) -> Calibration:
+    """The calibration of a result. `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5."""
     check_number("bins", bins, most=10_000)
-    verdict = tally.verdict_at(place)
+    tally, t = result.tally, result.protocol.threshold_place(iou)
+    verdict = tally.verdict_at(t)
     is_in = verdict != IGNORED
     score, is_true = tally.score[is_in].astype(np.float64), verdict[is_in] == TRUE
     is_outside = (score < 0) | (score > 1)
     if is_outside.any():
-        raise InputError(f"calibration is of scores between 0 and 1; got {score[is_outside][0]:g}")
+        raise InputError(f"calibration needs scores between 0 and 1; got {score[is_outside][0]:g}")
     edge = np.arange(bins + 1) / bins
     bin_D = np.minimum(np.searchsorted(edge, score, side="right") - 1, bins - 1)
     class_D = np.searchsorted(tally.classes, tally.label[is_in])
@@ -107,11 +108,11 @@ def calibrate(tally: Tally, names: Sequence[str], place: int, bins: int) -> Cali
 
     count_KB, true_KB, score_KB = total(), total(is_true).astype(np.int64), total(score)
     count_B, true_B, score_B = count_KB.sum(axis=0), true_KB.sum(axis=0), score_KB.sum(axis=0)
-    gap_B = np.abs(true_B - score_B)  # as many times as there are detections in the bin
+    gap_B = np.abs(true_B - score_B)  # |precision - mean score|, times the detections in the bin
     is_full_B = count_B > 0
     with np.errstate(invalid="ignore"):
         return Calibration(
-            iou=tally.protocol.thresholds[place],
+            iou=tally.protocol.thresholds[t],
             edge=edge,
             count=count_B,
             num_true=true_B,
@@ -120,6 +121,6 @@ def calibrate(tally: Tally, names: Sequence[str], place: int, bins: int) -> Cali
             ece=float(gap_B.sum() / np.float64(count_B.sum())),
             mce=float((gap_B[is_full_B] / count_B[is_full_B]).max()) if is_full_B.any() else float("nan"),
             label=tally.classes,
-            name=tuple(names),
+            name=result.per_class.name,
             ece_of_class=np.abs(true_KB - score_KB).sum(axis=1) / count_KB.sum(axis=1),
         )

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -187,13 +186,10 @@ class Comparison:
 
         With `path`, a file gets it, too.
         """
-        from boxscore._support.writing import write_file
         from boxscore.analysis import comparison_exports
+        from boxscore.report.exports import save
 
-        content = comparison_exports.to_csv(self)
-        if path is not None:
-            write_file(Path(path), content)
-        return content
+        return save(comparison_exports.to_csv(self), path)
 
     def to_markdown(self) -> str:
         """Two tables: every number, and the AP of every class, with difference, interval and p-value."""
@@ -221,13 +217,12 @@ class Comparison:
         `boxscore[report]`, for the charts.
         """
         from boxscore.report.contents import default_resamples
-        from boxscore.report.html import make_report
+        from boxscore.report.html import make_report, sample_intervals
 
         named = self._named
-        how: Any = {"resamples": self.resamples, "seed": self.seed, "level": self.level, "threads": threads}
-        sampled = {name: result for name, result in named.items() if self.resamples and default_resamples(result)}
-        sure = {name: result.intervals(**how) for name, result in sampled.items()}
-        return make_report(named, path, title=title, made_from=made_from, intervals=sure, comparison=self)
+        sampled = {name: result for name, result in named.items() if default_resamples(result)}
+        intervals = sample_intervals(sampled, self.resamples, seed=self.seed, level=self.level, threads=threads)
+        return make_report(named, path, title=title, made_from=made_from, intervals=intervals, comparison=self)
 
     def plot_pr(self, *, iou: float | None = None) -> "Figure":
         """Precision over recall, the mean over classes, of each model in one chart. `iou`: 0.5 or the first one."""
@@ -424,7 +419,7 @@ def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
     before, after = _count(first.tally, images), _count(second.tally, images)
     gain = (after.num_true - after.num_false) - (before.num_true - before.num_false)
     order = np.argsort(-np.abs(gain), kind="stable")
-    names = next((r.boxes.truths.image_names for r in (first, second) if r.boxes is not None), None) or {}
+    names = next((r.inputs.truths.image_names for r in (first, second) if r.inputs is not None), None) or {}
     ids = images[order]
     return ImageChanges(
         image=ids,

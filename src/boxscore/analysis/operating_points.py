@@ -1,6 +1,6 @@
-"""Operating points: the score from which on detections are kept, chosen by F1, precision or recall."""
+"""Operating points: score thresholds, chosen by F1, precision or recall."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,20 +11,21 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol import check_finite, check_fraction
+from boxscore.model.result import Result
 from boxscore.model.summary import plain
 from boxscore.model.tally import IGNORED, TRUE, Tally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ScoreCurve:
-    """What is found by all detections of a score and above, at every score there is, from the highest down."""
+    """Precision and recall of the detections with at least a score, at every distinct score, descending."""
 
     score: NDArray[Any]
-    """Different scores, falling. Shape (P,)."""
+    """Distinct scores, descending. Shape (P,)."""
     num_true: Ints
-    """True positives with this score or a higher one. Shape (P,)."""
+    """True positives with at least this score. Shape (P,)."""
     num_false: Ints
-    """False positives likewise. Shape (P,)."""
+    """False positives with at least this score. Shape (P,)."""
     num_truths: int
 
     @property
@@ -46,30 +47,30 @@ class ScoreCurve:
 
 
 def score_curve(score: NDArray[Any], is_true: NDArray[np.bool_], num_truths: int) -> ScoreCurve:
-    """The curve of detections in any order; ignored ones are not among them.
+    """The curve of detections in any order, without ignored ones.
 
     >>> curve = score_curve(np.array([0.9, 0.8, 0.8, 0.3]), np.array([True, True, False, False]), num_truths=2)
     >>> curve.score.tolist(), curve.num_true.tolist(), curve.num_false.tolist()
     ([0.9, 0.8, 0.3], [1, 2, 2], [0, 1, 2])
     """
     order = np.argsort(-score, kind="stable")
-    falling = score[order]
-    is_last = np.ones(falling.size, bool)
-    is_last[:-1] = falling[1:] != falling[:-1]
+    ranked = score[order]
+    is_last = np.ones(ranked.size, bool)
+    is_last[:-1] = ranked[1:] != ranked[:-1]
     last = np.flatnonzero(is_last)
     num_true = np.cumsum(is_true[order], dtype=np.int64)[last]
-    return ScoreCurve(score=falling[last], num_true=num_true, num_false=last + 1 - num_true, num_truths=int(num_truths))
+    return ScoreCurve(score=ranked[last], num_true=num_true, num_false=last + 1 - num_true, num_truths=int(num_truths))
 
 
 class Aim(NamedTuple):
-    """What an operating point is chosen by: a least precision, a least recall, or neither: the best F1."""
+    """What an operating point is chosen by: a minimum precision, a minimum recall, or, with neither, the best F1."""
 
     precision: float | None = None
     recall: float | None = None
 
     @classmethod
-    def of(cls, precision: float | None, recall: float | None) -> "Aim":
-        """The aim, checked."""
+    def validated(cls, precision: float | None, recall: float | None) -> "Aim":
+        """The aim, or `InputError`."""
         if precision is not None and recall is not None:
             raise InputError("give `precision` or `recall`, not both: each decides the threshold")
         for name, value in (("precision", precision), ("recall", recall)):
@@ -77,19 +78,19 @@ class Aim(NamedTuple):
                 check_fraction(name, value)
         return cls(precision, recall)
 
-    def place(self, curve: ScoreCurve) -> int | None:
-        """The place of the score on the curve: the highest with the best F1, the lowest with so much precision, or the
-        highest with so much recall. None if there is none, and where there are no truths.
+    def choose(self, curve: ScoreCurve) -> int | None:
+        """The index of the score on the curve: the highest with the best F1, the lowest with the minimum precision, or
+        the highest with the minimum recall. None if there is none, or if there are no truths.
         """
         if not curve.num_truths or not curve.score.size:
             return None
         if self.precision is not None:
-            places = np.flatnonzero(curve.precision >= self.precision)[-1:]
+            indices = np.flatnonzero(curve.precision >= self.precision)[-1:]
         elif self.recall is not None:
-            places = np.flatnonzero(curve.recall >= self.recall)[:1]
+            indices = np.flatnonzero(curve.recall >= self.recall)[:1]
         else:
-            places = np.array([np.argmax(curve.f1)])
-        return int(places[0]) if places.size else None
+            indices = np.array([np.argmax(curve.f1)])
+        return int(indices[0]) if indices.size else None
 
     def __str__(self) -> str:
         if self.precision is not None:
@@ -103,8 +104,8 @@ class Aim(NamedTuple):
 class OperatingPoints:
     """A score threshold for all classes together, and one for each class. `print` shows a table.
 
-    Kept are detections of this score and above. The first row is of all classes, each matched within its class. NaN:
-    no threshold does it, or there are no truths.
+    Detections with at least this score are kept. The first row is of all classes, each matched within its class. NaN:
+    no threshold meets the aim, or there are no truths.
     """
 
     iou: float
@@ -122,9 +123,9 @@ class OperatingPoints:
     f1: Floats
     """Shape (1 + K,)."""
     num_true: Ints
-    """True positives from the threshold on. Shape (1 + K,)."""
+    """True positives with at least this score. Shape (1 + K,)."""
     num_false: Ints
-    """False positives from the threshold on. Shape (1 + K,)."""
+    """False positives with at least this score. Shape (1 + K,)."""
     num_truths: Ints
     """Shape (1 + K,)."""
 
@@ -167,30 +168,34 @@ class OperatingPoints:
         return f"{title}\n\n{text.table(cells, align='<>>>>>>>', header=header)}"
 
 
-def find_operating_points(tally: Tally, names: Sequence[str], place: int, aim: Aim) -> OperatingPoints:
-    """The operating points at the threshold of this place, in the first area range and within the largest limit."""
-    columns = dict(zip(_Point._fields, map(np.array, zip(*_points(tally, place, aim), strict=True)), strict=True))
+def find_operating_points(result: Result, aim: Aim, *, iou: float | None = None) -> OperatingPoints:
+    """The operating points of a result, in the first area range and within the largest limit.
+
+    `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+    """
+    tally, t = result.tally, result.protocol.threshold_place(iou)
+    columns = dict(zip(_Point._fields, map(np.array, zip(*_points(tally, t, aim), strict=True)), strict=True))
     return OperatingPoints(
-        iou=tally.protocol.thresholds[place],
+        iou=tally.protocol.thresholds[t],
         aim=aim,
         label=(None, *tally.classes.tolist()),
-        name=("all classes", *names),
+        name=("all classes", *result.per_class.name),
         **columns,
     )
 
 
-def curve_of_all(tally: Tally, place: int) -> ScoreCurve:
-    """The curve of all classes together, each matched within its class."""
-    verdict = tally.verdict_at(place)
+def curve_of_all(tally: Tally, t: int) -> ScoreCurve:
+    """The curve of all classes together, each matched within its class, at the t-th threshold."""
+    verdict = tally.verdict_at(t)
     is_in = verdict != IGNORED
     return score_curve(tally.score[is_in], verdict[is_in] == TRUE, tally.num_truths[:, 0].sum())
 
 
 def given_or_best(score: float | None, curve: ScoreCurve) -> float:
-    """The score, or without one that of the best F1; NaN, which keeps nothing, where there is none."""
+    """The score, or by default that of the best F1; NaN, which no detection reaches, where there is none."""
     if score is None:
-        place = Aim().place(curve)
-        return float("nan") if place is None else float(curve.score[place])
+        best = Aim().choose(curve)
+        return float("nan") if best is None else float(curve.score[best])
     return check_finite("score", score)
 
 
@@ -204,9 +209,9 @@ class _Point(NamedTuple):
     num_truths: int
 
 
-def _points(tally: Tally, place: int, aim: Aim) -> Iterator[_Point]:
-    yield _point(curve_of_all(tally, place), aim)
-    verdict = tally.verdict_at(place)
+def _points(tally: Tally, t: int, aim: Aim) -> Iterator[_Point]:
+    yield _point(curve_of_all(tally, t), aim)
+    verdict = tally.verdict_at(t)
     row = np.flatnonzero(verdict != IGNORED)
     row = row[np.argsort(tally.label[row], kind="stable")]
     bounds = [*np.searchsorted(tally.label[row], tally.classes, side="left").tolist(), row.size]
@@ -217,15 +222,15 @@ def _points(tally: Tally, place: int, aim: Aim) -> Iterator[_Point]:
 
 
 def _point(curve: ScoreCurve, aim: Aim) -> _Point:
-    place = aim.place(curve)
-    if place is None:
+    i = aim.choose(curve)
+    if i is None:
         return _Point(np.nan, np.nan, np.nan, np.nan, 0, 0, curve.num_truths)
     return _Point(
-        float(curve.score[place]),
-        float(curve.precision[place]),
-        float(curve.recall[place]),
-        float(curve.f1[place]),
-        int(curve.num_true[place]),
-        int(curve.num_false[place]),
+        float(curve.score[i]),
+        float(curve.precision[i]),
+        float(curve.recall[i]),
+        float(curve.f1[i]),
+        int(curve.num_true[i]),
+        int(curve.num_false[i]),
         curve.num_truths,
     )

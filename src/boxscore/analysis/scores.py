@@ -1,4 +1,4 @@
-"""Scores: how those of true and of false positives are spread."""
+"""Scores: histograms of the scores of true and false positives."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,21 +9,22 @@ from boxscore._support import text
 from boxscore.analysis.operating_points import Aim, curve_of_all
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol import check_number
+from boxscore.model.result import Result
 from boxscore.model.summary import plain
-from boxscore.model.tally import FALSE, TRUE, Tally
+from boxscore.model.tally import FALSE, TRUE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Scores:
-    """How many true and false positives have which scores, of each class and together. `print` shows a table.
+    """How many true and false positives are in each bin of scores, per class and in total. `print` shows a table.
 
-    At one IoU threshold, in the first area range and within the largest limit. A bin has its lower end, the last one
-    both ends.
+    At one IoU threshold, in the first area range and within the largest limit. A bin includes its lower edge, the last
+    bin both edges.
     """
 
     iou: float
     edge: Floats
-    """The ends of the bins: from 0 to 1, or, if there are other scores, from the lowest to the highest.
+    """The edges of the bins: from 0 to 1, or, if a score is outside, from the lowest score to the highest.
     Shape (B + 1,)."""
     num_true: Ints
     """True positives. Shape (B,)."""
@@ -36,7 +37,7 @@ class Scores:
     best: float
     """The threshold with the best F1 over all classes; NaN without truths or detections."""
     best_f1: float
-    """F1 of the detections from that threshold on."""
+    """F1 of the detections with at least that score."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -57,15 +58,16 @@ class Scores:
             [f"{self.edge[b]:.4g} to {self.edge[b + 1]:.4g}", f"{self.num_true[b]:,}", f"{self.num_false[b]:,}"]
             for b in range(self.num_true.size)
         ]
-        best = f"the best F1, {text.fraction(self.best_f1)}, is that of scores from {text.fraction(self.best)} on"
-        title = f"at IoU {self.iou:.2f}; {best}"
+        best = f"best F1 {text.fraction(self.best_f1)} at score >= {text.fraction(self.best)}"
+        title = f"scores at IoU {self.iou:.2f}; {best}"
         return f"{title}\n\n{text.table(cells, align='<>>', header=['score', 'TP', 'FP'])}"
 
 
-def spread_scores(tally: Tally, place: int, bins: int) -> Scores:
-    """The scores at the threshold of this place."""
+def histogram_scores(result: Result, *, bins: int = 40, iou: float | None = None) -> Scores:
+    """Histograms of a result's scores. `iou`: as in `calibrate`."""
     check_number("bins", bins, most=10_000)
-    verdict, score = tally.verdict_at(place), tally.score
+    tally, t = result.tally, result.protocol.threshold_place(iou)
+    verdict, score = tally.verdict_at(t), tally.score
     low, high = (float(score.min()), float(score.max())) if score.size else (0.0, 1.0)
     ends = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
     edge = np.histogram_bin_edges(np.zeros(0), bins, ends)
@@ -77,15 +79,15 @@ def spread_scores(tally: Tally, place: int, bins: int) -> Scores:
         return np.bincount(cell_D[verdict == wanted], minlength=num_cells).reshape(-1, bins)
 
     num_true_KB, num_false_KB = count(TRUE), count(FALSE)
-    curve = curve_of_all(tally, place)
-    at = Aim().place(curve)
+    curve = curve_of_all(tally, t)
+    best = Aim().choose(curve)
     return Scores(
-        iou=tally.protocol.thresholds[place],
+        iou=tally.protocol.thresholds[t],
         edge=edge,
         num_true=num_true_KB.sum(axis=0),
         num_false=num_false_KB.sum(axis=0),
         num_true_of_class=num_true_KB,
         num_false_of_class=num_false_KB,
-        best=float("nan") if at is None else float(curve.score[at]),
-        best_f1=float("nan") if at is None else float(curve.f1[at]),
+        best=float("nan") if best is None else float(curve.score[best]),
+        best_f1=float("nan") if best is None else float(curve.f1[best]),
     )

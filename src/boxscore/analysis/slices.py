@@ -12,7 +12,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.model.dataset import host_ids, take
 from boxscore.model.measures import measures
-from boxscore.model.result import Boxes, Result
+from boxscore.model.result import Inputs, Result
 from boxscore.pipeline import finish
 
 NO_GROUP = "(none)"
@@ -86,16 +86,16 @@ def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = N
 
 def _part(result: Result, images: NDArray[np.int64], threads: int | None) -> Result:
     part = finish(result.tally.within(images), threads=threads)
-    if result.boxes is None:
+    if result.inputs is None:
         return part
-    detections, truths = result.boxes
+    detections, truths = result.inputs
     detections = take(detections, np.isin(host_ids(detections.image), images))
     truths = take(truths, np.isin(host_ids(truths.image), images))
     chosen = set(images.tolist())
     if truths.image_names is not None:
         names = {image: name for image, name in truths.image_names.items() if image in chosen}
         truths = replace(truths, image_names=names)
-    return replace(part, boxes=Boxes(detections, truths))
+    return replace(part, inputs=Inputs(detections, truths))
 
 
 def _names(groups: Any) -> dict[int, str]:

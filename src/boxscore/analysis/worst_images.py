@@ -1,6 +1,5 @@
 """Worst images: those with the most false positives and truths not found."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +9,14 @@ from boxscore._support import text
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.model.curves import Ints
 from boxscore.model.protocol import check_number
+from boxscore.model.result import Result
 from boxscore.model.summary import plain
-from boxscore.model.tally import FALSE, TRUE, Tally
+from boxscore.model.tally import FALSE, TRUE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class WorstImages:
-    """Images by falling number of errors, of equal ones by rising id. `print` shows a table.
+    """Images by descending number of errors, ties by ascending id. `print` shows a table.
 
     At one IoU threshold, in the first area range and within the largest limit.
     """
@@ -33,7 +33,7 @@ class WorstImages:
     num_false: Ints
     """False positives. Shape (N,)."""
     num_unfound: Ints
-    """Truths that no detection found. Shape (N,)."""
+    """Truths without a true positive. Shape (N,)."""
 
     def __len__(self) -> int:
         return len(self.name)
@@ -62,18 +62,22 @@ class WorstImages:
             [name, *(f"{column[i]:,}" for column in (self.num_true, self.num_false, self.num_unfound))]
             for i, name in enumerate(self.name)
         ]
-        title = f"at IoU {self.iou:.2f}, scores from {text.fraction(self.score)}"
+        title = f"worst images at IoU {self.iou:.2f}, score >= {text.fraction(self.score)}"
         return f"{title}\n\n{text.table(cells, align='<>>>', header=['image', 'TP', 'FP', 'not found'])}"
 
 
 def find_worst_images(
-    tally: Tally, image_names: Mapping[int, str] | None, place: int, score: float | None, num: int | None
+    result: Result, *, num: int | None = 20, score: float | None = None, iou: float | None = None
 ) -> WorstImages:
-    """The images with the most errors at the threshold of this place; `num` of them, or all."""
+    """The `num` images of a result with the most errors; None: all images.
+
+    `score`: detections below it are left out; default: the threshold with the best F1. `iou`: as in `calibrate`.
+    """
     if num is not None:
         check_number("num", num)
-    score = given_or_best(score, curve_of_all(tally, place))
-    verdict, images = tally.verdict_at(place), tally.images
+    tally, t = result.tally, result.protocol.threshold_place(iou)
+    score = given_or_best(score, curve_of_all(tally, t))
+    verdict, images = tally.verdict_at(t), tally.images
     is_kept = tally.score >= score
 
     def per_image(column: Any) -> Ints:
@@ -83,9 +87,9 @@ def find_worst_images(
     num_false = per_image(tally.image[is_kept & (verdict == FALSE)])
     num_unfound = per_image(tally.truth_image[(tally.truth_state & tally.truth_state.dtype.type(1)) == 1]) - num_true
     order = np.argsort(-(num_false + num_unfound), kind="stable")[:num]
-    names = image_names or {}
+    names = result.image_names or {}
     return WorstImages(
-        iou=tally.protocol.thresholds[place],
+        iou=tally.protocol.thresholds[t],
         score=score,
         image=images[order],
         name=tuple(names.get(image, str(image)) for image in images[order].tolist()),

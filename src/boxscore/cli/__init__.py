@@ -1,6 +1,6 @@
-"""The `boxscore` command: arguments and exit codes; one module a command.
+"""The `boxscore` command: parser and exit codes. One module per command.
 
-Exit codes: 0 fine, 1 the data is bad, 2 the call is wrong, 128 and the number of a signal that stopped it.
+Exit codes: 0 success, 1 invalid data, 2 usage error, 128 plus the number of the signal that stopped it.
 """
 
 import argparse
@@ -13,8 +13,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.text import lines
 from boxscore.cli import check, compare, completion, convert, demo, evaluate, table1
 from boxscore.cli.parsing import parse
-from boxscore.cli.stopping import Stopped, stopped_by_signals
-from boxscore.cli.terminal import Outcome, say, show, styled
+from boxscore.cli.terminal import Outcome, Stopped, say, show, stopped_by_signals, styled
 
 _EXAMPLES = """\
 examples:
@@ -26,7 +25,7 @@ examples:
   boxscore convert VOC2007/Annotations truths.json
   boxscore demo
 
-`boxscore COMMAND --help` says more."""
+Run `boxscore COMMAND --help` for the options of a command."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,27 +47,27 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command; its exit code."""
     options = parse(make_parser(), arguments)
-    outcome, complaint = Outcome(""), None
+    outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:
             with stopped_by_signals():
                 outcome = options.run(options)
         except InputError as error:
-            outcome, complaint = Outcome("", 1), str(error)
+            outcome, error_message = Outcome("", 1), str(error)
         except KeyboardInterrupt:
-            outcome, complaint = Outcome("", 130), "interrupted"
+            outcome, error_message = Outcome("", 130), "interrupted"
         except Stopped as stop:
-            outcome, complaint = Outcome("", stop.code), str(stop)
+            outcome, error_message = Outcome("", stop.code), str(stop)
     if not getattr(options, "quiet", False):
         for warning in caught:
             say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {lines(str(warning.message))}", sys.stderr)
-    if complaint is None:
-        complaint = show(outcome.text, sys.stdout)
-        outcome = outcome if complaint is None else Outcome("", 1)
+    if error_message is None:
+        error_message = show(outcome.text, sys.stdout)
+        outcome = outcome if error_message is None else Outcome("", 1)
     for note in outcome.notes:
         say(lines(note), sys.stderr)
-    if complaint is not None:
-        say(f"{styled('boxscore:', 'red', sys.stderr)} {lines(complaint)}", sys.stderr)
+    if error_message is not None:
+        say(f"{styled('boxscore:', 'red', sys.stderr)} {lines(error_message)}", sys.stderr)
     return outcome.code

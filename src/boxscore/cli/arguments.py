@@ -1,4 +1,4 @@
-"""What options mean: text to values. A value that can't be right is a wrong call, exit code 2."""
+"""Groups of options, and the types of their values. An invalid value is a usage error, exit code 2."""
 
 import argparse
 import math
@@ -10,143 +10,168 @@ from boxscore.model.protocol import PROTOCOLS, Protocol
 
 
 def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:
-    """The ground truth, and detections."""
-    parser.add_argument("truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any format")
-    nargs, note = (
-        ("*", "; none: the ground truth alone")
-        if is_detections_optional
-        else ("+", "; several get a column each, as NAME=DT under that name")
+    """The arguments for ground truth and detections."""
+    parser.add_argument(
+        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
     )
-    parser.add_argument("detections", metavar="DT", nargs=nargs, help=f"detections, in any format{note}")
+    nargs, note = (
+        ("*", " (default: check the ground truth only)")
+        if is_detections_optional
+        else ("+", "; one column per file; NAME=DT sets the column's name")
+    )
+    parser.add_argument("detections", metavar="DT", nargs=nargs, help=f"detections, in any supported format{note}")
 
 
 def add_formats(parser: argparse.ArgumentParser) -> None:
-    """What files are, where it can't be found out, and which part of them is wanted."""
+    """The formats of files, where auto-detection does not suffice."""
     group = parser.add_argument_group("files")
-    group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: found out)")
-    group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: found out)")
+    group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: auto-detected)")
+    group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: auto-detected)")
     add_details(group)
 
 
 def add_details(group: Any) -> None:
-    """What files may not say of themselves."""
+    """Information that files may lack."""
     group.add_argument(
         "--box-format",
         choices=("xyxy", "xywh", "cxcywh"),
-        help="what the four numbers of a table's box column, or of COCO results, are",
+        help="meaning of the four numbers of a box, in tables and COCO results",
     )
     group.add_argument(
-        "--sizes", metavar="PATH", help="image sizes for normalized boxes: name,width,height, or the images"
+        "--sizes",
+        metavar="PATH",
+        help="image sizes for normalized boxes: a list of name,width,height, or the folder of images",
     )
-    group.add_argument("--names", metavar="FILE", help="class names for YOLO and Open Images: data.yaml, or a list")
+    group.add_argument(
+        "--names",
+        metavar="FILE",
+        help="class names for YOLO and Open Images: data.yaml, or a list of names",
+    )
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Some of the images and classes."""
+    """A subset of the images, classes and detections."""
     group = parser.add_argument_group("selection")
-    group.add_argument("--classes", type=words, metavar="A,B", help="only these classes, by name or id")
+    group.add_argument("--classes", type=words, metavar="A,B", help="evaluate only these classes, by name or id")
     group.add_argument(
         "--images",
         metavar="LIST",
-        help="only these images: a file with one per line, a glob like 'night_*', or the name of a VOC image set of GT",
+        help="evaluate only these images: a file with one per line, a glob like 'night_*', or a VOC image set of GT",
     )
-    group.add_argument("--min-score", type=finite, metavar="S", help="only detections with this score or a higher one")
+    group.add_argument(
+        "--min-score", type=finite, metavar="S", help="evaluate only detections with at least this score"
+    )
     group.add_argument(
         "--map-classes",
         metavar="MAP",
-        help="GT's classes for DT's, by id or name: 1:0,2:1, or a JSON object or CSV of two columns",
+        help="map classes of DT to classes of GT, by id or name: 1:0,2:1, or a JSON object or two-column CSV file",
     )
     group.add_argument(
         "--unmatched",
         choices=("error", "warn"),
         default="error",
-        help="detections on images or of classes that GT does not have: an error (default), or left out with a warning",
+        help="for detections whose image or class is not in GT: error (default), or skip them with a warning",
     )
 
 
 def add_limits(parser: argparse.ArgumentParser) -> Any:
-    """The protocol, and how many detections count in it; the group, for more of it."""
+    """The protocol and its detection limits; returns the group, for more options."""
     group = parser.add_argument_group("protocol")
-    group.add_argument("--protocol", choices=tuple(PROTOCOLS), default="coco", help="the rules (default: coco)")
-    group.add_argument("--max-dets", type=limits, metavar="N", help="detections per image and class: 1,10,100 or all")
+    group.add_argument(
+        "--protocol", choices=tuple(PROTOCOLS), default="coco", help="evaluation protocol (default: coco)"
+    )
+    group.add_argument(
+        "--max-dets", type=limits, metavar="N", help="detection limits per image and class: 1,10,100 or all"
+    )
     return group
 
 
 def add_protocol(parser: argparse.ArgumentParser) -> None:
-    """All that decides a number."""
+    """All options that decide a number."""
     group = add_limits(parser)
     group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument(
-        "--areas", type=areas, metavar="RANGES", help="e.g. small=0:1024,large=1024: in square pixels, or none"
+        "--areas",
+        type=areas,
+        metavar="RANGES",
+        help="area ranges in square pixels: none, or such as small=0:1024,large=1024:",
     )
-    group.add_argument("--class-agnostic", action="store_true", help="disregard classes: every box is of one")
+    group.add_argument("--class-agnostic", action="store_true", help="ignore labels: all boxes are one class")
 
 
 def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = None) -> None:
-    """How sure the numbers are; `resamples`: the default, None for no intervals."""
-    group = parser.add_argument_group("confidence")
+    """Confidence intervals; `resamples`: the default number, None for no intervals."""
+    group = parser.add_argument_group("confidence intervals")
     default = "" if resamples is None else f" (default: {resamples:,})"
     group.add_argument(
         "--bootstrap",
         type=several,
         default=resamples,
         metavar="N",
-        help=f"intervals from N resamples of the images, such as 1000; 0: none{default}",
+        help=f"confidence intervals from N bootstrap resamples of the images, such as 1000; 0: none{default}",
     )
-    group.add_argument("--seed", type=whole, default=0, metavar="S", help="what the resamples depend on (default: 0)")
+    group.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed of the resamples (default: 0)")
     group.add_argument(
-        "--level", type=inner_fraction, default=0.95, metavar="P", help="what an interval holds (default: 0.95)"
+        "--level", type=inner_fraction, default=0.95, metavar="P", help="confidence level (default: 0.95)"
     )
 
 
 def add_slices(parser: argparse.ArgumentParser) -> None:
-    """Groups of images, each with numbers of its own."""
+    """Groups of images, each evaluated separately."""
     group = parser.add_argument_group("slices")
     group.add_argument(
-        "--slice", metavar="FILE", help="a column for each group of images: a table of image and group, or JSON"
+        "--slice",
+        metavar="FILE",
+        help="evaluate groups of images, one column per group: a table of image and group, or JSON",
     )
     group.add_argument(
         "--slice-by",
         metavar="COLUMN",
-        help="the column with the group: of FILE, else of GT or DT, a table or COCO, where it is a key of `images`",
+        help="column with the group, in FILE, else in GT or DT (a table, or a key of `images` in COCO files)",
     )
 
 
 def add_documents(group: Any, csv: str) -> None:
-    """Files to write; `csv`: what a line of a CSV has."""
-    group.add_argument("--json", metavar="FILE", help="write all of it as JSON; `-`: to stdout, instead of the table")
-    group.add_argument("--csv", metavar="FILE", help=f"the same of numbers and classes as CSV, one {csv} a line")
-    group.add_argument("--latex", metavar="FILE", help="the same as tables for LaTeX's booktabs, in percent")
-    group.add_argument("--markdown", metavar="FILE", help="the same as tables in Markdown")
-    group.add_argument("--html", metavar="FILE", help="the same as a report for people (needs boxscore[report])")
-    group.add_argument("--title", metavar="TEXT", help="of the report (default: the names of the files)")
-    group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no files written")
+    """Output files; `csv`: what each line of the CSV has."""
+    group.add_argument("--json", metavar="FILE", help="write all results as JSON; `-`: to stdout, instead of the table")
+    group.add_argument("--csv", metavar="FILE", help=f"write numbers and classes as CSV, one {csv} per line")
+    group.add_argument("--latex", metavar="FILE", help="write tables for LaTeX (booktabs), in percent")
+    group.add_argument("--markdown", metavar="FILE", help="write tables in Markdown")
+    group.add_argument("--html", metavar="FILE", help="write an HTML report (needs boxscore[report])")
+    group.add_argument("--title", metavar="TEXT", help="title of the HTML report (default: the names of the files)")
+    group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no notes on files written")
 
 
 def check_title(options: argparse.Namespace) -> None:
-    """A title without a report is a wrong call."""
+    """A title without a report is a usage error."""
     if options.title is not None and options.html is None:
-        options.command.error("argument --title: is for --html")
+        options.command.error("argument --title: needs --html")
 
 
 def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> None:
-    """How it is computed, which changes no number."""
+    """The engine, which changes no number."""
     group = parser.add_argument_group("engine")
     engines = ("auto", "native", "parallel", "sequential", *(["ray"] if has_ray else []))
-    group.add_argument("--engine", choices=engines, default="auto")
-    group.add_argument("--threads", type=positive, metavar="N", help="default: BOXSCORE_THREADS, else all cores")
+    group.add_argument(
+        "--engine", choices=engines, default="auto", help="how to compute; gives the same numbers (default: auto)"
+    )
+    group.add_argument(
+        "--threads", type=positive, metavar="N", help="number of threads (default: BOXSCORE_THREADS, else all cores)"
+    )
     if has_ray:
         group.add_argument(
             "--memory",
             type=amount,
             metavar="SIZE",
-            help="stay within 500MB, 2GiB, …: Parquet files; with ray: of a worker",
+            help="memory limit for Parquet files, such as 500MB or 2GiB; with ray: per worker",
         )
-        group.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine)")
+        group.add_argument(
+            "--address", metavar="HOST:PORT", help="address of a Ray cluster (default: Ray on this machine)"
+        )
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
-    """The protocol that the options ask for."""
+    """The protocol that the options describe."""
     given = {
         "thresholds": getattr(options, "iou", None),
         "limits": options.max_dets,
@@ -162,11 +187,11 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
 
 
 def words(text: str) -> list[str]:
-    """Names between commas."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    if not found:
-        raise argparse.ArgumentTypeError(f"must be names between commas; got {text!r}")
-    return found
+    """Names separated by commas."""
+    names = [word.strip() for word in text.split(",") if word.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(f"must be names separated by commas; got {text!r}")
+    return names
 
 
 def fraction(text: str) -> float:
@@ -178,7 +203,7 @@ def fraction(text: str) -> float:
 
 
 def aim(text: str) -> dict[str, float]:
-    """What an operating point is chosen by: nothing more for f1, else the least precision or recall."""
+    """What an operating point is chosen by: {} for f1, else a minimum precision or recall."""
     name, _, value = text.partition("=")
     if text == "f1":
         return {}
@@ -188,21 +213,21 @@ def aim(text: str) -> dict[str, float]:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """A positive integer."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
     return int(text)
 
 
 def whole(text: str) -> int:
-    """A whole number, 0 or more."""
+    """A non-negative integer."""
     if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not negative; got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a non-negative integer; got {text!r}")
     return int(text)
 
 
 def several(text: str) -> int:
-    """A whole number above 1, or 0 for none."""
+    """An integer of at least 2, or 0 for none."""
     if (number := whole(text)) == 1:
         raise argparse.ArgumentTypeError(f"must be 2 or more, or 0 for none; got {text!r}")
     return number
@@ -216,9 +241,9 @@ def finite(text: str) -> float:
 
 
 def inner_fraction(text: str) -> float:
-    """A number between 0 and 1."""
+    """A number between 0 and 1, both excluded."""
     if not 0 < (value := _number(text)) < 1:
-        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, both excluded; got {text}")
+        raise argparse.ArgumentTypeError(f"must be greater than 0 and less than 1; got {text}")
     return value
 
 
@@ -235,7 +260,7 @@ def amount(text: str) -> int:
 
 
 def thresholds(text: str) -> tuple[float, ...]:
-    """One number, some, or first:last:step.
+    """IoU thresholds: numbers separated by commas, or first:last:step.
 
     >>> thresholds("0.5,0.75")
     (0.5, 0.75)
@@ -251,13 +276,13 @@ def thresholds(text: str) -> tuple[float, ...]:
         first, last, step = (fraction(part) for part in parts)
         num = round((last - first) / step) if step > 0 else 0
         if num < 1 or abs(first + num * step - last) > 1e-9:
-            raise argparse.ArgumentTypeError(f"must go from first to last in whole steps; got {text!r}")
+            raise argparse.ArgumentTypeError(f"must reach last from first in whole steps; got {text!r}")
         values = (*(first + i * ((last - first) / num) for i in range(num)), last)
     return _checked("thresholds", values)  # type: ignore[no-any-return]
 
 
 def limits(text: str) -> tuple[int | None, ...]:
-    """Whole numbers, or "all".
+    """Positive integers, or "all".
 
     >>> limits("1,10,all")
     (1, 10, None)
@@ -266,22 +291,24 @@ def limits(text: str) -> tuple[int | None, ...]:
 
 
 def areas(text: str) -> dict[str, tuple[float, float | None]]:
-    """Named ranges; an end that is left out is none. All boxes together are always a range, the first.
+    """Named ranges; a missing bound means none. The first range, `all`, is implicit.
 
     >>> areas("small=0:1024,large=1024:")
     {'small': (0.0, 1024.0), 'large': (1024.0, None)}
     """
-    found: dict[str, tuple[float, float | None]] = {}
+    ranges: dict[str, tuple[float, float | None]] = {}
     for part in () if text == "none" else text.split(","):
         name, _, bounds = part.partition("=")
         low, colon, high = bounds.partition(":")
         if not name or not colon:
             raise argparse.ArgumentTypeError(f"must be name=low:high,…; got {text!r}")
-        if name in found or name == "all":
-            raise argparse.ArgumentTypeError(f"must have different names, and `all` is there by itself; got {text!r}")
-        found[name] = (_number(low) if low else 0.0, _number(high) if high else None)
-    _checked("areas", {"all": (0.0, None), **found})
-    return found
+        if name in ranges or name == "all":
+            raise argparse.ArgumentTypeError(
+                f"must have different names, and not `all`, which is implicit; got {text!r}"
+            )
+        ranges[name] = (_number(low) if low else 0.0, _number(high) if high else None)
+    _checked("areas", {"all": (0.0, None), **ranges})
+    return ranges
 
 
 def _number(text: str) -> float:
@@ -292,7 +319,7 @@ def _number(text: str) -> float:
 
 
 def _checked(field: str, value: Any) -> Any:
-    """The value, if a protocol takes it."""
+    """The value, validated as a field of a protocol."""
     try:
         Protocol.named("coco", **{field: value})
     except InputError as error:

@@ -1,4 +1,4 @@
-"""`boxscore check GT DT …`: what is wrong or suspicious in the data."""
+"""`boxscore check GT DT …`: errors and likely mistakes in the data."""
 
 import argparse
 import json
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from boxscore._support.text import count, line
 from boxscore.cli import arguments
-from boxscore.cli.output import check_outputs, deliver
-from boxscore.cli.swapped import hint_if_swapped
+from boxscore.cli.input_files import hint_if_swapped
+from boxscore.cli.outputs import check_outputs, deliver
 from boxscore.cli.terminal import Outcome, styled
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ examples:
   boxscore check truths.json detections.json
   boxscore check labels/ predictions/ --sizes images/ --names data.yaml --json findings.json
 
-error: the evaluation refuses it. warning: it changes the result, or surely is a mistake. note: good to know.
+error: the evaluation rejects the data. warning: it changes the result, or is very likely a mistake. note: information.
 The exit code is 1 if there is an error, or with --strict a warning; else 0."""
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "bold"}
@@ -34,8 +34,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "check",
         usage="%(prog)s GT [DT ...] [options]",
-        help="say what is wrong or suspicious in the data",
-        description="Say what is wrong or suspicious in the data, all of it in one pass.",
+        help="find errors and likely mistakes in the data",
+        description="Find errors and likely mistakes in the data, all in one pass.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -43,14 +43,14 @@ def add_to(commands: Any) -> None:
     arguments.add_limits(parser)
     arguments.add_formats(parser)
     group = parser.add_argument_group("output")
-    group.add_argument("--strict", action="store_true", help="exit code 1 also if there are warnings but no errors")
+    group.add_argument("--strict", action="store_true", help="exit with code 1 for warnings, too")
     group.add_argument("--json", metavar="FILE", help="write findings as JSON; `-`: to stdout, instead of the listing")
-    group.add_argument("--quiet", action="store_true", help="print no listing; the exit code says whether all is well")
+    group.add_argument("--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.set_defaults(run=run, files="detections")
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The listing, and exit code 1 if the evaluation would refuse something."""
+    """The listing, and exit code 1 if the evaluation would reject something."""
     from boxscore.formats.inspection import Reading, inspect_files
     from boxscore.formats.records import Options
 
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def listing(findings: "Sequence[Finding]") -> str:
-    """Every finding in three lines, and how many there are."""
+    """Every finding in three lines, then the counts."""
     parts = [
         f"{styled(finding.severity, _STYLES[finding.severity], sys.stdout)}: {line(finding.title)}\n"
         f"  {line(finding.example)}\n"

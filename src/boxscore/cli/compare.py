@@ -1,4 +1,4 @@
-"""`boxscore compare GT A B …`: what the others differ from the first in, and how sure that is."""
+"""`boxscore compare GT A B …`: differences from the first model, with confidence intervals and p-values."""
 
 import argparse
 import json
@@ -7,15 +7,14 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
-from boxscore.cli.models import models_of
-from boxscore.cli.output import check_outputs, deliver, title_of
-from boxscore.cli.swapped import hint_if_swapped
+from boxscore.cli.input_files import hint_if_swapped, models_of
+from boxscore.cli.outputs import check_outputs, deliver, title_of
 from boxscore.cli.terminal import Outcome
 
 _EXAMPLES = """\
 examples:
   boxscore compare truths.json old.json new.json
-  boxscore compare truths.json baseline.json a.json b.json --per-class   each against the first
+  boxscore compare truths.json baseline.json a.json b.json --per-class   # each against the first
   boxscore compare truths.json old.json new.json --images-changed 20 --json changes.json
   boxscore compare truths.json old.json new.json --html comparison.html"""
 
@@ -25,20 +24,24 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
         usage="%(prog)s GT A B [B ...] [options]",
-        help="print what models differ in, with intervals and p-values",
-        description="Print what each model differs from the first in, with intervals and p-values.",
+        help="compare models, with confidence intervals and p-values",
+        description="Compare each model with the first, with confidence intervals and p-values.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any format")
-    parser.add_argument("first", metavar="A", help="detections of the first model, in any format, or NAME=A")
-    parser.add_argument("others", metavar="B", nargs="+", help="those of others; each is compared with the first")
+    parser.add_argument(
+        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
+    )
+    parser.add_argument("first", metavar="A", help="detections of the first model, in any supported format, or NAME=A")
+    parser.add_argument(
+        "others", metavar="B", nargs="+", help="detections of the other models; each is compared with the first"
+    )
     arguments.add_confidence(parser, resamples=1000)
     arguments.add_protocol(parser)
     arguments.add_formats(parser)
     arguments.add_selection(parser)
     group = parser.add_argument_group("output")
-    group.add_argument("--per-class", action="store_true", help="print a table of classes, too")
+    group.add_argument("--per-class", action="store_true", help="also print a table of classes")
     group.add_argument(
         "--images-changed",
         type=arguments.whole,
@@ -52,7 +55,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The tables, and the files that were asked for."""
+    """The tables, and the requested files."""
     from boxscore.analysis.comparison import compare
 
     arguments.check_title(options)

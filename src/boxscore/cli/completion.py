@@ -1,4 +1,4 @@
-"""`boxscore completion SHELL`: a script that completes commands, options and their choices, made from the parser."""
+"""`boxscore completion SHELL`: a completion script, generated from the parser."""
 
 import argparse
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _choices(parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[str]]]:
-    """Options that take one of a few values; a command's own choices have no option."""
+    """Options with a fixed set of values; "" for a positional argument."""
     for action in parser._actions:
         if action.choices is not None:
             yield (action.option_strings or [""])[-1], [str(choice) for choice in action.choices]

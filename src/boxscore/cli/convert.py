@@ -1,4 +1,4 @@
-"""`boxscore convert IN OUT`: the same boxes in another format, and what that format can't hold."""
+"""`boxscore convert IN OUT`: the same boxes in another format, with a warning for what that format can't represent."""
 
 import argparse
 import contextlib
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count, line
 from boxscore.cli import arguments
-from boxscore.cli.places import check_conversion
+from boxscore.cli.outputs import check_conversion
 from boxscore.cli.terminal import Outcome
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ examples:
   boxscore convert labels/ truths.json --sizes images/ --names data.yaml
   boxscore convert detections.json results/ --truths instances_val2017.json --to voc
 
-With --truths, IN holds detections: GT tells the names and sizes of images, and the classes.
-OUT's format is that of its suffix: .json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz; else --to says it."""
+With --truths, IN contains detections: GT provides the names and sizes of images, and the classes.
+The suffix of OUT sets its format: .json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz; else use --to."""
 
 
 def add_to(commands: Any) -> None:
@@ -33,29 +33,29 @@ def add_to(commands: Any) -> None:
         "convert",
         usage="%(prog)s IN OUT [options]",
         help="write ground truth or detections in another format",
-        description="Write ground truth or detections in another format, and say what it can't hold.",
+        description="Write ground truth or detections in another format, with a warning for what it can't represent.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("input", metavar="IN", help="ground truth or detections, in any format")
-    parser.add_argument("output", metavar="OUT", help="the file or folder to write, whole or not at all")
-    parser.add_argument("--from", dest="from_format", metavar="NAME", help="format of IN (default: found out)")
-    parser.add_argument("--to", dest="to_format", metavar="NAME", help="format of OUT (default: that of its suffix)")
-    parser.add_argument("--truths", metavar="GT", help="the ground truth that IN's detections are for, in any format")
+    parser.add_argument("input", metavar="IN", help="ground truth or detections, in any supported format")
+    parser.add_argument("output", metavar="OUT", help="the file or folder to write, completely or not at all")
+    parser.add_argument("--from", dest="from_format", metavar="NAME", help="format of IN (default: auto-detected)")
+    parser.add_argument("--to", dest="to_format", metavar="NAME", help="format of OUT (default: by its suffix)")
+    parser.add_argument("--truths", metavar="GT", help="ground truth of the detections in IN, in any supported format")
     arguments.add_details(parser.add_argument_group("files"))
     group = parser.add_argument_group("output")
-    group.add_argument("--overwrite", action="store_true", help="replace OUT; other files in a folder stay")
-    group.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    group.add_argument("--overwrite", action="store_true", help="replace OUT; other files in a folder are kept")
+    group.add_argument("--quiet", action="store_true", help="print only errors")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """What was written; what was lost is a warning each."""
+    """What was written, with one warning per kind of lost information."""
     role = _role(options)
     name = _format_to_write(options, role)
     output = Path(options.output)
     if not options.overwrite and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
-        raise InputError(f"{output}: is there already; --overwrite replaces it")
+        raise InputError(f"{output}: already exists; pass --overwrite to replace it")
     read = [path for path in (options.input, options.truths, options.sizes, options.names) if path is not None]
     if output.exists():
         check_conversion(output, read, is_same_format=_format_to_read(options, role) == name)
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _role(options: argparse.Namespace) -> "Role":
-    """What the input holds: detections if their truths are given, unless it looks like truths and like nothing else."""
+    """The role of the input: detections if `--truths` is given, unless it can only be read as truths."""
     if options.truths is None:
         return "truths"
     from boxscore.formats import detect
@@ -79,13 +79,13 @@ def _role(options: argparse.Namespace) -> "Role":
                 detect(options.input, "truths")
             except InputError:
                 raise error from None
-            warnings.warn(f"{options.input} has no scores: it is converted as ground truth", stacklevel=2)
+            warnings.warn(f"{options.input} has no scores, so it is converted as ground truth", stacklevel=2)
             return "truths"
     return "detections"
 
 
 def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
-    """The format of the output; names that no format has are a wrong call."""
+    """The format of the output; an unknown name is a usage error."""
     from boxscore.formats import FORMATS, format_by_suffix
 
     source = FORMATS.get(options.from_format or "")
@@ -95,14 +95,16 @@ def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
     name = format_by_suffix(options.output) if options.to_format is None else options.to_format
     known = ", ".join(name for name, each in FORMATS.items() if each.is_written and getattr(each, role))
     if name is None:
-        options.command.error(f"argument --to: needed, as {options.output!r} has no suffix that tells; one of {known}")
+        options.command.error(
+            f"argument --to: required, as the suffix of {options.output!r} is not known; one of {known}"
+        )
     if name not in known.split(", "):
         options.command.error(f"argument --to: must be one of {known} for {role}; got {name!r}")
     return str(name)
 
 
 def _format_to_read(options: argparse.Namespace, role: "Role") -> str | None:
-    """The format of the input; None if it can't be found out."""
+    """The format of the input; None if it can't be detected."""
     from boxscore.formats import detect
 
     with contextlib.suppress(InputError):
@@ -122,17 +124,17 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
         truths = read_truths(options.input, format=options.from_format, **_details(options))
     except InputError:
         if num_scores:
-            raise InputError(f"{options.input}: holds detections; give their ground truth by --truths") from None
+            raise InputError(f"{options.input}: contains detections; pass their ground truth with --truths") from None
         raise
     losses = write_truths(output, truths, format=name, overwrite=options.overwrite)
     if num_scores:
-        hint = "to convert detections, give their ground truth by --truths"
+        hint = "to convert detections, pass their ground truth with --truths"
         warnings.warn(f"{count(num_scores, 'score')} in {options.input} left out: {hint}", stacklevel=2)
     return f"{count(len(truths), 'truth')} in {count(_num_images(truths, truths), 'image')}", losses
 
 
 def _num_scores(options: argparse.Namespace) -> int:
-    """How many rows the input has as detections; 0 where truths have a score, too, or there is none."""
+    """How many detections with scores the input has; 0 in formats whose truths have scores, too."""
     from boxscore.formats import detect, read_records
     from boxscore.formats.records import Options
 
@@ -153,7 +155,7 @@ def _convert_detections(options: argparse.Namespace, output: Path, name: str) ->
 
 
 def _num_images(columns: "Detections | Truths", truths: "Truths") -> int:
-    """Images that have boxes, and, for truths, those without."""
+    """The number of images: for truths, of all that are listed; else of those with rows."""
     if columns is truths and truths.image_names:
         return len(truths.image_names)
     return len(set(columns.image.tolist()))

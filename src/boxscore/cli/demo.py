@@ -1,4 +1,4 @@
-"""`boxscore demo`: the sample that ships with the package, end to end."""
+"""`boxscore demo`: the evaluation of the sample data in the package."""
 
 import argparse
 from typing import Any
@@ -8,7 +8,7 @@ from boxscore.cli.terminal import Outcome
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("demo", help="evaluate the sample that ships with the package")
+    parser = commands.add_parser("demo", help="evaluate the sample data in the package")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""`boxscore eval GT DT …`: the table."""
+"""`boxscore eval GT DT …`: tables of the numbers, analyses, and output files."""
 
 import argparse
 import json
@@ -13,10 +13,9 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.beyond_memory import evaluate_beyond_memory
-from boxscore.cli.models import Model, models_of
-from boxscore.cli.output import check_outputs, deliver, folder_of, title_of
-from boxscore.cli.suspicion import warn_if_suspicious, warn_of_ids
-from boxscore.cli.swapped import hint_if_swapped
+from boxscore.cli.input_files import Model, hint_if_swapped, models_of
+from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
+from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.engines.native.direct import summarize_files
 from boxscore.model.measures import measures
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 examples:
   boxscore eval instances_val2017.json detections.json
-  boxscore eval truths.json a.json b.json c.json --per-class   one table, a column each
+  boxscore eval truths.json a.json b.json c.json --per-class   # one table, one column per file
   boxscore eval VOC2007/ results/ --protocol voc2007 --images test
   boxscore eval labels/ predictions/ --sizes images/ --names data.yaml --iou 0.5
-  boxscore eval truths.json detections.json --bootstrap 1000   with 95 % intervals
+  boxscore eval truths.json detections.json --bootstrap 1000   # with 95 % confidence intervals
   boxscore eval truths.json detections.json --slice weather.csv
   boxscore eval truths.json detections.json --errors --operating-point precision=0.9 --plots charts/
   boxscore eval truths.json detections.json --html report.html
   boxscore eval truths.json small=a.json large=b.json --latex table.tex --title 'Two sizes' --html report.html
   boxscore eval truths.json detections.json --json - | jq .map
-  boxscore eval truths.parquet 'found/*.parquet' --memory 2GB   larger than memory
-  boxscore eval s3://bucket/truths s3://bucket/found --engine ray --address head:6379"""
+  boxscore eval truths.parquet 'detections/*.parquet' --memory 2GB   # larger than memory
+  boxscore eval s3://bucket/truths s3://bucket/detections --engine ray --address head:6379"""
 
 
 def add_to(commands: Any) -> None:
@@ -49,8 +48,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "eval",
         usage="%(prog)s GT DT [DT ...] [options]",
-        help="print how well detections find the ground truth",
-        description="Print how well detections find the ground truth.",
+        help="compute mAP and other numbers of detections",
+        description="Compute mean average precision and other numbers of detections.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -59,25 +58,25 @@ def add_to(commands: Any) -> None:
     arguments.add_formats(parser)
     arguments.add_selection(parser)
     group = parser.add_argument_group("analysis")
-    group.add_argument("--per-class", action="store_true", help="print a table of classes, too")
+    group.add_argument("--per-class", action="store_true", help="also print a table of classes")
     group.add_argument(
-        "--errors", action="store_true", help="print why: TIDE's types of errors, and what fixing each would add to AP"
+        "--errors", action="store_true", help="print TIDE's types of errors, and what fixing each would add to AP"
     )
     group.add_argument(
         "--operating-point",
         type=arguments.aim,
         metavar="AIM",
-        help="print score thresholds: f1 (the best), precision=P (the lowest with it) or recall=R (the highest)",
+        help="print score thresholds: f1 (best F1), precision=P (lowest with at least P) or recall=R (highest with R)",
     )
-    group.add_argument("--confusion", action="store_true", help="print which classes are taken for which")
-    group.add_argument("--calibration", action="store_true", help="print how scores compare with precision")
+    group.add_argument("--confusion", action="store_true", help="print the confusion matrix")
+    group.add_argument("--calibration", action="store_true", help="print the calibration of scores")
     group.add_argument(
         "--worst-images",
         type=arguments.positive,
         metavar="N",
         help="print the N images with the most false positives and truths not found",
     )
-    group.add_argument("--plots", metavar="DIR", help="draw every chart there as PNG and PDF (needs boxscore[plots])")
+    group.add_argument("--plots", metavar="DIR", help="save every chart in DIR as PNG and PDF (needs boxscore[plots])")
     arguments.add_documents(parser.add_argument_group("output"), "number")
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
@@ -86,22 +85,22 @@ def add_to(commands: Any) -> None:
 
 
 class Part(NamedTuple):
-    """What was found in one file of detections, or in one group of images of it."""
+    """The result of one file of detections, or of one group of its images."""
 
     model: Model
     group: str | None
     summary: Summary
     num_images: int = 0
-    """Images of the group, or of all; 0 where nobody asked."""
+    """Images of the group, or all images; 0 where they were not counted."""
     result: "Result | None" = None
-    """What the summary is of; none where it came by the short way."""
+    """The result behind the summary; None if it was computed by the fast path."""
     intervals: "Intervals | None" = None
     analyses: Mapping[str, Any] = {}
-    """What else was asked for, by its key in JSON."""
+    """Requested analyses, by their key in JSON."""
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The table, and the files that were asked for."""
+    """The tables, and the requested files."""
     arguments.check_title(options)
     models = models_of(options, options.detections)
     options.detections = [model.path for model in models]
@@ -119,7 +118,7 @@ def run(options: argparse.Namespace) -> Outcome:
         parts = _parts(options, models, protocol)
     except InputError as error:
         if options.engine == "ray" or options.memory is not None:
-            raise  # what does not fit in memory is not read for a hint
+            raise  # data that does not fit in memory is not read again for a hint
         raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
     if options.plots is not None:
         _save_plots(options, parts)
@@ -131,13 +130,13 @@ def run(options: argparse.Namespace) -> Outcome:
         "json": lambda: f"{json.dumps(_plain(parts, options.min_score), indent=1)}\n",
     }
     drawn = [] if options.plots is None else [f"wrote charts to {options.plots}"]
-    return deliver(options, documents, lambda: _everything(parts, is_per_class=options.per_class), notes=drawn)
+    return deliver(options, documents, lambda: _text(parts, is_per_class=options.per_class), notes=drawn)
 
 
 def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Protocol) -> list[Part]:
-    """All that has a column: by the short way for COCO files, else through columns."""
+    """The results, one per column of the table: by the fast path for COCO files, else by the general path."""
     if options.address is not None and options.engine != "ray":
-        options.command.error("argument --address: is for --engine ray")
+        options.command.error("argument --address: needs --engine ray")
     if options.engine == "ray" or options.memory is not None:
         return [Part(model, None, evaluate_beyond_memory(options, model.path, protocol).summary) for model in models]
     files = [Path(path) for path in options.detections]
@@ -163,7 +162,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Proto
 
 
 _CHANGES_INPUT = ("classes", "images", "box_format", "sizes", "names", "min_score", "map_classes")
-"""Options that the short way does not know."""
+"""Options that the fast path does not support."""
 _NEEDS_RESULT = ("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images")
 """Options that need more than a summary."""
 
@@ -171,12 +170,12 @@ _NEEDS_RESULT = ("bootstrap", "html", "plots", "errors", "operating_point", "con
 def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocol: Protocol
 ) -> Iterator[tuple[str, "Result"]]:
-    """Each file of detections, and its result."""
+    """The path of each file of detections, with its result."""
     from boxscore.formats import read_detections, read_truths, selected_images
     from boxscore.model.dataset import host_scores, take
     from boxscore.pipeline import evaluate
 
-    # An image set is one of the ground truth's, wherever the detections are.
+    # An image set is looked up beside the ground truth, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
     details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
     scores: list[tuple[str, float]] = []
@@ -205,23 +204,24 @@ def evaluate_files(
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
-    """The result with its intervals, where they are asked for; a report has them always, the table then not."""
-    summary, sure = result.summary, None
+    """The result with the requested analyses. An HTML report has confidence intervals by default, the table has not."""
+    summary, intervals = result.summary, None
     resamples = options.bootstrap
     if resamples is None and options.html is not None:
         from boxscore.report.contents import default_resamples
 
         resamples = default_resamples(result)
     if resamples:
-        sure = result.intervals(resamples=resamples, seed=options.seed, level=options.level, threads=options.threads)
-    if sure is not None and options.bootstrap is not None:
-        summary = replace(summary, confidence=sure.confidence)
+        plan = {"resamples": resamples, "seed": options.seed, "level": options.level}
+        intervals = result.intervals(**plan, threads=options.threads)
+    if intervals is not None and options.bootstrap is not None:
+        summary = replace(summary, confidence=intervals.confidence)
     analyses: dict[str, Any] = {}
     if options.errors:
         analyses["errors"] = result.errors(threads=options.threads)
     if options.operating_point is not None:
-        analyses["operating_points"] = found = result.operating_points(**options.operating_point)
-        columns = (column.tolist()[1:] for column in (found.score, found.precision, found.recall))
+        analyses["operating_points"] = points = result.operating_points(**options.operating_point)
+        columns = (column.tolist()[1:] for column in (points.score, points.precision, points.recall))
         summary = replace(summary, points=[ClassPoint(*row) for row in zip(*columns, strict=True)])
     if options.confusion:
         analyses["confusion"] = result.confusion(threads=options.threads)
@@ -229,11 +229,11 @@ def _part(model: Model, group: str | None, result: "Result", options: argparse.N
         analyses["calibration"] = result.calibration()
     if options.worst_images is not None:
         analyses["worst_images"] = result.worst_images(num=options.worst_images)
-    return Part(model, group, summary, result.images.size, result, sure, analyses)
+    return Part(model, group, summary, result.images.size, result, intervals, analyses)
 
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
-    """Every chart, in a folder for each part where there are several, and beside the folders all in one chart."""
+    """Every chart; of several parts, in one folder per part, and charts of all parts beside the folders."""
     for name, part in zip(_names(parts), parts, strict=True):
         if part.result is not None:
             part.result.save_plots(folder_of(options.plots, name) if len(parts) > 1 else options.plots)
@@ -245,7 +245,7 @@ def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
 
 
 def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
-    """The HTML report on all that has a column."""
+    """The HTML report on all parts."""
     from boxscore.report.html import make_report
 
     named = dict(zip(_names(parts), parts, strict=True))
@@ -258,24 +258,24 @@ def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
 
 
 def _groups(options: argparse.Namespace, detections: str, result: "Result") -> dict[int, str]:
-    """The groups in the file that says so; else those of a column of the ground truth, or else of the detections."""
+    """The group of each image: from `--slice`, else from a column of the ground truth, else of the detections."""
     from boxscore.formats import read_groups
 
-    assert result.boxes is not None
-    truths, column = result.boxes.truths, options.slice_by
+    assert result.inputs is not None
+    truths, column = result.inputs.truths, options.slice_by
     if options.slice is not None:
         return read_groups(options.slice, truths, column=column)
     try:
         return read_groups(options.truths, truths, column=column)
-    except InputError as complaint:
+    except InputError as error:
         try:
             return read_groups(detections, truths, column=column)
         except InputError:
-            raise complaint from None
+            raise error from None
 
 
-def _everything(parts: Sequence[Part], *, is_per_class: bool) -> str:
-    """The tables, and below them what else was asked for."""
+def _text(parts: Sequence[Part], *, is_per_class: bool) -> str:
+    """The tables, then the requested analyses."""
     tables = [_tables(parts, is_per_class=is_per_class)]
     for name, part in zip(_names(parts), parts, strict=True):
         heading = f"{styled(text.line(name), 'bold', sys.stdout)}: " if len(parts) > 1 else ""
@@ -321,17 +321,17 @@ def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
 
 
 def _cell(summary: Summary, name: str) -> str:
-    value, sure = text.fraction(summary.numbers[name]), summary.confidence
-    return value if sure is None else f"{value} {sure.numbers[name]}"
+    value, confidence = text.fraction(summary.numbers[name]), summary.confidence
+    return value if confidence is None else f"{value} {confidence.numbers[name]}"
 
 
 def _class_cell(summary: Summary, k: int) -> str:
-    value, sure = text.fraction(summary.per_class[k].ap), summary.confidence
-    return value if sure is None else f"{value} {sure.ap[k]}"
+    value, confidence = text.fraction(summary.per_class[k].ap), summary.confidence
+    return value if confidence is None else f"{value} {confidence.ap[k]}"
 
 
 def _names(parts: Sequence[Part]) -> list[str]:
-    """What each part is called: the file, and of several the file, the group, or both."""
+    """The name of each part: the file; of several parts the file, the group, or both."""
     return [parts[0].model.name] if len(parts) == 1 else _heads(parts)
 
 
@@ -344,7 +344,7 @@ def _heads(parts: Sequence[Part]) -> list[str]:
 
 
 def _plain(parts: Sequence[Part], min_score: float | None) -> Any:
-    """What `Result.to_dict()` gives, and that of each group under `slices`; for several files a list of those."""
+    """`Result.to_dict()`, with the groups under `slices`; for several files a list of these."""
     selection = {} if min_score is None else {"min_score": min_score}
     documents: list[dict[str, Any]] = []
     for part in parts:
@@ -366,7 +366,7 @@ def _document(part: Part) -> dict[str, Any]:
 def _columns(
     parts: Sequence[Part], *, is_always_named: bool = False
 ) -> tuple[list[Summary], list[str] | None, list[str] | None]:
-    """The summaries, and columns for models and groups where there are several, or the user has named the only one."""
+    """The summaries, with columns for models and groups where there are several, or where the only model has a name."""
     groups = [part.group or "" for part in parts]
     is_named = is_always_named or any(part.model.is_named for part in parts) or groups.count("") > 1
     names = [part.model.name for part in parts] if is_named else None

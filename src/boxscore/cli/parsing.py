@@ -1,4 +1,4 @@
-"""The command line: files and options in any order, and a wrong option with the one that was meant."""
+"""Parsing of the command line: files and options in any order, and suggestions for misspelled words."""
 
 import argparse
 import sys
@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options of the command that is called; a wrong call is explained, and exit code 2."""
+    """The options of the command; a usage error exits with code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words:
-        _check_first(parser, words)
+        _check_command(parser, words)
     options, rest = parser.parse_known_args(words)
     for word in rest:
         if word.startswith("-") and word != "-":
-            options.command.error(f"unknown option {word}{_meant(word, options.command, parser)}")
+            options.command.error(f"unknown option {word}{_suggestion(word, options.command, parser)}")
     if rest and options.files is None:
         options.command.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
-        # argparse takes files up to the first option that follows one, and leaves the others
+        # argparse stops taking files at the first option after them
         getattr(options, options.files).extend(rest)
     return options
 
 
-_ALSO_CALLED = {
+_SYNONYMS = {
     "evaluate": "eval",
     "score": "eval",
     "map": "eval",
@@ -37,20 +37,20 @@ _ALSO_CALLED = {
     "help": "--help",
     "version": "--version",
 }
-"""Words that other tools have for our commands."""
+"""Names that other tools have for these commands."""
 
 
-def _check_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """What stands where the command should be is a command or an option of all of them; else say what was meant."""
+def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Exit with a suggestion unless the first word is a command or a global option."""
     word, commands = words[0], commands_of(parser)
     flags = _flags(parser)
     if word in commands or not word or any(flag.startswith(word) for flag in flags if word.startswith("-")):
         return
     if word.startswith("-"):
-        parser.error(f"unknown option {word}{_meant(word, parser, parser)}")
+        parser.error(f"unknown option {word}{_suggestion(word, parser, parser)}")
     from difflib import get_close_matches
 
-    near = [_ALSO_CALLED[word]] if word in _ALSO_CALLED else get_close_matches(word, commands, n=1)
+    near = [_SYNONYMS[word]] if word in _SYNONYMS else get_close_matches(word, commands, n=1)
     if Path(word).exists():
         import shlex
 
@@ -71,8 +71,8 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
     return [flag for action in parser._actions for flag in action.option_strings]
 
 
-def _meant(word: str, command: argparse.ArgumentParser, parser: argparse.ArgumentParser) -> str:
-    """The option most like a word, as a question; or the commands that have an option of this name."""
+def _suggestion(word: str, command: argparse.ArgumentParser, parser: argparse.ArgumentParser) -> str:
+    """The most similar option, as a question; or the commands that have this option."""
     from difflib import get_close_matches
 
     flag = word.partition("=")[0]

@@ -1,7 +1,7 @@
 """`boxscore table1 GT DT`: Table 1 of the paper for any dataset.
 
-Counts of true and false positives by class from the sequential method, from the parallel method as published, and from
-ours, which must differ from the sequential one by nothing.
+True and false positives per class of the sequential method, of the parallel method as published, and of boxscore, which
+must equal the sequential method.
 """
 
 import argparse
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("table1", help="compare methods on a dataset as Table 1 of the paper does")
-    parser.add_argument("truths", metavar="GT", help="ground truth, in any format")
-    parser.add_argument("detections", metavar="DT", help="detections, in any format")
-    parser.add_argument("--iou", type=fraction, default=0.5, metavar="T", help="IoU to exceed (default: 0.5)")
+    parser.add_argument("truths", metavar="GT", help="ground truth, in any supported format")
+    parser.add_argument("detections", metavar="DT", help="detections, in any supported format")
+    parser.add_argument(
+        "--iou", type=fraction, default=0.5, metavar="T", help="IoU threshold, which a match must exceed (default: 0.5)"
+    )
     parser.set_defaults(run=run)
 
 

@@ -1,11 +1,14 @@
-"""What a command hands back, and how it is shown: the only place that prints.
+"""The terminal: the outcome of a command, printing, progress and signals. The only module that prints.
 
 Colours are for terminals only, and never with NO_COLOR.
 """
 
+import contextlib
 import os
+import signal
 import sys
-from typing import NamedTuple, TextIO
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from boxscore._support.text import line
 
@@ -13,7 +16,7 @@ _STYLES = {"bold": "1", "red": "31", "yellow": "33"}
 
 
 class Outcome(NamedTuple):
-    """The text for stdout, the exit code, and what else to say on stderr, below the text."""
+    """The text for stdout, the exit code, and notes for stderr."""
 
     text: str
     code: int = 0
@@ -21,14 +24,14 @@ class Outcome(NamedTuple):
 
 
 def say(text: str, stream: TextIO | None) -> None:
-    """The text is on the stream, if there is one; what its encoding does not have is escaped."""
+    """Print the text to the stream, if there is one; characters that its encoding lacks are escaped."""
     if stream is not None:
         encoding = stream.encoding or "utf-8"
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
 def show(text: str, stream: TextIO | None) -> str | None:
-    """The same for text that must arrive: why it did not, or None if it did, or if nobody reads the stream any more."""
+    """Print and flush; the error message if that failed, else None. A pipe whose reader has ended is no error."""
     if stream is None:
         return None
     try:
@@ -36,15 +39,15 @@ def show(text: str, stream: TextIO | None) -> str | None:
             say(text, stream)
         stream.flush()
     except OSError as error:
-        # Python would try again, and complain, when it closes the stream.
+        # Otherwise Python would flush again, and report it, when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        # Whoever reads has seen enough, as `head` has.
+        # The reader has ended, as `head` does.
         return None if isinstance(error, BrokenPipeError) else f"stdout: can't be written: {error.strerror}"
     return None
 
 
 def styled(text: str, style: str, stream: TextIO | None) -> str:
-    """The text in a style, if the stream is a terminal that may have colours."""
+    """The text in a style, if the stream is a terminal with colours."""
     if not _is_terminal(stream) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\033[{_STYLES[style]}m{text}\033[0m"
@@ -55,14 +58,14 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 class Progress:
-    """A line on stderr that says what is being done, on a terminal only; it is gone when all is done."""
+    """A progress line on stderr, on a terminal only; it is removed at the end."""
 
     def __init__(self, total: int, *, is_quiet: bool) -> None:
         self._total, self._done = total, 0
         self._is_shown = not is_quiet and _is_terminal(sys.stderr)
 
     def step(self, doing: str) -> None:
-        """The next of the steps begins."""
+        """Begin the next step."""
         if self._is_shown:
             width = 20
             filled = width * min(self._done, self._total) // self._total
@@ -77,3 +80,32 @@ class Progress:
         if self._is_shown:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
+
+
+class Stopped(BaseException):
+    """SIGTERM or SIGHUP arrived, as an exception, so that temporary files are removed as after Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.code = 128 + number
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP raise `Stopped`, unless they are ignored (as by nohup) or already handled."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in ours:
+            signal.signal(number, _stop)
+    except ValueError:
+        ours = []  # not in the main thread: Python allows no handlers here
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _stop(number: int, _: Any) -> NoReturn:
+    raise Stopped(number)

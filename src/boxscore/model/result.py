@@ -1,13 +1,14 @@
-"""Result: the numbers under the names that people know, per class, and the curves they come from.
+"""Result: the numbers by name, per class, and the curves they come from.
 
-Analyses, charts and exports are methods here, and live elsewhere; each is imported by the method that needs it.
+Analyses, charts and exports are thin methods here. The work is in free functions of `boxscore.analysis` and
+`boxscore.report`, which a method imports when it is called.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from boxscore.analysis.pairing import Pairing
     from boxscore.analysis.scores import Scores
     from boxscore.analysis.worst_images import WorstImages
-    from boxscore.report.plots import Line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -69,7 +69,7 @@ class PerClass:
         return len(self.name)
 
     def rows(self) -> Iterator[ClassRow]:
-        """A row of plain values a class."""
+        """One row of plain values per class."""
         for k, name in enumerate(self.name):
             yield ClassRow(
                 label=int(self.label[k]),
@@ -91,20 +91,35 @@ class PerClass:
         return class_table(list(self.rows()), self.thresholds)
 
 
-class Boxes(NamedTuple):
-    """Both sides of an evaluation."""
+class Inputs(NamedTuple):
+    """What was evaluated."""
 
     detections: Detections
     truths: Truths
 
 
+class LazyTally:
+    """The tally of a result, in parts of different images that are merged when the tally is first read."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Tally]) -> None:
+        self._parts = tuple(parts)
+
+    def read(self) -> Tally:
+        """The tally of all images. The parts are freed."""
+        if len(self._parts) > 1:
+            self._parts = (joined(self._parts),)
+        return self._parts[0]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Result(Mapping[str, float]):
-    """What an evaluation found: a mapping of names to numbers, with all that is behind them.
+    """The result of an evaluation: a mapping of names to numbers, with the curves and verdicts behind them.
 
     Names: `map`, over all thresholds; `map_50` and `map_75` where those are among several thresholds; `map_small`, …
     for each area range but the first; `mar_1`, … for each limit (`mar` where there is none) and `mar_small`, … for each
-    area range but the first. NaN is undefined: no truths there. `print` shows a table.
+    area range but the first. NaN marks an undefined number: there are no truths. `print` shows a table.
     """
 
     numbers: Mapping[str, float]
@@ -115,32 +130,37 @@ class Result(Mapping[str, float]):
     protocol: Protocol
     iou_dtype: str
     """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
-    kept: Tally | tuple[Tally, ...] | None = None
-    """The tally, in one or more parts, or none where there were too many verdicts to keep."""
-    boxes: Boxes | None = None
-    """What was matched, for the questions that verdicts can't answer; none where boxes were forgotten on the way."""
+    lazy_tally: LazyTally | None = None
+    """The verdicts; None where there were too many to retain."""
+    inputs: Inputs | None = None
+    """The evaluated detections and truths, for the analyses that need more than verdicts; None where they were not
+    retained."""
     num_given: int | None = None
-    """How many detections there were, also beyond the limit, where that is known without boxes."""
+    """How many detections were given, also beyond the limit, where that is known without `inputs`."""
 
     @property
     def tally(self) -> Tally:
-        """The verdicts that all of it comes from."""
-        if self.kept is None:
-            raise InputError("the verdicts of this result were not kept: it was put together class by class")
-        if isinstance(self.kept, tuple):
-            object.__setattr__(self, "kept", joined(self.kept))  # once, for all who ask
-        return cast(Tally, self.kept)
+        """The verdicts that all numbers come from."""
+        if self.lazy_tally is None:
+            raise InputError("this result has no tally: it was computed class by class, and no verdicts were retained")
+        return self.lazy_tally.read()
 
     @property
     def images(self) -> Ints:
-        """The images of the data, ascending: those with boxes, and those that the truths list. Shape (N,)."""
-        listed = None if self.boxes is None else self.boxes.truths.image_names
+        """Ids of all images, ascending: those with detections or truths, and those that the truths list. Shape (N,)."""
+        listed = self.image_names
         return self.tally.images if listed is None else np.union1d(self.tally.images, np.array([*listed], np.int64))
+
+    @property
+    def image_names(self) -> Mapping[int, str] | None:
+        """The file names of images by id, where they are known."""
+        return None if self.inputs is None else self.inputs.truths.image_names
 
     def intervals(
         self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
     ) -> "Intervals":
-        """How sure every number is, by the bootstrap: images are drawn with replacement, and nothing is matched again.
+        """Confidence intervals of every number, by the bootstrap: images are drawn with replacement, and nothing is
+        matched again.
 
         The bits depend on `seed`, not on `threads`.
 
@@ -171,7 +191,7 @@ class Result(Mapping[str, float]):
 
     @property
     def summary(self) -> Summary:
-        """The same in plain values."""
+        """The numbers in plain values."""
         return Summary(
             protocol=self.protocol,
             numbers=self.numbers,
@@ -181,39 +201,35 @@ class Result(Mapping[str, float]):
         )
 
     def _num_beyond_limit(self) -> int | None:
-        """How many detections no number counts, as their image and class have better ones; None: they are forgotten."""
+        """How many detections no number counts, as they are beyond the largest limit; None: unknown."""
         if self.protocol.limits[-1] is None:
             return 0
-        given = self.num_given if self.boxes is None else len(self.boxes.detections)
+        given = self.num_given if self.inputs is None else len(self.inputs.detections)
         return None if given is None else given - int(self.per_class.num_detections.sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
+        """Plain values for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
 
     def log_dict(self, prefix: str = "", *, undefined: float | None = None, per_class: bool = True) -> dict[str, float]:
         """Flat floats for TensorBoard, W&B, MLflow: the numbers, and, with `per_class`, `ap/<class>`.
 
-        `prefix` is put before each name, as it is: "val/" makes "val/map". What is undefined, such as all numbers where
-        there are no truths, is left out, for loggers refuse NaN; or it is what `undefined` says, for callbacks that
-        need a number: -1.0, say.
+        `prefix` is put before each name: "val/" makes "val/map". Undefined numbers, such as all numbers where there are
+        no truths, are left out, as loggers refuse NaN; or they have the value `undefined`, such as -1.0, for callbacks
+        that need a number.
         """
         from boxscore.report import exports
 
         return exports.log_dict(self.summary, prefix, undefined=undefined, per_class=per_class)
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """One number a line: class (none: all), number, value (none: undefined). With `path`, a file gets it, too."""
-        from boxscore._support.writing import write_file
+        """One number per line: class (empty: all), number, value (empty: undefined); written to `path`, if given."""
         from boxscore.report import exports
 
-        content = exports.to_csv([self.summary])
-        if path is not None:
-            write_file(Path(path), content)
-        return content
+        return exports.save(exports.to_csv([self.summary]), path)
 
     def to_markdown(self, name: str | None = None) -> str:
-        """The numbers in one table, the classes in another. `name`: of the model, for a column that says it."""
+        """A table of numbers and a table of classes. `name`: the model's name, for a column `model`."""
         from boxscore.report import exports
 
         return exports.to_markdown([self.summary], None if name is None else [name])
@@ -227,8 +243,8 @@ class Result(Mapping[str, float]):
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
         """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
 
-        `iou`: what a match needs; 0.5, or the protocol's first threshold where it has no 0.5. `background`: an IoU up
-        to which a detection is on nothing. Needs the boxes.
+        `iou`: the threshold of a match; 0.5, or the protocol's first threshold where it has no 0.5. `background`: a
+        detection whose IoU with every truth is at most this is on background. Needs `inputs`.
         """
         from boxscore.analysis.errors import find_errors
 
@@ -243,11 +259,10 @@ class Result(Mapping[str, float]):
         normalize: "Normalize | None" = None,
         threads: int | None = None,
     ) -> "Confusion":
-        """Which classes are taken for which, with background as row and column.
+        """The confusion matrix: which classes are detected as which, with background as row and column.
 
-        `score`: detections below it are left out; without one it is the threshold with the best F1 over all classes.
-        `iou`: as in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs the
-        boxes.
+        `score`: detections below it are left out; default: the threshold with the best F1 over all classes. `iou`: as
+        in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs `inputs`.
         """
         from boxscore.analysis.confusion import confuse
 
@@ -261,73 +276,45 @@ class Result(Mapping[str, float]):
         """
         from boxscore.analysis.calibration import calibrate
 
-        return calibrate(self.tally, self.per_class.name, self.protocol.threshold_place(iou), bins)
+        return calibrate(self, bins=bins, iou=iou)
 
     def operating_points(
         self, *, iou: float | None = None, precision: float | None = None, recall: float | None = None
     ) -> "OperatingPoints":
         """The score threshold with the best F1, for all classes together and for each.
 
-        With `precision`, the lowest that has at least this precision; with `recall`, the highest that has at least
-        this recall. `iou`: as in `calibration`.
+        With `precision`, the lowest threshold that has at least this precision; with `recall`, the highest that has at
+        least this recall. `iou`: as in `calibration`.
         """
         from boxscore.analysis.operating_points import Aim, find_operating_points
 
-        aim, place = Aim.of(precision, recall), self.protocol.threshold_place(iou)
-        return find_operating_points(self.tally, self.per_class.name, place, aim)
+        return find_operating_points(self, Aim.validated(precision, recall), iou=iou)
 
     def scores(self, *, bins: int = 40, iou: float | None = None) -> "Scores":
-        """How many true and false positives have which scores. `iou`: as in `calibration`."""
-        from boxscore.analysis.scores import spread_scores
+        """Histograms of the scores of true and false positives. `iou`: as in `calibration`."""
+        from boxscore.analysis.scores import histogram_scores
 
-        return spread_scores(self.tally, self.protocol.threshold_place(iou), bins)
+        return histogram_scores(self, bins=bins, iou=iou)
 
     def worst_images(
         self, *, num: int | None = 20, score: float | None = None, iou: float | None = None
     ) -> "WorstImages":
-        """The images with the most false positives and truths not found; `num` of them, or with None all.
+        """The `num` images with the most false positives and truths not found; None: all images.
 
         `score`: as in `confusion`. `iou`: as in `calibration`.
         """
         from boxscore.analysis.worst_images import find_worst_images
 
-        names = None if self.boxes is None else self.boxes.truths.image_names
-        return find_worst_images(self.tally, names, self.protocol.threshold_place(iou), score, num)
+        return find_worst_images(self, num=num, score=score, iou=iou)
 
     def plot_pr(self, *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
         """Precision over recall: the mean over classes at each IoU threshold.
 
-        With `classes`, a line for each of these at `iou`; with `iou` alone, one for every class and one for their mean.
+        With `classes`, one line per class at `iou`; with `iou` alone, one line per class and one for their mean.
         """
         from boxscore.report import plots
 
-        if isinstance(classes, str):
-            raise InputError(f"`classes` must be a sequence of class names; got {classes!r}")
-        precision_TRK = self.curves.precision[:, :, :, 0, -1]
-        points, has_truths = self.protocol.recall_points, self.per_class.num_truths > 0
-        means = [
-            plots.Line(f"IoU {threshold:.2f} (AP {text.fraction(ap)})", precision_RK[:, has_truths].mean(axis=1))
-            for (threshold, ap), precision_RK in zip(self.per_threshold.items(), precision_TRK, strict=True)
-            if has_truths.any()
-        ]
-        if classes is None and iou is None:
-            return plots.draw_pr(points, means, is_ordered=True)
-        t = self.protocol.threshold_place(iou)
-        names = [name for name, is_there in zip(self.per_class.name, has_truths, strict=True) if is_there]
-        lines = [self._class_line(name, t) for name in (names if classes is None else classes)]
-        mean = [line._replace(label=f"mean, {line.label}") for line in means[t : t + 1] if classes is None]
-        return plots.draw_pr(points, [*lines, *mean], is_ordered=False)
-
-    def _class_line(self, name: str, t: int) -> "Line":
-        from boxscore.report.plots import Line
-
-        if name not in self.per_class.name:
-            known = ", ".join(self.per_class.name[:10]) + (", …" if len(self.per_class) > 10 else "")
-            raise InputError(f"`classes` must be class names ({known}); got {name!r}")
-        k = self.per_class.name.index(name)
-        if not self.per_class.num_truths[k]:
-            raise InputError(f"`classes`: {name!r} has no truths, so it has no curve")
-        return Line(f"{name} (AP {text.fraction(self.per_class.ap_at[k, t])})", self.curves.precision[t, :, k, 0, -1])
+        return plots.plot_pr(self, iou=iou, classes=classes)
 
     def plot_ap_by_iou(self) -> "Figure":
         """AP at each IoU threshold."""
@@ -339,12 +326,7 @@ class Result(Mapping[str, float]):
         """AP and AR of each area range."""
         from boxscore.report import plots
 
-        names = [area.name for area in self.protocol.areas]
-        limit = self.protocol.limits[-1]
-        ends = ["", *(f"_{name}" for name in names[1:])]
-        first_ar = "mar" if limit is None else f"mar_{limit}"
-        ar = [self[f"mar{end}"] if end else self[first_ar] for end in ends]
-        return plots.draw_sizes(names, [self[f"map{end}"] for end in ends], ar)
+        return plots.plot_sizes(self)
 
     def plot_scores(self, *, bins: int = 40, iou: float | None = None) -> "Figure":
         """The scores of true and false positives, and the threshold with the best F1."""
@@ -373,32 +355,11 @@ class Result(Mapping[str, float]):
     def save_plots(self, folder: str | Path) -> list[Path]:
         """Every chart as PNG and PDF in a folder; the paths of the files.
 
-        Without boxes there are neither errors nor confusion; with scores beyond 0 and 1 there is no calibration.
+        Without `inputs` there are neither errors nor confusion; with scores outside 0 to 1 there is no calibration.
         """
         from boxscore.report import plots
 
-        drawn = {
-            "pr": self.plot_pr(),
-            "ap_by_iou": self.plot_ap_by_iou(),
-            "sizes": self.plot_sizes(),
-            "scores": self.plot_scores(),
-        }
-        if not self.tally.score.size or (self.tally.score.min() >= 0 and self.tally.score.max() <= 1):
-            drawn["calibration"] = self.plot_calibration()
-        if self.boxes is not None:
-            drawn |= {"errors": self.plot_errors(), "confusion": self.plot_confusion()}
-        return plots.save(drawn, folder)
-
-    def _pairing(self, name: str, iou: float | None, threads: int | None) -> "Pairing":
-        protocol = self.protocol.at(iou)
-        if self.boxes is None:
-            raise InputError(
-                f"`{name}` needs boxes, and this result has only verdicts: a metric forgets boxes once they are "
-                "matched; `boxscore.evaluate(detections, truths)` keeps them"
-            )
-        from boxscore.analysis.pairing import pair_boxes
-
-        return pair_boxes(*self.boxes, protocol, num_threads(threads))
+        return plots.save(plots.plot_all(self), folder)
 
     def to_html(
         self,
@@ -409,18 +370,27 @@ class Result(Mapping[str, float]):
         resamples: int | None = None,
         seed: int = 0,
     ) -> str:
-        """A report as one HTML file that opens offline; written to `path`, if there is one, whole or not at all.
+        """A report as one HTML file that opens offline; written to `path`, if given, completely or not at all.
 
-        `title` stands on top, `name` is what the model is called. `resamples`, `seed`: of the intervals; with 0
-        resamples there are none. If not said otherwise there are 1,000, and none with so many classes that those would
-        take minutes. Needs `boxscore[report]`, for the charts.
+        `title`: the heading. `name`: the model's name. `resamples`, `seed`: of the confidence intervals; 0 resamples:
+        no intervals. Default: 1,000 resamples, and none with so many classes that they would take minutes. Needs
+        `boxscore[report]`, for the charts.
         """
-        from boxscore.report.contents import default_resamples
-        from boxscore.report.html import make_report
+        from boxscore.report import html
 
-        resamples = default_resamples(self) if resamples is None else resamples
-        sure = {name: self.intervals(resamples=resamples, seed=seed)} if resamples else {}
-        return make_report({name: self}, path, title=title, intervals=sure)
+        intervals = html.sample_intervals({name: self}, resamples, seed=seed)
+        return html.make_report({name: self}, path, title=title, intervals=intervals)
+
+    def _pairing(self, name: str, iou: float | None, threads: int | None) -> "Pairing":
+        protocol = self.protocol.at(iou)
+        if self.inputs is None:
+            raise InputError(
+                f"`{name}` needs the detections and truths, and this result has only verdicts: a metric discards its "
+                "inputs once they are matched; `boxscore.evaluate(detections, truths)` retains them"
+            )
+        from boxscore.analysis.pairing import pair_boxes
+
+        return pair_boxes(*self.inputs, protocol, num_threads(threads))
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")
@@ -451,7 +421,7 @@ def summarize(
         curves=curves,
         protocol=protocol,
         iou_dtype=totals.iou_dtype,
-        kept=tally,
+        lazy_tally=None if tally is None else LazyTally([tally] if isinstance(tally, Tally) else tally),
     )
 
 

@@ -3,11 +3,14 @@
 import csv
 import io
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from boxscore._support import text
+from boxscore._support.writing import write_file
 from boxscore.model.summary import ClassPoint, Interval, Summary, has_ap_50, plain
 
 LONGEST_TABLE = 40
@@ -43,6 +46,13 @@ def to_csv(
                 for number in numbers
             ]
     return as_csv(rows)
+
+
+def save(content: str, path: str | os.PathLike[str] | None) -> str:
+    """The content, also written to `path`, if given."""
+    if path is not None:
+        write_file(Path(path), content)
+    return content
 
 
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:

@@ -11,18 +11,17 @@ import os
 import re
 from collections.abc import Mapping
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
 import boxscore
 from boxscore._support.exceptions import InputError
-from boxscore._support.writing import write_file
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
 from boxscore.model.result import Result
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import default_resamples, describe
+from boxscore.report.exports import save
 
 SCRIPTS = (
     "elements.js",
@@ -43,6 +42,17 @@ STYLES = ("style.css", "tables.css", "screens.css")
 """The page's style, in this order: what is for some screens only comes last."""
 
 
+def sample_intervals(
+    results: Mapping[str, Result], resamples: int | None = None, **options: Any
+) -> dict[str, Intervals]:
+    """The confidence intervals of each result, by name; without any where there are 0 resamples.
+
+    `resamples`: default: 1,000, or 0 where those would take minutes. `options`: those of `Result.intervals`.
+    """
+    nums = {name: default_resamples(each) if resamples is None else resamples for name, each in results.items()}
+    return {name: results[name].intervals(resamples=num, **options) for name, num in nums.items() if num}
+
+
 def make_report(
     results: Mapping[str, Result],
     path: str | os.PathLike[str] | None = None,
@@ -52,23 +62,19 @@ def make_report(
     intervals: Mapping[str, Intervals] | None = None,
     comparison: Comparison | None = None,
 ) -> str:
-    """The HTML of a report on some models, by name, all under one protocol; written to `path`, if there is one.
+    """The HTML report on one or more models, by name, all under one protocol; written to `path`, if given.
 
-    `made_from`: what the report should say of its inputs, such as the names of files. `intervals`: by the same names;
-    without them they are computed, unless there are so many classes that it would take minutes; with an empty mapping
-    there are none. `comparison`: what the models differ in.
+    `made_from`: descriptions of the inputs, such as the names of files. `intervals`: confidence intervals by the same
+    names; default: `sample_intervals`; an empty mapping: none. `comparison`: the differences between the models.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
     if len({result.protocol for result in results.values()}) > 1:
-        raise InputError("`results` must all be of one protocol; got different ones")
+        raise InputError("`results` must all have one protocol; got different ones")
     script = chart_script()
     if intervals is None:
-        intervals = {name: result.intervals() for name, result in results.items() if default_resamples(result)}
-    page = render({"title": title, **describe(results, intervals, made_from or {}, comparison)}, script)
-    if path is not None:
-        write_file(Path(path), page)
-    return page
+        intervals = sample_intervals(results)
+    return save(render({"title": title, **describe(results, intervals, made_from or {}, comparison)}, script), path)
 
 
 def render(contents: Mapping[str, Any], chart_script: str) -> str:

@@ -148,6 +148,25 @@ def _name_lines(axes: "Axes", families: Sequence[str], **place: Any) -> None:
         label.set_parse_math(False)
 
 
+def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
+    """Precision over recall: the mean over classes at each IoU threshold.
+
+    With `classes`, one line per class at `iou`; with `iou` alone, one line per class and one for their mean.
+    """
+    if isinstance(classes, str):
+        raise InputError(f"`classes` must be a sequence of class names; got {classes!r}")
+    points, has_truths = result.protocol.recall_points, result.per_class.num_truths > 0
+    num_means = len(result.protocol.thresholds) if has_truths.any() else 0
+    if classes is None and iou is None:
+        return draw_pr(points, [_mean_line(result, t) for t in range(num_means)], is_ordered=True)
+    t = result.protocol.threshold_place(iou)
+    if classes is not None:
+        return draw_pr(points, [_class_line(result, name, t) for name in classes], is_ordered=False)
+    lines = [_class_line(result, result.per_class.name[k], t) for k in np.flatnonzero(has_truths)]
+    means = [line._replace(label=f"mean, {line.label}") for line in [_mean_line(result, t)] if num_means]
+    return draw_pr(points, [*lines, *means], is_ordered=False)
+
+
 def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) -> "dict[str, Figure]":
     """Several models in one chart each: precision over recall at one IoU threshold, and AP by IoU threshold.
 
@@ -155,20 +174,66 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
     """
     protocols = {result.protocol for result in results.values()}
     if len(protocols) != 1:
-        raise InputError(f"`results` must all be of one protocol; got {len(protocols)} different ones")
+        raise InputError(f"`results` must all have one protocol; got {len(protocols)} different ones")
     (protocol,) = protocols
     t = protocol.threshold_place(iou)
     lines = []
     for name, result in results.items():
-        has_truths = result.per_class.num_truths > 0
-        if has_truths.any():
-            ap = text.fraction(result.per_threshold[protocol.thresholds[t]])
-            precision_RK = result.curves.precision[t, :, :, 0, -1]
-            lines.append(Line(f"{name} (AP {ap})", precision_RK[:, has_truths].mean(axis=1)))
+        if (result.per_class.num_truths > 0).any():
+            label = f"{name} (AP {text.fraction(result.per_threshold[protocol.thresholds[t]])})"
+            lines.append(_mean_line(result, t)._replace(label=label))
     return {
         "models_pr": draw_pr(protocol.recall_points, lines, is_ordered=False),
         "models_ap_by_iou": draw_ap_of_models({name: result.per_threshold for name, result in results.items()}),
     }
+
+
+def _mean_line(result: "Result", t: int) -> Line:
+    """The mean over classes with truths at the t-th threshold."""
+    threshold = result.protocol.thresholds[t]
+    precision_RK = result.curves.precision[t, :, :, 0, -1]
+    label = f"IoU {threshold:.2f} (AP {text.fraction(result.per_threshold[threshold])})"
+    return Line(label, precision_RK[:, result.per_class.num_truths > 0].mean(axis=1))
+
+
+def _class_line(result: "Result", name: str, t: int) -> Line:
+    per_class = result.per_class
+    if name not in per_class.name:
+        known = ", ".join(per_class.name[:10]) + (", …" if len(per_class) > 10 else "")
+        raise InputError(f"`classes` must be class names ({known}); got {name!r}")
+    k = per_class.name.index(name)
+    if not per_class.num_truths[k]:
+        raise InputError(f"`classes`: {name!r} has no truths, so it has no curve")
+    return Line(f"{name} (AP {text.fraction(per_class.ap_at[k, t])})", result.curves.precision[t, :, k, 0, -1])
+
+
+def plot_sizes(result: "Result") -> "Figure":
+    """AP and AR of each area range."""
+    names = [area.name for area in result.protocol.areas]
+    limit = result.protocol.limits[-1]
+    suffixes = [f"_{name}" for name in names[1:]]
+    ap = [result[f"map{suffix}"] for suffix in ("", *suffixes)]
+    ar = [result["mar" if limit is None else f"mar_{limit}"], *(result[f"mar{suffix}"] for suffix in suffixes)]
+    return draw_sizes(names, ap, ar)
+
+
+def plot_all(result: "Result") -> "dict[str, Figure]":
+    """Every chart by the name of its file.
+
+    Without `inputs` there are neither errors nor confusion; with scores outside 0 to 1 there is no calibration.
+    """
+    figures = {
+        "pr": plot_pr(result),
+        "ap_by_iou": draw_ap_by_iou(result.per_threshold),
+        "sizes": plot_sizes(result),
+        "scores": draw_scores(result.scores()),
+    }
+    score = result.tally.score
+    if not score.size or (score.min() >= 0 and score.max() <= 1):
+        figures["calibration"] = draw_calibration(result.calibration())
+    if result.inputs is not None:
+        figures |= {"errors": draw_errors(result.errors()), "confusion": draw_confusion(result.confusion())}
+    return figures
 
 
 @_drawn

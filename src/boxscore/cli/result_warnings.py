@@ -1,4 +1,4 @@
-"""What `eval` and `compare` say about a result that looks like a mistake in the files."""
+"""Warnings of `eval` and `compare` about results that suggest a mistake in the files."""
 
 import argparse
 import shlex
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
     ("csv", "parquet", "npz"), "name their columns so, or try `--box-format {}`"
 )
-"""What mends a wrong box format, by the format of the file."""
+"""How to correct a wrong box format, by the format of the file."""
 
 
 def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result") -> None:
-    """Warn with the likely cause, once for a file of detections; a result that is just bad gets a soft sentence."""
+    """Warn about the likely cause of a low result, at most once per file of detections."""
     counts = Counts.of_result(result.per_class)
-    if not counts.is_suspicious or result.boxes is None:
+    if not counts.is_suspicious or result.inputs is None:
         return
     from boxscore.analysis.diagnosis import Words, diagnose
     from boxscore.formats import detect
@@ -37,7 +37,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         labels="`--map-classes` does that",
         classes="`--map-classes` says which is which",
     )
-    found = diagnose(counts, *result.boxes, words, has_classes=not result.protocol.class_agnostic)
+    found = diagnose(counts, *result.inputs, words, has_classes=not result.protocol.class_agnostic)
     if found is not None:
         message = str(found)
     elif counts.is_near_zero:
@@ -51,7 +51,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
 
 
 def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequence[tuple[str, float]]") -> None:
-    """Warn if pycocotools would give another number for a file, given with its `map`, because of annotation ids."""
+    """Warn if pycocotools would give another `map` for a file because of annotation ids. `scores`: path and `map`."""
     if any(getattr(options, name, None) is not None for name in ("images", "classes", "box_format", "sizes", "names")):
         return
     from boxscore.formats.inspection.pycocotools_ids import differing
@@ -61,5 +61,5 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
 
 
 def check_command(options: argparse.Namespace, path: str) -> str:
-    """The call of `boxscore check` for these files."""
+    """The `boxscore check` command for these files."""
     return shlex.join(["boxscore", "check", options.truths, path])

@@ -1,0 +1,99 @@
+"""The input files of a call: names of models, and a hint where ground truth and detections are swapped."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from boxscore._support.exceptions import InputError
+
+
+class Model(NamedTuple):
+    """One file, folder or pattern of detections."""
+
+    path: str
+    name: str
+    is_named: bool = False
+    """Whether the name was given as `NAME=path`."""
+
+
+def models_of(options: argparse.Namespace, words: Sequence[str]) -> list[Model]:
+    """The models of the command line; two with one name are a usage error."""
+    given = [_split(word) for word in words]
+    shown = short_names([path for _, path in given])
+    models = [Model(path, name or short, name is not None) for (name, path), short in zip(given, shown, strict=True)]
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            options.command.error(f"models must have different names; got {name!r} twice")
+    return models
+
+
+def _split(word: str) -> tuple[str | None, str]:
+    """The name, if given, and the path. A word that is an existing path is a path, even with `=` in it."""
+    name, sign, path = word.partition("=")
+    if not sign or not name or not path or "/" in name or "\\" in name or path_exists(word):
+        return None, word
+    if any(mark in word for mark in "*?["):
+        from glob import glob
+
+        if glob(word):  # noqa: PTH207 (the pattern may begin at the root)
+            return None, word
+    return name, path
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Names of columns: the shortest ends of the paths that are all different; a path given twice is numbered.
+
+    >>> short_names(["runs/a/boxes.json", "runs/b/boxes.json"])
+    ['a/boxes.json', 'b/boxes.json']
+    >>> short_names(["a.json", "b.json", "a.json"])
+    ['a.json (1)', 'b.json', 'a.json (3)']
+    """
+    parts = [Path(path).parts for path in paths]
+    for num in range(1, max(map(len, parts)) + 1):
+        names = [str(Path(*part[-num:])) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [path if paths.count(path) == 1 else f"{path} ({i})" for i, path in enumerate(paths, start=1)]
+
+
+def path_exists(path: str) -> bool:
+    """Whether a file or folder of this name exists; False for an invalid name."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long, or with a null character
+        return False
+
+
+def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
+    """A hint to append to an error if the first file looks like detections and another like ground truth; else "".
+
+    Pipes are not considered, as they can be read only once.
+    """
+    if not all(Path(path).is_file() or Path(path).is_dir() for path in (truths, *detections)):
+        return ""
+    if not _is_read_as(truths, "detections"):
+        return ""
+    other = next((path for path in detections if _looks_like_truths(path)), None)
+    if other is None:
+        return ""
+    return f"; the ground truth comes first, then detections, but {truths} looks like detections: try {other} {truths}"
+
+
+def _looks_like_truths(path: str) -> bool:
+    """Whether it can be read as truths only: detections can't be read without scores."""
+    return _is_read_as(path, "truths") and not _is_read_as(path, "detections")
+
+
+def _is_read_as(path: str, role: str) -> bool:
+    import warnings
+
+    from boxscore.formats import read_records
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            read_records(path, role)  # type: ignore[arg-type]
+    except InputError:
+        return False
+    return True
