@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "shared" / "data"
+FOLDER = Path(__file__).parents[3] / "shared" / "data"
 
 
 def shared_data(name: str) -> Path:
