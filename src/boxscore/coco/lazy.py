@@ -42,15 +42,15 @@ class FileSnapshot:
         weakref.finalize(self, os.close, self._descriptor)
         self._identity = _identity(os.fstat(self._descriptor))
 
-    def read_columns(self) -> dict[str, Any] | None:
-        """The columns that the compiled reader gives; None if it is not a file of boxes."""
+    def read_columns(self) -> Any:
+        """The `_compiled.CocoFile` of the file; None if it is not a file of boxes."""
         try:
             if self._content is None:
                 columns = _compiled.read_coco_file(os.fsencode(self.name), num_threads(None))
                 if _identity(Path(self.name).stat()) == self._identity:
-                    return columns  # type: ignore[no-any-return]
+                    return columns
             # From memory; or another file has that name already.
-            return _compiled.read_coco_bytes(self.content(), num_threads(None))  # type: ignore[no-any-return]
+            return _compiled.read_coco_bytes(self.content(), num_threads(None))
         except _compiled.CocoError:
             return None
 
@@ -115,18 +115,25 @@ class LazyDataset:
     def from_file(cls, file: FileSnapshot) -> "LazyDataset | None":
         """None if the file has anything that columns can't represent."""
         read = _read_boxes(file)
-        if read is None or not (read["is_dataset"] and read["images"] and read["categories"]):
+        if read is None or not read.is_dataset or read.images is None or read.categories is None:
             return None
-        ids, area, is_crowd = read["id"], read["area"], read["is_crowd"]
-        if ids is None or area is None or is_crowd is None or read["num_flagged"] < len(ids):
+        boxes = read.boxes
+        if boxes.id is None or boxes.area is None or boxes.num_flagged < len(boxes.id):
             return None
-        if read["images"]["names"] is not None or np.isnan(area).any() or len(_compiled.distinct(ids)) < len(ids):
+        if read.images.names is not None or np.isnan(boxes.area).any():
+            return None
+        if len(_compiled.distinct(boxes.id)) < len(boxes.id):
             return None
         columns = AnnotationColumns(
-            image=read["image"], category=read["category"], box=read["box"], area=area, id=ids, is_crowd=is_crowd
+            image=boxes.image,
+            category=boxes.category,
+            box=boxes.box,
+            area=boxes.area,
+            id=boxes.id,
+            is_crowd=boxes.is_crowd,
         )
-        names = dict(zip(read["categories"]["id"].tolist(), read["categories"]["name"], strict=True))
-        return cls(file, columns, list(dict.fromkeys(read["images"]["id"].tolist())), names)
+        names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
+        return cls(file, columns, list(dict.fromkeys(read.images.id.tolist())), names)
 
     def dataset(self) -> Dict:
         """The file as Python's json reads it: parsed once, so that all who share it share its dicts."""
@@ -155,16 +162,16 @@ class LazyResults:
     def from_file(cls, file: FileSnapshot, header: "LazyDataset | Dict") -> "LazyResults | None":
         """None if the file has anything that columns can't represent."""
         read = _read_boxes(file) if _has_categories(header) else None
-        if read is None or read["is_dataset"] or read["score"] is None or b'"caption"' in file.head(_HEAD_SIZE):
+        if read is None or read.is_dataset or read.boxes.score is None or b'"caption"' in file.head(_HEAD_SIZE):
             return None
-        box = read["box"]
+        box = read.boxes.box
         columns = AnnotationColumns(
-            image=read["image"],
-            category=read["category"],
+            image=read.boxes.image,
+            category=read.boxes.category,
             box=box,
             area=box[:, 2] * box[:, 3],
             id=np.arange(1, len(box) + 1),
-            score=read["score"],
+            score=read.boxes.score,
         )
         return cls(file, columns, header)
 
@@ -199,10 +206,10 @@ def _has_categories(header: LazyDataset | Dict) -> bool:
     return isinstance(header, LazyDataset) or "categories" in header
 
 
-def _read_boxes(file: FileSnapshot) -> Dict | None:
-    """What the compiled reader gives; None if it is not all boxes of images with integer ids."""
+def _read_boxes(file: FileSnapshot) -> Any:
+    """The `_compiled.CocoFile` of a file; None if it does not have boxes of images with integer ids."""
     read = file.read_columns()
-    return read if read is not None and read["image_names"] is None and len(read["image"]) else None
+    return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
 
 
 def copy_header(dataset: Dict) -> Dict:

@@ -84,18 +84,12 @@ def match_plain(detections: Any, truths: Any, overlap: Any, rules: ImageRules) -
     match, truth_match = np.empty((T, D)), np.empty((T, G))
     is_ignored, is_truth_ignored = np.empty((T, D), np.bool_), np.empty(G, np.int64)
     low, high = rules.area
-    ids = _compiled.assign_annotations(
+    ids = _compiled.match_annotations(
         detections,
         truths,
         overlap if len(overlap) else None,
-        rules.thresholds,
-        low,
-        high,
-        rules.limit,
-        match,
-        truth_match,
-        is_ignored,
-        is_truth_ignored,
+        (rules.thresholds, low, high, rules.limit),
+        (match, truth_match, is_ignored, is_truth_ignored),
     )
     if ids is None:
         return None
