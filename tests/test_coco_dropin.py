@@ -173,6 +173,19 @@ def test_a_crowd_needs_no_area() -> None:
     check_same(lambda tool: evaluated(tool, dataset, results))
 
 
+def test_results_may_be_evaluated_as_truths(files: tuple[str, str]) -> None:
+    """And truths as results, which ends as in pycocotools: they have no scores."""
+
+    def script(tool: Tool, is_swapped: bool) -> Any:
+        truths = tool.COCO(files[0])
+        results = truths.loadRes(files[1])
+        pair = (results, truths) if is_swapped else (results, truths.loadRes(files[1]))
+        return run(tool.COCOeval(*pair, "bbox"))
+
+    assert check_same(partial(script, is_swapped=False)).stats[0] > 0.8
+    assert check_same(partial(script, is_swapped=True)) is KeyError
+
+
 def test_entries_that_were_changed_count() -> None:
     """Once `evalImgs` was looked at, curves are drawn from it."""
 

@@ -87,7 +87,7 @@ second.undo()
 from pycocotools.coco import COCO as own
 print(json.dumps([COCO.__module__, own.__module__]))
 """
-    assert run(code) == ["boxscore.coco.dataset", "pycocotools.coco"]
+    assert run(code) == ["boxscore.coco.coco_dataset", "pycocotools.coco"]
 
 
 def test_an_error_undoes_it_too() -> None:
@@ -102,7 +102,7 @@ def test_an_error_undoes_it_too() -> None:
 
 def test_modules_that_have_the_classes_already_are_named() -> None:
     """For they keep them."""
-    with pytest.warns(UserWarning, match="stays what it was in") as told:
+    with pytest.warns(UserWarning, match="remains in use in") as told:
         patch = boxscore.patch_pycocotools()
     patch.undo()
     (warning,) = told
@@ -149,7 +149,7 @@ print(json.dumps([evaluation.stats.tolist(), said]))
     expected = [-1.0 if value != value else value for value in result.values()]
     assert stats == expected
     wanted = ("iouType='segm'", "anything with masks", "iouType='keypoints'")
-    message = "boxscore measures boxes; {} takes pycocotools, which is not installed: pip install pycocotools"
+    message = "boxscore measures boxes; {} needs pycocotools, which is not installed: pip install pycocotools"
     assert said == [*(message.format(each) for each in wanted), "gone"]
 
 
@@ -202,8 +202,8 @@ except ImportError as error:
     said += " / " + str(error).split(" (")[0]
 print(json.dumps([loaded, hasattr(pycocotools.coco, "__path__"), said]))
 """
-    attribute = "module 'boxscore.coco.dataset', in the place of pycocotools.coco, has no attribute 'nonsense'"
-    imported = "cannot import name 'nonsense' from 'boxscore.coco.dataset'"
+    attribute = "module 'boxscore.coco.coco_dataset', which replaces pycocotools.coco, has no attribute 'nonsense'"
+    imported = "cannot import name 'nonsense' from 'boxscore.coco.coco_dataset'"
     assert run(code) == [False, False, f"{attribute}, nor has pycocotools itself / {imported}"]
 
 
@@ -221,7 +221,7 @@ except AttributeError as error:
     said = str(error)
 print(json.dumps([maskUtils.__name__, hasattr(pycocotools.coco, "json"), "COCO" in dir(pycocotools.coco), said]))
 """
-    message = "module 'boxscore.coco.dataset', in the place of pycocotools.coco, has no attribute 'urlretrieve'; "
+    message = "module 'boxscore.coco.coco_dataset', which replaces pycocotools.coco, has no attribute 'urlretrieve'; "
     message += "pycocotools, which may have it, is not installed: pip install pycocotools"
     assert run(code, without="pycocotools", folder=tmp_path) == ["boxscore.coco.mask", False, True, message]
 
@@ -234,14 +234,14 @@ with boxscore.patch_pycocotools():
     import pycocotools.coco
     version = pycocotools.coco.__version__
     from pycocotools.coco import COCO
-    from boxscore.coco.names import own_module
-    original = own_module("coco", "")
+    from boxscore.coco.modules import original_module
+    original = original_module("coco", "")
 import pycocotools.coco
 from pycocotools import coco, mask
 same = [coco is original, pycocotools.coco is original, mask is original.maskUtils, COCO.__module__]
 print(json.dumps([version, same]))
 """
-    assert run(code) == ["2.0", [True, True, True, "boxscore.coco.dataset"]]
+    assert run(code) == ["2.0", [True, True, True, "boxscore.coco.coco_dataset"]]
 
 
 OTHER = """
@@ -283,9 +283,9 @@ def owner():
 
 
 TAKEN = (
-    "boxscore.patch_pycocotools() is no longer in effect: rival has taken the place of pycocotools.coco, "
-    "pycocotools.cocoeval, pycocotools.mask; what is imported from there now is not boxscore's. Call only one of the "
-    "two, or boxscore.patch_pycocotools() last"
+    "boxscore.patch_pycocotools() is no longer in effect: rival has replaced pycocotools.coco, "
+    "pycocotools.cocoeval, pycocotools.mask; imports from there no longer give boxscore. Call only one of the two, or "
+    "boxscore.patch_pycocotools() last"
 )
 
 

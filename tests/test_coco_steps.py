@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boxscore.coco import steps
+from boxscore.coco import single_image
 from tests.support.dropin import OURS, SCENE, Tool, as_dataset, check_same, dataset_of, outcome
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
@@ -192,32 +192,32 @@ def test_plain_numbers_are_read_by_the_compiled_engine() -> None:
     """And nothing else is: it gives up before it writes a wrong number."""
     evaluation, _ = outcome(partial(prepared, dataset=as_dataset(SCENE)[0], results=as_dataset(SCENE)[1]), OURS)
     pair = next(pair for pair, found in evaluation._dts.items() if len(found) > 1 and evaluation._gts[pair])
-    found, truths = evaluation._dts[pair], evaluation._gts[pair]
-    overlap = steps.overlaps_of(found, truths, 100)
+    detections, truths = evaluation._dts[pair], evaluation._gts[pair]
+    overlap = single_image.measure_plain(detections, truths, 100)
     thresholds = evaluation.params.iouThrs
-    given = {
-        "found": found,
-        "truths": truths,
-        "overlap": overlap,
-        "thresholds": thresholds,
-        "area": [0, 1e9],
-        "limit": 100,
-    }
-    assert steps.entry_of(**given) is not None
-    odd: dict[str, list[Any]] = {
-        "found": [tuple(found), [found[0] | {"score": True}], [found[0] | {"score": float("nan")}], [None]],
-        "truths": [[*truths, truths[0]], [truths[0] | {"area": 2**60}], [truths[0] | {"iscrowd": 0.5}]],
+    sides = {"detections": detections, "truths": truths, "overlap": overlap}
+    rules = single_image.ImageRules(thresholds=thresholds, area=[0, 1e9], limit=100)
+    assert single_image.match_plain(**sides, rules=rules) is not None
+    first, truth = detections[0], truths[0]
+    odd_sides: dict[str, list[Any]] = {
+        "detections": [tuple(detections), [first | {"score": True}], [first | {"score": float("nan")}], [None]],
+        "truths": [[*truths, truth], [truth | {"area": 2**60}], [truth | {"iscrowd": 0.5}]],
         "overlap": [overlap[:1], overlap.astype(np.float32), overlap.ravel(), overlap.tolist()],
+    }
+    odd_rules: dict[str, list[Any]] = {
         "thresholds": [thresholds.tolist(), thresholds.astype(np.float32), thresholds[::2]],
         "area": [[0, None], [0, 2**60], [0, 1, 2]],
         "limit": [0, -1, None, 1.0],
     }
-    for name, values in odd.items():
+    for name, values in odd_sides.items():
         for value in values:
-            assert steps.entry_of(**(given | {name: value})) is None, (name, value)
+            assert single_image.match_plain(**(sides | {name: value}), rules=rules) is None, (name, value)
+    for name, values in odd_rules.items():
+        for value in values:
+            assert single_image.match_plain(**sides, rules=rules._replace(**{name: value})) is None, (name, value)
     for each in ([1, 2, 3], [1, 2, 3, 4, 5], (1, 2, 3, 4), [1, 2, 3, "4"], [1, 2, 3, 10**400], None):
-        assert steps.overlaps_of([found[0] | {"bbox": each}], truths, 100) is None
-        assert steps.overlaps_of(found, [truths[0] | {"bbox": each}], 100) is None
+        assert single_image.measure_plain([first | {"bbox": each}], truths, 100) is None
+        assert single_image.measure_plain(detections, [truth | {"bbox": each}], 100) is None
 
 
 @pytest.mark.not_sanitized

@@ -16,8 +16,7 @@ from boxscore import Detections, InputError, Truths, _compiled
 from boxscore.formats import coco, join, to_truths
 from boxscore.formats.files import Source
 from boxscore.formats.records import Options
-from tests.fuzz_json import check_case
-from tests.support.coco_reference import Writer, check, reference, same
+from tests.support.coco_reference import Writer, check, check_case, reference, same
 from tests.support.shared import shared_data
 
 pytestmark = pytest.mark.native
@@ -42,12 +41,13 @@ def test_results_by_hand() -> None:
         {"score":1,"bbox" : [ 0,0 ,1,-0.1e-1],"segmentation":{"counts":"},{","size":[1,2]},
         "category_id":-3, "image_id":8}]"""
     found = read(text)
-    assert found["image"].tolist() == [7, 8]
-    assert found["category"].tolist() == [3, -3]
-    assert found["box"].tolist() == [[1.5, 2, 30, 0.25], [0, 0, 1, -0.01]]
-    assert found["score"].tolist() == [0.5, 1]
-    assert [found[name] for name in ("area", "is_crowd", "id", "image_names", "images", "categories")] == [None] * 6
-    assert not found["is_dataset"]
+    assert found.boxes.image.tolist() == [7, 8]
+    assert found.boxes.category.tolist() == [3, -3]
+    assert found.boxes.box.tolist() == [[1.5, 2, 30, 0.25], [0, 0, 1, -0.01]]
+    assert found.boxes.score.tolist() == [0.5, 1]
+    assert [getattr(found.boxes, name) for name in ("area", "is_crowd", "id", "image_names")] == [None] * 4
+    assert found.images is found.categories is None
+    assert not found.is_dataset
 
 
 def test_a_dataset_by_hand() -> None:
@@ -58,15 +58,15 @@ def test_a_dataset_by_hand() -> None:
         {"id": 2, "image_id": 1, "category_id": 5, "bbox": [0, 0, 1, 1], "area": 0.5, "iscrowd": true}],
         "images": [{"id": 1, "file_name": "a.jpg", "width": 640, "height": null}]}"""
     found = read(text, 3, 10)
-    assert found["categories"]["name"] == ["cat 😀"]
-    assert found["categories"]["id"].tolist() == [5]
-    assert found["images"]["file_name"] == ["a.jpg"]
-    assert found["images"]["width"].tolist() == [640]
-    assert np.isnan(found["images"]["height"]).all()
-    assert found["id"].tolist() == [1, 2]
-    assert np.isnan(found["area"][0])
-    assert found["area"][1] == 0.5
-    assert found["is_crowd"].tolist() == [0, 1]
+    assert found.categories.name == ["cat 😀"]
+    assert found.categories.id.tolist() == [5]
+    assert found.images.file_name == ["a.jpg"]
+    assert found.images.width.tolist() == [640]
+    assert np.isnan(found.images.height).all()
+    assert found.boxes.id.tolist() == [1, 2]
+    assert np.isnan(found.boxes.area[0])
+    assert found.boxes.area[1] == 0.5
+    assert found.boxes.is_crowd.tolist() == [0, 1]
 
 
 def test_images_may_be_named_by_strings() -> None:
@@ -74,8 +74,8 @@ def test_images_may_be_named_by_strings() -> None:
     rows = [BOX | {"image_id": name} for name in ("b", "a", "b", 'c"\\', "a")]
     for size in (1, 60, 1000):
         found = read(json.dumps(rows), 3, size)
-        assert found["image"].tolist() == [0, 1, 0, 2, 1]
-        assert found["image_names"] == ["b", "a", 'c"\\']
+        assert found.boxes.image.tolist() == [0, 1, 0, 2, 1]
+        assert found.boxes.image_names == ["b", "a", 'c"\\']
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_numbers_are_those_of_python() -> None:
     texts = [text for text in texts if np.isfinite(float(text))]
     texts = texts[: len(texts) // 4 * 4]
     rows = [f'{{"image_id":1,"category_id":1,"bbox":[{",".join(texts[i : i + 4])}]}}' for i in range(0, len(texts), 4)]
-    found = read("[" + ",".join(rows) + "]", 2)["box"].reshape(-1)
+    found = read("[" + ",".join(rows) + "]", 2).boxes.box.reshape(-1)
     expected = np.array([float(text) for text in texts])
     is_same = found.view(np.int64) == expected.view(np.int64)
     assert is_same.all(), [text for text, fine in zip(texts, is_same, strict=True) if not fine][:10]
@@ -283,7 +283,7 @@ def test_pipes_are_read_to_their_end(tmp_path: Path) -> None:
     content = json.dumps([BOX] * 10_000).encode()
     writer = threading.Thread(target=pipe.write_bytes, args=(content,))
     writer.start()
-    assert len(_compiled.read_coco_file(os.fsencode(pipe), 2)["box"]) == 10_000
+    assert len(_compiled.read_coco_file(os.fsencode(pipe), 2).boxes.box) == 10_000
     writer.join()
 
 

@@ -16,6 +16,11 @@ KEYS = {
 }
 
 
+TOKENS = b'{ } [ ] , : "a" "id":1, "bbox" 0 -1 1e400 1e5 01 1. .5 - NaN -Infinity true null \\u0041 \\ud800 \\x "'
+WRONG = [b"\xff", b"\xc3\xa9", b"\xed\xa0\x80", b"\0", b"[" * 600, b"\xef\xbb\xbf", b"9" * 20]
+PIECES = [*TOKENS.split(b" "), *WRONG, b"}, {", b" ", b"\n"]
+
+
 class Number(str):
     """A number as the file spells it."""
 
@@ -47,7 +52,7 @@ def _need(is_fine: bool) -> None:
 
 
 def reference(content: bytes) -> dict[str, Any]:
-    """What `_compiled.read_coco_bytes` must find, or InputError."""
+    """The attributes that `_compiled.read_coco_bytes` must give, or InputError."""
     try:
         text = content.decode("utf-8-sig")
         found = json.loads(text, object_pairs_hook=_record, parse_constant=_refuse, parse_float=Number, parse_int=Whole)
@@ -55,13 +60,16 @@ def reference(content: bytes) -> dict[str, Any]:
         raise InputError("not JSON") from None
     _need(isinstance(found, dict | list))
     if isinstance(found, list):
-        return {"is_dataset": False, "has_annotations": False, "images": None, "categories": None} | _boxes(found)
+        flags = {"is_dataset": False, "has_annotations": False}
+        return flags | {"boxes": _boxes(found), "images": None, "categories": None}
     _need(not found.twice & set(KEYS))
-    annotations = found.get("annotations", [])
-    columns: dict[str, Any] = {"is_dataset": True, "has_annotations": "annotations" in found, **_boxes(annotations)}
-    columns["images"] = _images(found["images"]) if "images" in found else None
-    columns["categories"] = _categories(found["categories"]) if "categories" in found else None
-    return columns
+    return {
+        "is_dataset": True,
+        "has_annotations": "annotations" in found,
+        "boxes": _boxes(found.get("annotations", [])),
+        "images": _images(found["images"]) if "images" in found else None,
+        "categories": _categories(found["categories"]) if "categories" in found else None,
+    }
 
 
 def _rows(rows: Any, kind: str) -> Any:
@@ -96,12 +104,12 @@ def _text(value: Any) -> str:
 
 
 def _ids(values: list[Any]) -> tuple[Any, Any]:
-    """Integers, or places and names."""
+    """Integers, or indices and names."""
     if not values or isinstance(values[0], Number) or not isinstance(values[0], str):
         return np.array([_whole(value) for value in values], np.int64), None
     names = [_text(value) for value in values]
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    return np.array([places[name] for name in names], np.int64), list(places)
+    indices = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    return np.array([indices[name] for name in names], np.int64), list(indices)
 
 
 def _optional(rows: Any, key: str, read: Any, missing: Any, dtype: str) -> Any:
@@ -167,9 +175,10 @@ def _categories(rows: Any) -> dict[str, Any]:
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Whether two readings are the same, every bit of every number."""
+    """Whether an object has the expected attributes, every bit of every number."""
     if isinstance(expected, dict):
-        return set(found) == set(expected) and all(same(found[key], value) for key, value in expected.items())
+        names = {name for name in dir(found) if not name.startswith("_")}
+        return names == set(expected) and all(same(getattr(found, key), value) for key, value in expected.items())
     if isinstance(expected, np.ndarray):
         return (
             isinstance(found, np.ndarray)
@@ -327,3 +336,34 @@ class Writer:
         ]
         rand.shuffle(pairs)
         return (("\ufeff" if rand.random() < 0.1 else "") + self.join_object(pairs[rand.randrange(2) :])).encode()
+
+
+def damage(content: bytes, rand: random.Random) -> bytes:
+    """The content with something wrong, or at least different."""
+    text = bytearray(content)
+    for _ in range(rand.choice([1, 1, 1, 2, 3])):
+        at, to = sorted(rand.randrange(len(text) + 1) for _ in range(2))
+        kind = rand.randrange(6)
+        if kind == 0 and at < len(text):
+            text[at] ^= 1 << rand.randrange(8)
+        elif kind == 1:
+            text = text[:at]
+        elif kind == 2:
+            text[at:at] = rand.choice(PIECES)
+        elif kind == 3:
+            text[at : at + rand.randrange(4)] = rand.choice(PIECES)
+        elif kind == 4:
+            text[at:at] = text[at:to]
+        else:
+            del text[at : min(to, at + rand.randrange(1, 30))]
+    return bytes(text)
+
+
+def check_case(seed: int) -> bool:
+    """One document, whole or damaged; whether it was fine."""
+    rand = random.Random(seed)
+    content = Writer(seed).document()
+    if rand.random() < 0.8:
+        content = damage(content, rand)
+    sizes = (rand.randrange(1, 80), rand.randrange(1, 400), 1 << 18)
+    return check(content, threads=(1, rand.choice([2, 3, 8])), sizes=sizes)

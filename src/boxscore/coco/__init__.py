@@ -1,6 +1,6 @@
 """pycocotools' classes over boxscore's engine: its names, its numbers, its texts. See docs/pycocotools.md."""
 
-from boxscore.coco.dataset import COCO
+from boxscore.coco.coco_dataset import COCO
 from boxscore.coco.evaluation import COCOeval
 from boxscore.coco.params import Params
 from boxscore.coco.patch import patch_pycocotools

@@ -1,4 +1,4 @@
-"""Annotations drawn into the present axes of matplotlib, as pycocotools does."""
+"""Annotations drawn into the current axes of matplotlib, as pycocotools does."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ CROWD_COLOR = np.array([2.0, 166.0, 101.0]) / 255
 
 
 def draw_annotations(anns: Sequence[dict[str, Any]], coco: Any, *, draw_bbox: bool) -> None:
-    """Polygons, masks, keypoints and, if wanted, boxes, in colours by chance."""
+    """Draw polygons, masks, keypoints and, if wanted, boxes, in random colours."""
     from matplotlib import pyplot
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Polygon
@@ -45,5 +45,7 @@ def _draw_keypoints(axes: Any, ann: dict[str, Any], skeleton: Any, color: Any) -
         if (visibility[bone] > 0).all():
             axes.plot(x[bone], y[bone], linewidth=3, color=color)
     for least, edge in ((0, "k"), (1, color)):
-        there = visibility > least
-        axes.plot(x[there], y[there], "o", markersize=8, markerfacecolor=color, markeredgecolor=edge, markeredgewidth=2)
+        is_drawn = visibility > least
+        axes.plot(
+            x[is_drawn], y[is_drawn], "o", markersize=8, markerfacecolor=color, markeredgecolor=edge, markeredgewidth=2
+        )

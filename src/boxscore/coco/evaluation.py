@@ -1,4 +1,4 @@
-"""COCOeval: pycocotools' class of an evaluation, on boxscore's engine."""
+"""COCOeval: pycocotools' evaluation class, on boxscore's engine."""
 
 import copy
 import datetime
@@ -8,42 +8,40 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, draw
-from boxscore.coco.fallback import names_of_original
-from boxscore.coco.images import Assigned, entries, overlaps_by_image
-from boxscore.coco.names import outer_level, own_module, warn_if_displaced
+from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, load_annotations, select_columns
+from boxscore.coco.image_entries import entries, overlaps_by_image
+from boxscore.coco.modules import fallback_attributes, original_module, outer_level, warn_if_displaced
 from boxscore.coco.params import Params
-from boxscore.coco.seen import Seen, annotations, distinct, ids_of, look
-from boxscore.coco.steps import entry_of, overlaps_of
-from boxscore.coco.summary import box_lines, keypoint_lines, text_of, value_of
+from boxscore.coco.single_image import ImageRules, match_image, measure_overlaps
+from boxscore.coco.summary_lines import box_lines, keypoint_lines, text_of, value_of
 from boxscore.model.tally import Tally
 
 Dict = dict[str, Any]
 
 maskUtils = mask  # pycocotools' name for it, which others import from here
 
-MADE_LATE = ("evalImgs", "ious", "_gts", "_dts")
-"""What nobody may ever read after an evaluation: made at the first look. Once it is there, it is what counts."""
+LAZY = ("evalImgs", "ious", "_gts", "_dts")
+"""The attributes that are made when they are first read. Once made, `accumulate` uses them, so changes count."""
 
 STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
-"""Methods that subclasses replace; then every image is done by them, one after the other."""
+"""Methods that subclasses may override. If one does, every image is evaluated by these methods."""
 
 
 class COCOeval:
     """The evaluation of detections, as `pycocotools.cocoeval.COCOeval` has it: evaluate, accumulate, summarize.
 
-    Boxes are boxscore's; for masks and keypoints, pycocotools measures the overlaps, if it is installed, and a warning
-    says so. `iouType`: "bbox", "segm" or "keypoints".
+    boxscore evaluates boxes; for masks and keypoints, pycocotools measures the overlaps, if it is installed, and a
+    warning says so. `iouType`: "bbox", "segm" or "keypoints".
     """
 
     evalImgs: Any
-    """For every class, area range and image a dict, or None where there is nothing."""
+    """One dict per class, area range and image; None where there are neither detections nor truths."""
     ious: dict[tuple[Any, Any], Any]
-    """The overlaps of every image and class, a row a detection by falling score, a column a truth."""
+    """The overlaps of every image and class: one row per detection, by falling score, one column per truth."""
     _gts: defaultdict[tuple[Any, Any], list[Dict]]
     _dts: defaultdict[tuple[Any, Any], list[Dict]]
 
@@ -59,21 +57,21 @@ class COCOeval:
         self._paramsEval: Any = {}
         self.stats: Any = []
         self.ious = {}
-        self._seen: Seen | None = None
+        self._columns: EvaluationColumns | None = None
         self._tally: Tally | None = None
         if cocoGt is not None:
             self.params.imgIds = sorted(cocoGt.getImgIds())
             self.params.catIds = sorted(cocoGt.getCatIds())
 
     def __getattr__(self, name: str) -> Any:
-        """What is made late, at the first look."""
-        seen = self.__dict__.get("_seen")
-        if name not in MADE_LATE or seen is None:
+        """Make a lazy attribute when it is first read."""
+        columns = self.__dict__.get("_columns")
+        if name not in LAZY or columns is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name == "evalImgs":
-            self.evalImgs = entries(seen)
+            self.evalImgs = entries(columns)
         elif name == "ious":
-            self.ious = overlaps_by_image(seen)
+            self.ious = overlaps_by_image(columns)
         else:
             for key, value in zip(("_gts", "_dts"), _by_image_and_class(self, self._paramsEval), strict=True):
                 self.__dict__.setdefault(key, value)
@@ -103,14 +101,14 @@ class COCOeval:
         return any(getattr(type(self), name) is not getattr(COCOeval, name) or name in self.__dict__ for name in STEPS)
 
     def _evaluate_boxes(self, p: Params) -> None:
-        seen = look(self.cocoGt, self.cocoDt, p)
-        self._seen, self._tally = seen, seen.tally()
+        columns = select_columns(self.cocoGt, self.cocoDt, p)
+        self._columns, self._tally = columns, columns.tally()
         self.eval = {}
-        for name in MADE_LATE:
+        for name in LAZY:
             self.__dict__.pop(name, None)
 
     def _evaluate_step_by_step(self, p: Params) -> None:
-        self._seen = self._tally = None
+        self._columns = self._tally = None
         self._prepare()
         classes = p.catIds if p.useCats else [-1]
         measure = self.computeOks if p.iouType == "keypoints" else self.computeIoU
@@ -125,8 +123,8 @@ class COCOeval:
     def _prepare(self) -> None:
         """Put the annotations into `_gts` and `_dts`, by image and class."""
         if self.params.iouType != "bbox":
-            own = own_module("cocoeval", f"iouType={self.params.iouType!r}").COCOeval
-            _say_handed_over(self.params.iouType)
+            own = original_module("cocoeval", f"iouType={self.params.iouType!r}").COCOeval
+            _warn_handed_over(self.params.iouType)
             own._prepare(self)
             return
         self._gts, self._dts = _by_image_and_class(self, self.params)
@@ -145,75 +143,41 @@ class COCOeval:
         )
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
-        """The overlaps of an image and class: a row a detection by falling score, a column a truth; or []."""
+        """The overlaps of an image and class: one row per detection, by falling score, one column per truth; or []."""
         p = self.params
         if p.iouType == "segm":
-            return own_module("cocoeval", "iouType='segm'").COCOeval.computeIoU(self, imgId, catId)
+            return original_module("cocoeval", "iouType='segm'").COCOeval.computeIoU(self, imgId, catId)
         if p.iouType != "bbox":
             raise Exception("unknown iouType for iou computation")  # as in COCO
-        truths, found = self._pair(imgId, catId)
-        if not truths and not found:
-            return []
-        overlap = overlaps_of(found, truths, p.maxDets[-1])
-        if overlap is not None:
-            return overlap
-        found = _by_score(found)[: p.maxDets[-1]]
-        crowds = [int(truth["iscrowd"]) for truth in truths]
-        return mask.iou([each["bbox"] for each in found], [each["bbox"] for each in truths], crowds)
+        truths, detections = self._pair(imgId, catId)
+        return measure_overlaps(detections, truths, p.maxDets[-1]) if truths or detections else []
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
         """The similarity of the keypoints of an image and class, by pycocotools."""
-        return own_module("cocoeval", "iouType='keypoints'").COCOeval.computeOks(self, imgId, catId)
+        return original_module("cocoeval", "iouType='keypoints'").COCOeval.computeOks(self, imgId, catId)
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Dict | None:
-        """Match one image and class in one area range; None if there is nothing."""
-        truths, found = self._pair(imgId, catId)
-        if not truths and not found:
+        """Match one image and class in one area range; None if there are neither detections nor truths."""
+        truths, detections = self._pair(imgId, catId)
+        if not truths and not detections:
             return None
-        overlap = self.ious[imgId, catId]
-        entry = entry_of(found, truths, overlap, self.params.iouThrs, aRng, maxDet)
-        if entry is not None:
-            return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **entry}
-        found = _by_score(found)[0:maxDet]
-        overlap = _overlap_of(overlap, len(found), len(truths))
-        truth_ids = ids_of(truths)
-        assigned = Assigned.of(
-            overlap=np.ascontiguousarray(overlap).reshape(-1),
-            start=np.array([0, len(found)], np.int64),
-            truth_start=np.array([0, len(truths)], np.int64),
-            area=_numbers(each["area"] for each in found),
-            id=ids_of(found).astype(np.float64),
-            truth_area=_numbers(0 if each["ignore"] else each["area"] for each in truths),
-            truth_id=truth_ids.astype(np.float64),
-            is_ignored=_flags(each["ignore"] for each in truths),
-            is_crowd=_flags(int(each["iscrowd"]) for each in truths),
-            thresholds=self.params.iouThrs,
-            bounds=[aRng],
-        )
-        scores = [each["score"] for each in found]
-        return {
-            "image_id": imgId,
-            "category_id": catId,
-            "aRng": aRng,
-            "maxDet": maxDet,
-            "dtIds": [each["id"] for each in found],
-            "gtIds": truth_ids[assigned.truth_order[0]].tolist(),
-            **assigned.block(0, slice(0, len(found)), slice(0, len(truths)), scores),
-        }
+        rules = ImageRules(thresholds=self.params.iouThrs, area=aRng, limit=maxDet)
+        entry = match_image(detections, truths, self.ious[imgId, catId], rules)
+        return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **entry}
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Draw the curves of all that was evaluated, or of what `p` says, into `eval`."""
+        """Compute the curves of all that was evaluated, or of what `p` selects, and store them in `eval`."""
         print("Accumulating evaluation results...")
         start = time.time()
-        is_late = "evalImgs" not in self.__dict__
-        if (self._seen.num_entries if is_late and self._seen else len(self.evalImgs)) == 0:
+        is_lazy = "evalImgs" not in self.__dict__
+        if (self._columns.num_entries if is_lazy and self._columns else len(self.evalImgs)) == 0:
             print("Please run evaluate() first")
         if not self._paramsEval:
             raise InputError("accumulate() needs the results of evaluate(); got none")
         if p is None:
             p = self.params
         p.catIds = p.catIds if p.useCats == 1 else [-1]
-        arrays = self._draw_late(p) if is_late else None
+        arrays = self._accumulate_tally(p) if is_lazy else None
         if arrays is None:
             arrays = accumulate(self.evalImgs, p, self._paramsEval)
         T, R, K, A, M = arrays.precision.shape
@@ -227,29 +191,29 @@ class COCOeval:
         }
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
-    def _draw_late(self, p: Params) -> Arrays | None:
-        """The arrays straight from the tally, if all that was evaluated is wanted, and nothing else."""
-        seen = self._seen
-        if seen is None or self._tally is None:
+    def _accumulate_tally(self, p: Params) -> Arrays | None:
+        """The arrays from the tally; None if `p` differs from what was evaluated."""
+        columns = self._columns
+        if columns is None or self._tally is None:
             return None
         is_same = (
-            list(p.imgIds) == seen.images
-            and list(p.catIds) == seen.classes
-            and [tuple(area) for area in p.areaRng] == seen.bounds
-            and list(p.maxDets) == seen.limits
-            and np.array_equal(p.iouThrs, seen.thresholds)
+            list(p.imgIds) == columns.images
+            and list(p.catIds) == columns.classes
+            and [tuple(area) for area in p.areaRng] == columns.bounds
+            and list(p.maxDets) == columns.limits
+            and np.array_equal(p.iouThrs, columns.thresholds)
         )
         return draw(self._tally, p.recThrs) if is_same else None
 
     def summarize(self) -> None:
-        """Print the numbers, and keep them in `stats`."""
+        """Print the numbers and store them in `stats`."""
         if not self.eval:
             raise Exception("Please run accumulate() first")  # as in COCO
         lines = keypoint_lines() if self.params.iouType == "keypoints" else box_lines(self.params.maxDets)
         stats = np.zeros(len(lines))
-        for place, line in enumerate(lines):
-            stats[place] = value_of(line, self.eval, self.params)
-            print(text_of(line, stats[place], self.params))
+        for i, line in enumerate(lines):
+            stats[i] = value_of(line, self.eval, self.params)
+            print(text_of(line, stats[i], self.params))
         self.stats = stats
 
     def __str__(self) -> str:
@@ -258,11 +222,11 @@ class COCOeval:
 
 
 def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
-    """The annotations of both sides in lists; truths know whether they are ignored."""
+    """The truths and the detections in lists; each truth gets the key `ignore`."""
     sides = []
     for coco in (evaluation.cocoGt, evaluation.cocoDt):
         by_pair = defaultdict(list)
-        for ann in annotations(coco, p.imgIds, p.catIds, is_pooled=not p.useCats):
+        for ann in load_annotations(coco, p.imgIds, p.catIds, is_pooled=not p.useCats):
             by_pair[ann["image_id"], ann["category_id"]].append(ann)
         sides.append(by_pair)
     for truths in sides[0].values():
@@ -271,35 +235,8 @@ def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
     return sides[0], sides[1]
 
 
-def _overlap_of(overlap: Any, num_found: int, num_truths: int) -> NDArray[np.float64]:
-    """The overlaps of so many detections and truths; those that were never measured are less than any threshold."""
-    if len(overlap) == 0:
-        return np.full((num_found, num_truths), -np.inf)
-    measured = np.array(overlap, np.float64)
-    if num_truths and (len(measured) < num_found or measured.shape[1] < num_truths):
-        raise IndexError(  # as in COCO
-            f"`ious` has {measured.shape[0]} x {measured.shape[1]} overlaps where {num_found} x {num_truths} are "
-            "needed; call evaluateImg with the limit and the annotations that computeIoU had"
-        )
-    return measured[:num_found, :num_truths] if num_truths else np.zeros((num_found, 0))
-
-
-def _by_score(found: list[Dict]) -> list[Dict]:
-    """By falling score; of equal ones the first stays first."""
-    order = np.argsort([-each["score"] for each in found], kind="mergesort")
-    return [found[place] for place in order]
-
-
-def _numbers(values: Any) -> NDArray[np.float64]:
-    return np.array(list(values), np.float64)
-
-
-def _flags(values: Any) -> NDArray[np.uint8]:
-    return np.array([bool(value) for value in values], np.uint8)
-
-
-def _say_handed_over(kind: str) -> None:
-    """A warning, at the line outside of here that asked for it."""
+def _warn_handed_over(kind: str) -> None:
+    """Warn at the line outside this package that needs pycocotools."""
     from importlib.metadata import PackageNotFoundError, version  # takes a while to import
 
     try:
@@ -311,4 +248,4 @@ def _say_handed_over(kind: str) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = names_of_original("cocoeval", globals())
+    __getattr__, __dir__ = fallback_attributes("cocoeval", globals())

@@ -1,4 +1,4 @@
-"""pycocotools.mask: overlaps of boxes are ours, all that takes masks is pycocotools' own, if it is installed."""
+"""pycocotools.mask: the IoU of boxes is boxscore's; all that needs masks is pycocotools' own, if it is installed."""
 
 from collections.abc import Sequence
 from types import ModuleType
@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.threads import num_threads
-from boxscore.coco.fallback import names_of_original
-from boxscore.coco.names import own_module
+from boxscore.coco.modules import fallback_attributes, original_module
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
-    """The IoU of every pair, (D, G); with a crowd the union is the detection's own area. [] if either has none.
+    """The IoU of every pair, (D, G); with a crowd the union is the detection's own area. [] if either side is empty.
 
     Boxes in xywh: an array (N, 4), or a list of such rows. Masks go to pycocotools.
 
@@ -23,7 +22,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
     """
     boxes, truth_boxes = _boxes(dt), _boxes(gt)
     if boxes is None or truth_boxes is None:
-        return _own().iou(dt, gt, pyiscrowd)
+        return _original().iou(dt, gt, pyiscrowd)
     if len(pyiscrowd) != len(truth_boxes):
         raise AssertionError("iou(iscrowd=) must have the same length as gt")
     if len(boxes) == 0 or len(truth_boxes) == 0:
@@ -39,7 +38,7 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
 
 
 def _boxes(values: Any) -> NDArray[np.float64] | None:
-    """Boxes as an array; None if it is something else."""
+    """Boxes as an array; None if the values are not boxes."""
     if isinstance(values, np.ndarray):
         return np.ascontiguousarray(values, np.float64) if values.shape[1:] == (4,) else None
     if isinstance(values, list) and all(isinstance(box, list | tuple | np.ndarray) and len(box) == 4 for box in values):
@@ -48,38 +47,38 @@ def _boxes(values: Any) -> NDArray[np.float64] | None:
 
 
 def merge(rleObjs: Any, intersect: int = 0) -> Any:
-    """The union of masks, or what they share."""
-    return _own().merge(rleObjs, intersect)
+    """The union of masks, or their intersection."""
+    return _original().merge(rleObjs, intersect)
 
 
 def frPyObjects(pyobj: Any, h: int, w: int) -> Any:
     """Polygons, boxes or plain run lengths as encoded masks."""
-    return _own().frPyObjects(pyobj, h, w)
+    return _original().frPyObjects(pyobj, h, w)
 
 
 def encode(bimask: Any) -> Any:
     """Masks of pixels as run lengths."""
-    return _own().encode(bimask)
+    return _original().encode(bimask)
 
 
 def decode(rleObjs: Any) -> Any:
     """Run lengths as masks of pixels."""
-    return _own().decode(rleObjs)
+    return _original().decode(rleObjs)
 
 
 def area(rleObjs: Any) -> Any:
-    """How many pixels masks have."""
-    return _own().area(rleObjs)
+    """The number of pixels of each mask."""
+    return _original().area(rleObjs)
 
 
 def toBbox(rleObjs: Any) -> Any:
     """The boxes around masks, in xywh."""
-    return _own().toBbox(rleObjs)
+    return _original().toBbox(rleObjs)
 
 
-def _own() -> ModuleType:
-    return own_module("mask", "anything with masks")
+def _original() -> ModuleType:
+    return original_module("mask", "anything with masks")
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = names_of_original("mask", globals())
+    __getattr__, __dir__ = fallback_attributes("mask", globals())

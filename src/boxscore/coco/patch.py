@@ -1,42 +1,43 @@
-"""`import pycocotools` means boxscore, for a while or for good."""
+"""`import pycocotools` gives boxscore, until the patch is undone."""
 
 import sys
 import warnings
 from types import ModuleType
 
-from boxscore.coco import dataset, evaluation, mask
-from boxscore.coco.names import PACKAGE, Swap
+from boxscore.coco import coco_dataset, evaluation, mask
+from boxscore.coco.modules import PACKAGE, ModulePatch
 
 
-def patch_pycocotools() -> Swap:
-    """From now on `pycocotools.coco`, `.cocoeval` and `.mask` are boxscore's, for whoever imports them.
+def patch_pycocotools() -> ModulePatch:
+    """Replace `pycocotools.coco`, `.cocoeval` and `.mask` by boxscore's modules, for all imports from now on.
 
-    Call it before the code that evaluates is imported. It works whether or not pycocotools is installed. What it
-    returns has `undo()`, and is a context manager that undoes itself. Modules that have pycocotools' classes by name
-    already keep them; a warning says which these are. Another, if a different package takes these names later.
+    Call it before the code that evaluates is imported. It works whether or not pycocotools is installed. The returned
+    object has `undo()`, and as a context manager it undoes itself. Modules that have already imported pycocotools'
+    classes keep them; a warning names these modules. Another warning follows if a different package replaces
+    boxscore's modules later.
 
     >>> with patch_pycocotools():
     ...     from pycocotools.cocoeval import COCOeval
     >>> COCOeval.__module__
     'boxscore.coco.evaluation'
     """
-    holders = _holders()
-    if holders:
+    importers = _find_importers()
+    if importers:
         warnings.warn(
-            f"pycocotools was imported before the patch and stays what it was in {', '.join(holders)}; "
+            f"pycocotools was imported before the patch and remains in use in {', '.join(importers)}; "
             "call boxscore.patch_pycocotools() before importing these",
             stacklevel=2,
         )
-    return Swap({"coco": dataset, "cocoeval": evaluation, "mask": mask})
+    return ModulePatch({"coco": coco_dataset, "cocoeval": evaluation, "mask": mask})
 
 
-def _holders() -> list[str]:
-    """The modules, by name, that have the classes that pycocotools' names mean now, or their modules."""
+def _find_importers() -> list[str]:
+    """The names of the modules that have imported pycocotools' classes, or the modules of these."""
     originals: list[object] = []
     owners = {PACKAGE, "boxscore"}
     for module, name in ((f"{PACKAGE}.coco", "COCO"), (f"{PACKAGE}.cocoeval", "COCOeval")):
         loaded = sys.modules.get(module)
-        if loaded is not None and loaded not in (dataset, evaluation):
+        if loaded is not None and loaded not in (coco_dataset, evaluation):
             originals += [loaded, getattr(loaded, name, loaded)]
             owners.add(loaded.__name__.split(".")[0])
     if not originals:

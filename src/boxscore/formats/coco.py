@@ -30,12 +30,12 @@ def recognises(source: Source, role: str) -> bool:
 
 def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     """The annotations of a COCO dataset."""
-    found = _load(source)
-    if not found["is_dataset"]:
+    file = _load(source)
+    if not file.is_dataset:
         raise InputError(f"{source}: expected an object with `annotations` and `categories`; got a list")
-    if found["categories"] is None:
+    if file.categories is None:
         raise InputError(f"{source}: `categories` must be a list; got nothing")
-    return _records(source, found, area=_areas(found), ignore=found["is_crowd"])
+    return _records(source, file, area=_areas(file.boxes), ignore=file.boxes.is_crowd)
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -43,54 +43,55 @@ def read_detections(source: Source, options: Options) -> Records:
 
     Results may have boxes in another format than COCO's, if `options` say so.
     """
-    found = _load(source)
-    records = _records(source, found, score=np.zeros(0) if found["score"] is None else found["score"])
-    if options.box_format is not None and not found["is_dataset"]:
+    file = _load(source)
+    score = file.boxes.score
+    records = _records(source, file, score=np.zeros(0) if score is None else score)
+    if options.box_format is not None and not file.is_dataset:
         records = replace(records, box_format=options.box_format)
-    if found["score"] is None and len(records):
+    if score is None and len(records):
         raise InputError(f"{records.place(0)} must have `score`")
     return records
 
 
-def _load(source: Source) -> dict[str, Any]:
-    """Columns, images and categories, from the compiled reader."""
+def _load(source: Source) -> Any:
+    """The `_compiled.CocoFile` of a source: boxes, images and categories."""
     try:
-        found: dict[str, Any] = _compiled.read_coco_bytes(source.read(), num_threads(None))
+        file = _compiled.read_coco_bytes(source.read(), num_threads(None))
     except _compiled.CocoError as error:
         raise InputError(f"{source}: {error}") from None
-    if found["is_dataset"] and not found["has_annotations"]:
+    if file.is_dataset and not file.has_annotations:
         raise InputError(f"{source}: `annotations` must be a list; got nothing")
-    return found
+    return file
 
 
-def _records(source: Source, found: dict[str, Any], **more: Any) -> Records:
-    kind, ids = "annotation" if found["is_dataset"] else "result", found["id"]
+def _records(source: Source, file: Any, **more: Any) -> Records:
+    boxes, kind = file.boxes, "annotation" if file.is_dataset else "result"
 
     def place(row: int) -> str:
         name = f"{source}: {kind} {row}"
-        return name if ids is None else f"{name} (id {ids[row]})"
+        return name if boxes.id is None else f"{name} (id {boxes.id[row]})"
 
-    image = _keys(found["image"], found["image_names"])
-    if (images := found["images"]) is not None and len(images["id"]):
-        listed = _keys(images["id"], images["names"])
+    image = _keys(boxes.image, boxes.image_names)
+    if file.images is not None and len(file.images.id):
+        listed = _keys(file.images.id, file.images.names)
         if len(image) and isinstance(listed, Named) != isinstance(image, Named):
             wanted, got = ("a string", "an integer") if isinstance(listed, Named) else ("an integer", "a string")
             raise InputError(f"{place(0)}: `image_id` must be {wanted}, as the ids of `images` are; got {got}")
-        more |= _images(source, images, listed)
+        more |= _images(source, file.images, listed)
         if isinstance(listed, Named):
             values = [image.names[code] for code in image.code] if isinstance(image, Named) else []
             image = Named.of(values, also=listed.names)
-    if (categories := found["categories"]) is not None:
-        more["class_names"] = dict(zip(categories["id"].tolist(), categories["name"], strict=True))
+    if file.categories is not None:
+        more["class_names"] = dict(zip(file.categories.id.tolist(), file.categories.name, strict=True))
     return Records(
         image=image,
-        label=found["category"],
-        box=found["box"],
+        label=boxes.category,
+        box=boxes.box,
         box_format="xywh",
         place=place,
         source=str(source),
         terms=_KEYS,
-        id=ids,
+        id=boxes.id,
         **more,
     )
 
@@ -99,7 +100,7 @@ def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
     return ids if names is None else Named(code=ids, names=names)
 
 
-def _images(source: Source, images: dict[str, Any], listed: Key) -> dict[str, Any]:
+def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
     """Names and sizes of images, as records have them."""
     keys = [listed.names[code] for code in listed.code] if isinstance(listed, Named) else listed.tolist()
     if len(set(keys)) < len(keys):
@@ -107,18 +108,18 @@ def _images(source: Source, images: dict[str, Any], listed: Key) -> dict[str, An
         raise InputError(f"{source}: images must have different ids; got {twice!r} twice")
     sizes = {
         key: (int(width), int(height))
-        for key, width, height in zip(keys, images["width"].tolist(), images["height"].tolist(), strict=True)
+        for key, width, height in zip(keys, images.width.tolist(), images.height.tolist(), strict=True)
         if width > 0 and height > 0 and width.is_integer() and height.is_integer()
     }
     if isinstance(listed, Named):
         return {"image_sizes": sizes}
-    names = {key: name or str(key) for key, name in zip(keys, images["file_name"], strict=True)}
+    names = {key: name or str(key) for key, name in zip(keys, images.file_name, strict=True)}
     return {"image_sizes": sizes, "image_names": names}
 
 
-def _areas(found: dict[str, Any]) -> NDArray[np.float64] | None:
-    """Areas, where annotations have some; the box's own where only others do."""
-    area, box = found["area"], found["box"]
+def _areas(boxes: Any) -> NDArray[np.float64] | None:
+    """The areas of annotations; that of the box where one has none; None where none has one."""
+    area, box = boxes.area, boxes.box
     return None if area is None else np.where(np.isnan(area), box[:, 2] * box[:, 3], area)
 
 

@@ -13,12 +13,12 @@
 
 namespace boxscore {
 
-// The file can't be right: where and why, in one line, without its name.
+// The file is invalid: where and why, in one line, without its name.
 struct CocoError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Many short strings in one piece of memory.
+// Many short strings in one buffer.
 struct Strings {
     std::string text;
     std::vector<size_t> end;
@@ -34,22 +34,22 @@ struct Strings {
     }
 };
 
-// Ids of images: integers, or, where the file has strings, places in `names`, which are distinct.
+// Ids of images: integers, or, if the file has strings, indices into `names`, which are distinct.
 struct CocoIds {
     std::vector<int64_t> value;
     Strings names;
     bool are_names = false;
 };
 
-// Annotations or results, a row each.
+// Annotations or results, one row each.
 struct CocoBoxes {
     CocoIds image;
     std::vector<int64_t> category;
     std::vector<double> box;        // x, y, width, height of each row
     std::vector<double> score;      // empty if no row has one; else all have
     std::vector<double> area;       // empty if no row has one; NaN where a row has none
-    std::vector<uint8_t> is_crowd;  // empty if no row says so; else 0 or 1
-    size_t num_flagged = 0;         // rows that say so
+    std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1
+    size_t num_flagged = 0;         // rows that have `iscrowd`
     std::vector<int64_t> id;        // empty unless every row has an integer
 
     size_t size() const { return category.size(); }

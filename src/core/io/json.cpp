@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kEscape = "an escape sequence";
 
-// Behind one character of more than one byte, as UTF-8 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF.
-const char* skip_wide(const char* p) {
+// The end of a character of more than one byte in UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+const char* skip_multibyte(const char* p) {
     auto byte = [&](int i) { return static_cast<uint8_t>(p[i]); };
     const uint8_t lead = byte(0);
     int num_more;
@@ -74,8 +74,8 @@ void append_utf8(std::string& text, unsigned code) {
     put(0x80 | (code & 0x3f));
 }
 
-// Behind the escape sequence at `p`; what it stands for goes to `text`.
-const char* undo_escape(const char* p, std::string& text) {
+// Appends the character of the escape sequence at `p` to `text` and returns the end of the sequence.
+const char* read_escape(const char* p, std::string& text) {
     switch (p[1]) {
         case 'b': text.push_back('\b'); return p + 2;
         case 'f': text.push_back('\f'); return p + 2;
@@ -106,7 +106,7 @@ const char* skip_literal(const char* p, const char* literal) {
 
 }  // namespace
 
-const char* skip_string_slowly(const char* p, bool& has_escape) {
+const char* skip_string_general(const char* p, bool& has_escape) {
     for (;;) {
         const uint8_t c = static_cast<uint8_t>(*p);
         if (c == '"') return p + 1;
@@ -125,25 +125,43 @@ const char* skip_string_slowly(const char* p, bool& has_escape) {
         } else if (c < 0x80) {
             ++p;
         } else {
-            p = skip_wide(p);
+            p = skip_multibyte(p);
         }
     }
 }
 
-String read_string(const char* p, std::string& spare) {
+String read_string(const char* p, std::string& buffer) {
     bool has_escape = false;
     const char* const end = skip_string(p, has_escape);
     const size_t size = static_cast<size_t>(end - 1 - p);
     if (!has_escape) return {{p, size}, end};
-    spare.clear();
+    buffer.clear();
     for (const char *from = p, *last = end - 1; from < last;) {
         if (*from == '\\') {
-            from = undo_escape(from, spare);
+            from = read_escape(from, buffer);
         } else {
-            spare.push_back(*from++);
+            buffer.push_back(*from++);
         }
     }
-    return {spare, end};
+    return {buffer, end};
+}
+
+const char* read_key(const char* p, std::string& name) {
+    bool has_escape = false;
+    const char* const end = skip_string(p + 1, has_escape);
+    if (has_escape) {
+        try {
+            std::string buffer;
+            name = read_string(p + 1, buffer).text;
+        } catch (const Malformed&) {
+            name.clear();
+        }
+    } else {
+        name.assign(p + 1, end - 1);
+    }
+    p = skip_space(end);
+    if (*p != ':') throw Malformed{p, "':'"};
+    return skip_space(p + 1);
 }
 
 const char* skip_value(const char* p, bool has_constants) {
@@ -179,7 +197,7 @@ const char* skip_value(const char* p, bool has_constants) {
                 enter(0);
                 p = skip_space(p + 1);
                 if (*p == ']') break;
-                // A polygon is numbers only, and files are mostly polygons.
+                // Polygons are lists of numbers, and most of a file is polygons.
                 while (is_digit(*p)) {
                     const char* const next = skip_space(skip_number(p));
                     if (*next != ',') break;
@@ -216,12 +234,12 @@ const char* skip_value(const char* p, bool has_constants) {
     }
 }
 
-double read_double_slowly(const char* begin, const char* end) {
+double read_double_general(const char* begin, const char* end) {
 #if defined(__cpp_lib_to_chars) && __cpp_lib_to_chars >= 201611L
     double value = 0;
     if (std::from_chars(begin, end, value).ec == std::errc()) return value;
 #endif
-    // Too large, too small, or a standard library without it: as in the "C" locale, where the point is a point.
+    // Too large, too small, or not in this standard library: the "C" locale, whose decimal point is a point.
     const std::string text(begin, end);
 #if defined(_WIN32)
     static const _locale_t plain = _create_locale(LC_ALL, "C");
@@ -236,27 +254,27 @@ double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* en
 #if defined(__SIZEOF_INT128__)
     (void)begin;
     (void)end;
-    // Both with their highest bit set, the quotient has 63 or 64 bits; what is left over decides a tie.
+    // Both have their highest bit set, so the quotient has 63 or 64 bits; the remainder decides a tie.
     const uint64_t power = kWholePowers[k];
     const int shift = __builtin_clzll(m), power_shift = __builtin_clzll(power);
     const unsigned __int128 dividend = static_cast<unsigned __int128>(m << shift) << 63;
     const uint64_t divisor = power << power_shift;
     uint64_t quotient = static_cast<uint64_t>(dividend / divisor);
-    const bool has_rest = static_cast<unsigned __int128>(quotient) * divisor != dividend;
+    const bool has_remainder = static_cast<unsigned __int128>(quotient) * divisor != dividend;
     int exponent = power_shift - shift - 63;
     const int num_extra = 64 - __builtin_clzll(quotient) - 53;
     const uint64_t half = uint64_t{1} << (num_extra - 1), extra = quotient & (2 * half - 1);
     quotient >>= num_extra;
     exponent += num_extra;
-    quotient += extra > half || (extra == half && (has_rest || (quotient & 1) != 0));
+    quotient += extra > half || (extra == half && (has_remainder || (quotient & 1) != 0));
     const uint64_t scale_bits = static_cast<uint64_t>(1023 + exponent) << 52;
     double scale;
     std::memcpy(&scale, &scale_bits, sizeof scale);
-    return static_cast<double>(quotient) * scale;  // a power of two, and nowhere near the smallest numbers: exact
+    return static_cast<double>(quotient) * scale;  // exact: `scale` is a power of two, far from the smallest numbers
 #else
     (void)m;
     (void)k;
-    return read_double_slowly(begin, end);
+    return read_double_general(begin, end);
 #endif
 }
 
@@ -273,7 +291,7 @@ std::string excerpt(const char* begin, const char* end) {
     }
     if (text.size() <= kLongest) return text;
     size_t size = kLongest - 3;
-    while ((static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;  // not within a character
+    while ((static_cast<uint8_t>(text[size]) & 0xc0) == 0x80) --size;  // not inside a character
     return text.substr(0, size) + "...";
 }
 

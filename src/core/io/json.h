@@ -1,4 +1,4 @@
-// JSON, strictly, over text that ends in zero bytes: every scan stops there by itself, so none of them counts what is left.
+// Strict JSON in text that is followed by zero bytes: every scan stops there by itself, so none checks how much is left.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace boxscore::json {
 
-// As many zero bytes must follow the text, for it is read in words.
+// The number of zero bytes that must follow the text, which is read in words.
 inline constexpr size_t kPadding = 64;
 inline constexpr size_t kDeepest = 512;
 
-// Thrown where the text is not JSON. At the zero bytes behind a part of a text it only says that the part is too short.
+// Thrown where the text is not JSON. At the zero bytes after a part of a text it only means that the part is too short.
 struct Malformed {
     const char* at;
     const char* expected;
@@ -40,22 +40,23 @@ inline const char* skip_space(const char* p) {
     return p;
 }
 
-// How many of the next 8 bytes are digits, up to the first that is none. `word` is the text xor every_byte('0').
+// The number of digits at the start of the next 8 bytes. `word` is the text xor every_byte('0').
 inline unsigned count_digits(uint64_t word) {
     const uint64_t is_other = (((word & every_byte(0x7f)) + every_byte(0x76)) | word) & every_byte(0x80);
     return is_other == 0 ? 8 : count_trailing_zeros(is_other) / 8;
 }
 
-// The number that the first `count` digits spell, 1 to 8 of them.
+// The value of the first `count` digits, 1 to 8 of them.
 inline uint64_t join_digits(uint64_t word, unsigned count) {
-    word <<= 8 * (8 - count);  // zeros in front
+    word <<= 8 * (8 - count);  // leading zeros
     word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffu;
     word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffu;
     return (word * 10000 + (word >> 32)) & 0xffffffffu;
 }
 
-// Behind the string whose opening quote stands before `p`.
-const char* skip_string_slowly(const char* p, bool& has_escape);
+// The end of the string whose opening quote is before `p`. The fast path takes 8 bytes at a time up to the closing quote; the
+// general path takes escapes and what is not ASCII.
+const char* skip_string_general(const char* p, bool& has_escape);
 
 inline const char* skip_string(const char* p, bool& has_escape) {
     for (;; p += 8) {
@@ -64,18 +65,21 @@ inline const char* skip_string(const char* p, bool& has_escape) {
                                      ((word - every_byte(0x20)) & ~word) | word) & every_byte(0x80);
         if (is_special == 0) continue;
         p += count_trailing_zeros(is_special) / 8;
-        return *p == '"' ? p + 1 : skip_string_slowly(p, has_escape);
+        return *p == '"' ? p + 1 : skip_string_general(p, has_escape);
     }
 }
 
-// What a string says: the text between its quotes, with its escapes undone in `spare` if it has any.
+// The text of a string: between its quotes, or in `buffer`, without its escapes, if it has any.
 struct String {
     std::string_view text;
     const char* end;
 };
-String read_string(const char* p, std::string& spare);
+String read_string(const char* p, std::string& buffer);
 
-// Behind the digits at `p`, of which there must be one at least.
+// Reads the key at `p`, and returns where its value begins. A key with half a surrogate pair gives an empty name.
+const char* read_key(const char* p, std::string& name);
+
+// The end of the digits at `p`, of which there must be at least one.
 inline const char* skip_digits(const char* p) {
     unsigned count = count_digits(load_word(p) ^ every_byte('0'));
     if (count == 0) throw Malformed{p, "a digit"};
@@ -83,7 +87,7 @@ inline const char* skip_digits(const char* p) {
     return p;
 }
 
-// Behind the number at `p`, which must begin with a digit or a minus sign.
+// The end of the number at `p`, which must begin with a digit or a minus sign.
 inline const char* skip_number(const char* p) {
     p += *p == '-';
     p = *p == '0' ? p + 1 : skip_digits(p);
@@ -95,11 +99,11 @@ inline const char* skip_number(const char* p) {
     return p;
 }
 
-// Behind the value at `p`. NaN and Infinity are no JSON, but what else they are part of may be looked at.
+// The end of the value at `p`. NaN and Infinity are not JSON; `has_constants` accepts them, so that errors can quote the value.
 const char* skip_value(const char* p, bool has_constants = false);
 
 // The double nearest to the number in [begin, end), infinite if it is too large.
-double read_double_slowly(const char* begin, const char* end);
+double read_double_general(const char* begin, const char* end);
 
 // m / 10**k, rounded once: for any m, and k up to 19.
 double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* end);
@@ -127,9 +131,9 @@ inline constexpr uint64_t kWholePowers[] = {1u,
                                             1000000000000000000u,
                                             10000000000000000000u};
 
-// The number at `p` as the nearest double, and the place behind it; nullptr if no number begins here.
+// Reads the number at `p` as the nearest double and returns its end; nullptr if no number begins here.
 inline const char* read_double(const char* p, double& value) {
-    constexpr unsigned kMostDigits = 19;  // any such number fits in 64 bits
+    constexpr unsigned kMostDigits = 19;  // any number of so many digits fits in 64 bits
     constexpr uint64_t kExact = uint64_t{1} << 53;
     const char* const begin = p;
     const bool is_negative = *p == '-';
@@ -167,12 +171,12 @@ inline const char* read_double(const char* p, double& value) {
         power += is_minus ? -exponent : exponent;
     }
     if (num_digits <= kMostDigits && power <= 22 && power >= -22 && m <= kExact) {
-        // Both are exact, so that one operation rounds once.
+        // Both are exact, so one operation rounds once.
         value = power < 0 ? static_cast<double>(m) / kPowers[-power] : static_cast<double>(m) * kPowers[power];
     } else if (num_digits <= kMostDigits && power <= 0 && power >= -19) {
         value = divide_by_power(m, static_cast<unsigned>(-power), is_negative ? begin + 1 : begin, p);
     } else {
-        value = read_double_slowly(is_negative ? begin + 1 : begin, p);
+        value = read_double_general(is_negative ? begin + 1 : begin, p);
     }
     if (is_negative) value = -value;
     return p;
@@ -180,7 +184,7 @@ inline const char* read_double(const char* p, double& value) {
 
 enum class Integer : uint8_t { fine, other, too_large };
 
-// The integer at `p`, and the place behind it. Numbers with a point or an exponent are something else.
+// Reads the integer at `p` and returns its end. Numbers with a point or an exponent are not integers.
 inline const char* read_integer(const char* p, int64_t& value, Integer& kind) {
     const bool is_negative = *p == '-';
     p += is_negative;
@@ -206,10 +210,10 @@ inline const char* read_integer(const char* p, int64_t& value, Integer& kind) {
     return p;
 }
 
-// A piece of text as one line that a person can read, cut where it gets long.
+// A part of the text as one readable line, cut where it gets long.
 std::string excerpt(const char* begin, const char* end);
 
-// What stands where something else was expected.
+// A byte as error texts name it.
 std::string name_of_byte(char c);
 
 }  // namespace boxscore::json

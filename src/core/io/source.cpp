@@ -45,7 +45,7 @@ private:
     int number_;
 };
 
-// Blocks are copied out of the file rather than mapped: a mapped file that somebody cuts short ends the process.
+// Blocks are copied, not mapped: if a mapped file is cut while it is read, the process crashes.
 class FileSource : public Source {
 public:
     FileSource(Descriptor file, size_t size) : file_(std::move(file)), size_(size) {}
@@ -84,15 +84,15 @@ std::unique_ptr<Source> open_source(const std::string& path) {
 #else
 
 std::unique_ptr<Source> open_source(const std::string& path) {
-    if (path.find('\0') != std::string::npos) fail(EINVAL);  // it would end there
+    if (path.find('\0') != std::string::npos) fail(EINVAL);  // the system would end the name there
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.number() < 0) fail(errno);
-    struct stat about;
-    if (::fstat(file.number(), &about) != 0) fail(errno);
-    if (S_ISDIR(about.st_mode)) fail(EISDIR);
-    // Files that are made as they are read, as in /proc, say that they are empty.
-    if (S_ISREG(about.st_mode) && about.st_size > 0) {
-        return std::make_unique<FileSource>(std::move(file), static_cast<size_t>(about.st_size));
+    struct stat status;
+    if (::fstat(file.number(), &status) != 0) fail(errno);
+    if (S_ISDIR(status.st_mode)) fail(EISDIR);
+    // Files that are generated while they are read, as in /proc, report a size of 0.
+    if (S_ISREG(status.st_mode) && status.st_size > 0) {
+        return std::make_unique<FileSource>(std::move(file), static_cast<size_t>(status.st_size));
     }
     constexpr size_t kBlock = size_t{1} << 18;
     auto bytes = std::make_shared<std::vector<char>>();

@@ -1,7 +1,7 @@
-// One image and class of pycocotools' dicts: its overlaps, and who is matched with whom.
+// One image and class of pycocotools' dicts: its overlaps and its matches.
 //
-// Evaluators that call pycocotools' steps themselves do so a million times, most of them with a few dicts. Those whose values are
-// plain numbers are read here; for all others these functions give up, and Python does it in its own way.
+// Evaluators that call pycocotools' steps themselves make a million calls, most of them with a few dicts. This is the fast path, for
+// dicts whose values are plain numbers; for all others these functions return None or false, and Python takes the general path.
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ struct Keys {
 };
 
 const Keys& keys() {
-    static const Keys* made = new Keys();  // never freed: the interpreter may be gone before it
-    return *made;
+    static const Keys* interned = new Keys();  // never freed: the interpreter may end first
+    return *interned;
 }
 
 // A float, or an integer that a double holds exactly.
@@ -49,7 +49,7 @@ bool read_number(PyObject* value, double& number) {
     return overflow == 0 && integer >= -kLargest && integer <= kLargest;
 }
 
-// Null if there is no such key.
+// Null if the dict does not have the key.
 PyObject* find(PyObject* annotation, const nb::object& key) {
     PyObject* value = PyDict_GetItemWithError(annotation, key.ptr());
     if (value == nullptr) PyErr_Clear();
@@ -95,7 +95,7 @@ bool read_annotations(nb::handle list, Annotations& annotations) {
     return true;
 }
 
-// The detections by falling score, of equal ones the first first, as many as are wanted.
+// The first `limit` detections by falling score; of equal scores the first stays first.
 bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     Annotations given;
     if (!read_annotations(list, given)) return false;
@@ -108,25 +108,25 @@ bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     std::stable_sort(order.begin(), order.end(), [&](size_t one, size_t other) { return score[one] > score[other]; });
     order.resize(std::min(limit, order.size()));
     detections.reserve(order.size());
-    for (const size_t place : order) detections.push_back(std::move(given[place]));
+    for (const size_t i : order) detections.push_back(std::move(given[i]));
     return true;
 }
 
-// The memory of an array of NumPy: contiguous; `has` says whether it is of the type and shape that is wanted.
-class Memory {
+// The contiguous buffer of a NumPy array; `has` checks its type and shape.
+class ArrayView {
   public:
-    Memory(nb::handle array, bool is_written) {
+    ArrayView(nb::handle array, bool is_written) {
         const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (is_written ? PyBUF_WRITABLE : 0);
         is_open_ = PyObject_GetBuffer(array.ptr(), &view_, flags) == 0;
         if (!is_open_) PyErr_Clear();
     }
-    ~Memory() {
+    ~ArrayView() {
         if (is_open_) PyBuffer_Release(&view_);
     }
-    Memory(const Memory&) = delete;
-    Memory& operator=(const Memory&) = delete;
+    ArrayView(const ArrayView&) = delete;
+    ArrayView& operator=(const ArrayView&) = delete;
 
-    // `formats`: the letters of the types of items that will do.
+    // `formats`: the letters of the accepted item types.
     template <class T>
     bool has(const char* formats, std::initializer_list<size_t> shape) const {
         if (!is_open_ || view_.format == nullptr || view_.itemsize != sizeof(T)) return false;
@@ -146,94 +146,113 @@ class Memory {
     bool is_open_;
 };
 
-// Writes the overlaps into `overlap`, (D, G); false for values that are not plain.
-bool measure_annotations(nb::handle found, nb::handle truths, nb::handle overlap) {
-    const Memory out(overlap, true);
-    Annotations detections, there;
-    if (!read_annotations(truths, there) || !read_detections(found, out.length(), detections)) return false;
-    if (!out.has<double>("d", {detections.size(), there.size()})) return false;
+// Writes the overlaps into `overlap`, (D, G); false for values that are not plain numbers.
+bool measure_annotations(nb::handle detections, nb::handle truths, nb::handle overlap) {
+    const ArrayView out(overlap, true);
+    Annotations detection_dicts, truth_dicts;
+    if (!read_annotations(truths, truth_dicts) || !read_detections(detections, out.length(), detection_dicts)) return false;
+    const size_t num = detection_dicts.size(), num_truths = truth_dicts.size();
+    if (!out.has<double>("d", {num, num_truths})) return false;
     std::vector<double> box, truth_box;
-    std::vector<uint8_t> is_crowd(there.size());
-    for (const nb::object& each : detections) {
+    std::vector<uint8_t> is_crowd(num_truths);
+    for (const nb::object& each : detection_dicts) {
         if (!read_box(each.ptr(), box)) return false;
     }
-    for (size_t g = 0; g < there.size(); ++g) {
-        if (!read_box(there[g].ptr(), truth_box) || !read_flag(there[g].ptr(), keys().iscrowd, is_crowd[g])) return false;
+    for (size_t g = 0; g < num_truths; ++g) {
+        PyObject* each = truth_dicts[g].ptr();
+        if (!read_box(each, truth_box) || !read_flag(each, keys().iscrowd, is_crowd[g])) return false;
     }
-    const ImageGroups group{{0, static_cast<int64_t>(detections.size())}, {0, static_cast<int64_t>(there.size())}};
-    measure_overlaps(group, box.data(), truth_box.data(), is_crowd.data(), Run{},
-                     out.data<double>());
+    const ImageGroups group{{0, static_cast<int64_t>(num)}, {0, static_cast<int64_t>(num_truths)}};
+    measure_overlaps(group, box.data(), truth_box.data(), is_crowd.data(), Run{}, out.data<double>());
     return true;
 }
 
-// A value of each, all of which have one, in a list.
+// A list of one value per dict; all of them have the key.
 nb::list values_of(const Annotations& annotations, const nb::object& key) {
     nb::list values;
     for (const nb::object& each : annotations) values.append(each[key]);
     return values;
 }
 
-// Writes the matches of one area range into the last four, (T, D), (T, G), (T, D), (G,). Gives the ids of the detections, those of
-// the truths and the scores, each in the order of matching; or None for values that are not plain. `overlap` may be None.
-nb::object assign_annotations(nb::handle found, nb::handle truths, nb::handle overlap, nb::handle thresholds, nb::handle low,
-                              nb::handle high, size_t limit, nb::handle match, nb::handle truth_match, nb::handle is_ignored,
-                              nb::handle is_truth_ignored) {
-    Annotations detections, there;
+// The columns that matching needs of one image and class.
+struct ImageColumns {
+    std::vector<double> area, id, truth_area, truth_id;
+    std::vector<uint8_t> is_ignored, is_crowd;
+
+    bool read(const Annotations& detections, const Annotations& truths) {
+        area.resize(detections.size());
+        id.resize(detections.size());
+        for (size_t d = 0; d < detections.size(); ++d) {
+            PyObject* each = detections[d].ptr();
+            if (!read_number(each, keys().area, area[d]) || !read_number(each, keys().id, id[d])) return false;
+        }
+        truth_area.resize(truths.size());
+        truth_id.resize(truths.size());
+        is_ignored.resize(truths.size());
+        is_crowd.resize(truths.size());
+        for (size_t g = 0; g < truths.size(); ++g) {
+            PyObject* each = truths[g].ptr();
+            if (!read_flag(each, keys().ignore, is_ignored[g]) || !read_flag(each, keys().iscrowd, is_crowd[g])) return false;
+            if (!read_number(each, keys().id, truth_id[g])) return false;
+            // as in COCO: the area of an ignored truth is never read
+            if (is_ignored[g] == 0 && !read_number(each, keys().area, truth_area[g])) return false;
+        }
+        return true;
+    }
+};
+
+// Matches the detections and truths of one image and class. `overlap`: (D, G), or None if there is none. `rules`: thresholds,
+// lowest area, highest area, limit. Writes the matches into the arrays of `out`: (T, D), (T, G), (T, D), (G,). Returns the ids of
+// the detections, those of the truths and the scores, each in the order of matching; or None for values that are not plain numbers.
+nb::object match_annotations(nb::handle detections, nb::handle truths, nb::handle overlap, const nb::tuple& rules,
+                             const nb::tuple& out) {
+    Annotations detection_dicts, truth_dicts;
     double area_low, area_high;
-    if (!read_number(low.ptr(), area_low) || !read_number(high.ptr(), area_high)) return nb::none();
-    if (!read_annotations(truths, there) || !read_detections(found, limit, detections)) return nb::none();
-    const size_t num = detections.size(), num_there = there.size();
-    const Memory cutoffs(thresholds, false);
-    const size_t T = cutoffs.length();
-    const Memory out(match, true), truth_out(truth_match, true), ignored_out(is_ignored, true);
-    const Memory truth_ignored_out(is_truth_ignored, true);
-    if (!cutoffs.has<double>("d", {T}) || !out.has<double>("d", {T, num}) || !truth_out.has<double>("d", {T, num_there})) return nb::none();
-    if (!ignored_out.has<uint8_t>("?", {T, num}) || !truth_ignored_out.has<int64_t>("lq", {num_there})) return nb::none();
-    std::vector<double> area(num), id(num), truth_area(num_there), truth_id(num_there), none;
-    std::vector<uint8_t> ignore(num_there), is_crowd(num_there);
-    std::vector<int64_t> order(num_there);
-    for (size_t d = 0; d < num; ++d) {
-        PyObject* each = detections[d].ptr();
-        if (!read_number(each, keys().area, area[d]) || !read_number(each, keys().id, id[d])) return nb::none();
+    if (rules.size() != 4 || out.size() != 4) throw nb::type_error("`rules` and `out` must have 4 items");
+    if (!read_number(rules[1].ptr(), area_low) || !read_number(rules[2].ptr(), area_high)) return nb::none();
+    if (!read_annotations(truths, truth_dicts)) return nb::none();
+    if (!read_detections(detections, nb::cast<size_t>(rules[3]), detection_dicts)) return nb::none();
+    const size_t D = detection_dicts.size(), G = truth_dicts.size();
+    const ArrayView thresholds(rules[0], false);
+    const size_t T = thresholds.length();
+    const ArrayView match(out[0], true), truth_match(out[1], true), is_ignored(out[2], true), is_truth_ignored(out[3], true);
+    if (!thresholds.has<double>("d", {T}) || !match.has<double>("d", {T, D}) || !truth_match.has<double>("d", {T, G}) ||
+        !is_ignored.has<uint8_t>("?", {T, D}) || !is_truth_ignored.has<int64_t>("lq", {G})) {
+        return nb::none();
     }
-    for (size_t g = 0; g < num_there; ++g) {
-        PyObject* each = there[g].ptr();
-        if (!read_flag(each, keys().ignore, ignore[g]) || !read_flag(each, keys().iscrowd, is_crowd[g])) return nb::none();
-        if (!read_number(each, keys().id, truth_id[g])) return nb::none();
-        // as in COCO: the area of what is ignored is never looked at
-        if (ignore[g] == 0 && !read_number(each, keys().area, truth_area[g])) return nb::none();
-    }
-    const ImageGroups group{{0, static_cast<int64_t>(num)}, {0, static_cast<int64_t>(num_there)}};
-    const auto match_them = [&](const double* overlaps) {
-        const double* values = cutoffs.data<double>();
+    ImageColumns columns;
+    if (!columns.read(detection_dicts, truth_dicts)) return nb::none();
+    const ImageGroups group{{0, static_cast<int64_t>(D)}, {0, static_cast<int64_t>(G)}};
+    std::vector<int64_t> order(G);
+    const auto match_group = [&](const double* overlaps) {
+        const double* values = thresholds.data<double>();
         assign(group,
-               {overlaps, area.data(), id.data(), truth_area.data(), truth_id.data(), ignore.data(), is_crowd.data()},
+               {overlaps, columns.area.data(), columns.id.data(), columns.truth_area.data(), columns.truth_id.data(),
+                columns.is_ignored.data(), columns.is_crowd.data()},
                {{values, values + T}, {area_low}, {area_high}}, Run{},
-               {out.data<double>(), truth_out.data<double>(), ignored_out.data<uint8_t>(),
-                truth_ignored_out.data<int64_t>(), order.data()});
+               {match.data<double>(), truth_match.data<double>(), is_ignored.data<uint8_t>(),
+                is_truth_ignored.data<int64_t>(), order.data()});
     };
     if (overlap.is_none()) {
-        none.assign(num * num_there, -std::numeric_limits<double>::infinity());
-        match_them(none.data());
+        match_group(std::vector<double>(D * G, -std::numeric_limits<double>::infinity()).data());
     } else {
-        const Memory measured(overlap, false);
+        const ArrayView measured(overlap, false);
         const size_t num_rows = measured.length();
-        if (num_rows < num || !measured.has<double>("d", {num_rows, num_there})) return nb::none();
-        match_them(measured.data<double>());
+        if (num_rows < D || !measured.has<double>("d", {num_rows, G})) return nb::none();
+        match_group(measured.data<double>());
     }
     Annotations ordered;
-    ordered.reserve(num_there);
-    for (const int64_t place : order) ordered.push_back(there[static_cast<size_t>(place)]);
-    return nb::make_tuple(values_of(detections, keys().id), values_of(ordered, keys().id),
-                          values_of(detections, keys().score));
+    ordered.reserve(G);
+    for (const int64_t g : order) ordered.push_back(truth_dicts[static_cast<size_t>(g)]);
+    return nb::make_tuple(values_of(detection_dicts, keys().id), values_of(ordered, keys().id),
+                          values_of(detection_dicts, keys().score));
 }
 
 }  // namespace
 
 void bind_annotations(nb::module_& module) {
-    module.def("measure_annotations", &measure_annotations, "found"_a, "truths"_a, "overlap"_a);
-    module.def("assign_annotations", &assign_annotations, "found"_a, "truths"_a, "overlap"_a.none(), "thresholds"_a,
-               "low"_a.none(), "high"_a.none(), "limit"_a, "match"_a, "truth_match"_a, "is_ignored"_a, "is_truth_ignored"_a);
+    module.def("measure_annotations", &measure_annotations, "detections"_a, "truths"_a, "overlap"_a);
+    module.def("match_annotations", &match_annotations, "detections"_a, "truths"_a, "overlap"_a.none(), "rules"_a, "out"_a);
 }
 
 }  // namespace boxscore

@@ -1,6 +1,7 @@
 // The Python side of reading files: a path or bytes in, columns out.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -51,39 +52,51 @@ nb::list list_of(const Strings& strings) {
 
 nb::object names_of(const CocoIds& ids) { return ids.are_names ? nb::object(list_of(ids.names)) : nb::none(); }
 
-nb::dict dict_of(CocoFile&& file) {
-    nb::dict columns;
-    columns["is_dataset"] = file.is_dataset;
-    columns["has_annotations"] = file.has_annotations;
-    columns["image_names"] = names_of(file.boxes.image);
-    columns["image"] = array_of(std::move(file.boxes.image.value));
-    columns["category"] = array_of(std::move(file.boxes.category));
-    columns["box"] = array_of(std::move(file.boxes.box), 4);
-    columns["score"] = array_or_none(std::move(file.boxes.score));
-    columns["area"] = array_or_none(std::move(file.boxes.area));
-    columns["num_flagged"] = file.boxes.num_flagged;
-    columns["is_crowd"] = array_or_none(std::move(file.boxes.is_crowd));
-    columns["id"] = array_or_none(std::move(file.boxes.id));
-    if (file.has_images) {
-        nb::dict images;
-        images["names"] = names_of(file.images.id);
-        images["id"] = array_of(std::move(file.images.id.value));
-        images["file_name"] = list_of(file.images.file_name);
-        images["width"] = array_of(std::move(file.images.width));
-        images["height"] = array_of(std::move(file.images.height));
-        columns["images"] = images;
-    } else {
-        columns["images"] = nb::none();
-    }
+// What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
+struct BoxesObject {
+    nb::object image, image_names, category, box, score, area, is_crowd, id;
+    size_t num_flagged;
+};
+
+struct ImagesObject {
+    nb::object id, names, file_name, width, height;
+};
+
+struct CategoriesObject {
+    nb::object id, name;
+};
+
+struct FileObject {
+    bool is_dataset, has_annotations;
+    BoxesObject boxes;
+    std::optional<ImagesObject> images;
+    std::optional<CategoriesObject> categories;
+};
+
+BoxesObject to_python(CocoBoxes&& boxes) {
+    return {array_of(std::move(boxes.image.value)),
+            names_of(boxes.image),
+            array_of(std::move(boxes.category)),
+            array_of(std::move(boxes.box), 4),
+            array_or_none(std::move(boxes.score)),
+            array_or_none(std::move(boxes.area)),
+            array_or_none(std::move(boxes.is_crowd)),
+            array_or_none(std::move(boxes.id)),
+            boxes.num_flagged};
+}
+
+ImagesObject to_python(CocoImages&& images) {
+    return {array_of(std::move(images.id.value)), names_of(images.id), list_of(images.file_name),
+            array_of(std::move(images.width)), array_of(std::move(images.height))};
+}
+
+FileObject to_python(CocoFile&& file) {
+    FileObject object{file.is_dataset, file.has_annotations, to_python(std::move(file.boxes)), {}, {}};
+    if (file.has_images) object.images = to_python(std::move(file.images));
     if (file.has_categories) {
-        nb::dict categories;
-        categories["id"] = array_of(std::move(file.categories.id));
-        categories["name"] = list_of(file.categories.name);
-        columns["categories"] = categories;
-    } else {
-        columns["categories"] = nb::none();
+        object.categories = CategoriesObject{array_of(std::move(file.categories.id)), list_of(file.categories.name)};
     }
-    return columns;
+    return object;
 }
 
 // A file system's error as Python's OSError.
@@ -99,7 +112,7 @@ CocoFile read_unlocked(const Source& source, size_t num_threads, size_t chunk_si
     return file;
 }
 
-nb::dict read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size) {
+FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size) {
     try {
         std::unique_ptr<Source> source;
         {
@@ -107,30 +120,30 @@ nb::dict read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_
             nb::gil_scoped_release unlock;
             source = open_source(name);
         }
-        return dict_of(read_unlocked(*source, num_threads, chunk_size));
+        return to_python(read_unlocked(*source, num_threads, chunk_size));
     } catch (const std::system_error& error) {
         raise(error);
     }
 }
 
-// Bytes of any Python object that has some; held as long as they are looked at.
-class View {
+// The bytes of any Python object that has a buffer.
+class BytesView {
 public:
-    explicit View(const nb::object& object) {
+    explicit BytesView(const nb::object& object) {
         if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
     }
-    View(const View&) = delete;
-    View& operator=(const View&) = delete;
-    ~View() { PyBuffer_Release(&buffer_); }
+    BytesView(const BytesView&) = delete;
+    BytesView& operator=(const BytesView&) = delete;
+    ~BytesView() { PyBuffer_Release(&buffer_); }
     MemorySource source() const { return {static_cast<const char*>(buffer_.buf), static_cast<size_t>(buffer_.len)}; }
 
 private:
     Py_buffer buffer_;
 };
 
-nb::dict read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size) {
-    const View view(content);
-    return dict_of(read_unlocked(view.source(), num_threads, chunk_size));
+FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size) {
+    const BytesView view(content);
+    return to_python(read_unlocked(view.source(), num_threads, chunk_size));
 }
 
 template <class T>
@@ -197,6 +210,31 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
 
 void bind_files(nb::module_& module) {
     nb::exception<CocoError>(module, "CocoError", PyExc_ValueError);
+    nb::class_<BoxesObject>(module, "CocoBoxes")
+        .def_ro("image", &BoxesObject::image)
+        .def_ro("image_names", &BoxesObject::image_names)
+        .def_ro("category", &BoxesObject::category)
+        .def_ro("box", &BoxesObject::box)
+        .def_ro("score", &BoxesObject::score)
+        .def_ro("area", &BoxesObject::area)
+        .def_ro("is_crowd", &BoxesObject::is_crowd)
+        .def_ro("id", &BoxesObject::id)
+        .def_ro("num_flagged", &BoxesObject::num_flagged);
+    nb::class_<ImagesObject>(module, "CocoImages")
+        .def_ro("id", &ImagesObject::id)
+        .def_ro("names", &ImagesObject::names)
+        .def_ro("file_name", &ImagesObject::file_name)
+        .def_ro("width", &ImagesObject::width)
+        .def_ro("height", &ImagesObject::height);
+    nb::class_<CategoriesObject>(module, "CocoCategories")
+        .def_ro("id", &CategoriesObject::id)
+        .def_ro("name", &CategoriesObject::name);
+    nb::class_<FileObject>(module, "CocoFile")
+        .def_ro("is_dataset", &FileObject::is_dataset)
+        .def_ro("has_annotations", &FileObject::has_annotations)
+        .def_ro("boxes", &FileObject::boxes)
+        .def_ro("images", &FileObject::images)
+        .def_ro("categories", &FileObject::categories);
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,

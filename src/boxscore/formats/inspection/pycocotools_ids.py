@@ -47,8 +47,7 @@ def ids_of(truths: str | Path, name: str | None) -> Ids | None:
     source = open_source(truths)
     if (name or detect(source, "truths")) != "coco":
         return None
-    found: dict[str, Any] = _compiled.read_coco_bytes(source.read(), num_threads(None))
-    ids: Ids | None = found["id"]
+    ids: Ids | None = _compiled.read_coco_bytes(source.read(), num_threads(None)).boxes.id
     return ids
 
 

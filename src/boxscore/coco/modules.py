@@ -1,4 +1,8 @@
-"""Which modules answer to pycocotools' names: ours, its own, or those of another package."""
+"""The modules registered under pycocotools' names: boxscore's, pycocotools' own, or those of another package.
+
+`ModulePatch` puts boxscore's modules into `sys.modules`. `original_module` gives pycocotools' own in spite of that, and
+`fallback_attributes` answers from there what boxscore's modules lack.
+"""
 
 import atexit
 import importlib
@@ -6,25 +10,29 @@ import importlib.util
 import inspect
 import sys
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 PACKAGE = "pycocotools"
 
 MODULES = ("coco", "cocoeval", "mask")
-"""The modules of pycocotools that ours stand in for."""
+"""The modules of pycocotools that boxscore replaces."""
 
-_swaps: list["Swap"] = []
-"""Those in place, the latest last."""
+_DUNDERS = ("__all__", "__author__", "__version__")
+"""The dunder names that are looked up in pycocotools. Others are Python's own, as `__path__` is at every import."""
+
+_patches: list["ModulePatch"] = []
+"""Those in effect, the latest last."""
 
 _displaced: list[tuple[str, int]] = []
-"""Which modules of other packages the last warning was about."""
+"""The modules of other packages that the last warning was about."""
 
 
-class Swap:
-    """Modules in the place of some of pycocotools', until `undo`. A context manager, too."""
+class ModulePatch:
+    """Modules that replace some of pycocotools' until `undo`. Also a context manager."""
 
     def __init__(self, modules: dict[str, ModuleType]) -> None:
         warn_if_displaced()
@@ -32,27 +40,27 @@ class Swap:
         self._modules = modules
         self._package_before = sys.modules.get(PACKAGE)
         self._package = sys.modules[PACKAGE] = _package() or _empty_package()
-        # Only what is not ours already: a patch within a patch has nothing to restore.
+        # Only those that are not replaced yet: a patch within a patch has nothing to restore.
         self._before = {name: _module(name) for name, ours in modules.items() if _module(name) is not ours}
         attributes = {name: vars(self._package).get(name) for name in modules}
         self._attributes = {name: value for name, value in attributes.items() if value is not modules[name]}
         for name, ours in modules.items():
             sys.modules[f"{PACKAGE}.{name}"] = ours
             setattr(self._package, name, ours)
-        _swaps.append(self)
+        _patches.append(self)
 
     def undo(self) -> None:
-        """What was there before is there again. A second time does nothing.
+        """Restore what was there before. A second call does nothing.
 
-        What another package has put in the place of ours meanwhile stays there, and a warning says so.
+        Modules that another package has put there since the patch stay, and a warning says so.
         """
-        if self not in _swaps:
+        if self not in _patches:
             return
         warn_if_displaced()
-        position = _swaps.index(self)
-        _swaps.remove(self)
-        if position < len(_swaps):
-            later = _swaps[position]
+        position = _patches.index(self)
+        _patches.remove(self)
+        if position < len(_patches):
+            later = _patches[position]
             later._before = self._before | later._before
             later._attributes = self._attributes | later._attributes
             if later._package_before is self._package:
@@ -76,7 +84,7 @@ class Swap:
         self.undo()
 
     def _remember(self, package: ModuleType, originals: dict[str, ModuleType]) -> None:
-        """Restore these, too: they were loaded under the patch, and must be the same ones after it."""
+        """Restore these, too: they were loaded during the patch and must be the same after it."""
         if self._package_before is None:
             self._package_before = package
         for name, module in originals.items():
@@ -86,23 +94,22 @@ class Swap:
 
 
 def warn_if_displaced() -> None:
-    """Warn, once, if another package has taken pycocotools' names since ours were put there.
+    """Warn once if another package has replaced boxscore's modules since the patch.
 
-    Nothing tells when that happens. So it is looked for when ours are used, patched again or undone, and when Python
-    ends.
+    Nothing notifies of that, so it is checked when boxscore's classes are used, patched again or undone, and at exit.
     """
-    if not _swaps:
+    if not _patches:
         return
-    names = [name for name, ours in _swaps[-1]._modules.items() if _module(name) is not ours]
+    names = [name for name, ours in _patches[-1]._modules.items() if _module(name) is not ours]
     taken = [(name, id(_module(name))) for name in names]
     if not taken or taken == _displaced:
         return
     _displaced[:] = taken
     owners = sorted({_owner(module) for name in names if (module := _module(name)) is not None} - set(MODULES))
     warnings.warn(
-        f"boxscore.patch_pycocotools() is no longer in effect: {' and '.join(owners) or f'{PACKAGE} itself'} has taken "
-        f"the place of {', '.join(f'{PACKAGE}.{name}' for name in names)}; what is imported from there now is not "
-        "boxscore's. Call only one of the two, or boxscore.patch_pycocotools() last",
+        f"boxscore.patch_pycocotools() is no longer in effect: {' and '.join(owners) or f'{PACKAGE} itself'} has "
+        f"replaced {', '.join(f'{PACKAGE}.{name}' for name in names)}; imports from there no longer give boxscore. "
+        "Call only one of the two, or boxscore.patch_pycocotools() last",
         stacklevel=outer_level(),
     )
 
@@ -111,7 +118,7 @@ atexit.register(warn_if_displaced)
 
 
 def outer_level() -> int:
-    """The `stacklevel` of a warning that points at the first line outside of this package."""
+    """The `stacklevel` of a warning that points at the first line outside this package."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("boxscore.coco"):
         level, frame = level + 1, frame.f_back
@@ -119,15 +126,15 @@ def outer_level() -> int:
 
 
 @cache
-def own_module(name: str, purpose: str) -> ModuleType:
-    """A module of the pycocotools that is installed, whatever is in its place now; `purpose` says what needs it."""
+def original_module(name: str, purpose: str) -> ModuleType:
+    """A module of the installed pycocotools, whatever replaces it now; `purpose` is named if it is not installed."""
     keys = {PACKAGE: "", **{f"{PACKAGE}.{each}": each for each in MODULES}}
     present = {key: sys.modules.pop(key, None) for key in keys}
     package, attributes = None, {}
     try:
-        # What is loaded already, here or under the patch, is not imported a second time.
+        # What is loaded already, before or during the patch, is not imported a second time.
         for key, each in keys.items():
-            loaded = [present[key], *(swap._before.get(each) for swap in _swaps)]
+            loaded = [present[key], *(patch._before.get(each) for patch in _patches)]
             for module in filter(None, loaded):
                 if _is_original(module, key):
                     sys.modules[key] = module
@@ -137,20 +144,20 @@ def own_module(name: str, purpose: str) -> ModuleType:
         sys.modules[PACKAGE] = package
         attributes = {each: vars(package).get(each) for each in MODULES}
         for each in MODULES:
-            _restore(vars(package), each, _module(each))  # for what these import from each other
+            _restore(vars(package), each, _module(each))  # for their imports of each other
         found = importlib.import_module(f"{PACKAGE}.{name}")
-        if _swaps:
-            _swaps[0]._remember(package, {each: own for each in MODULES if (own := _module(each)) is not None})
+        if _patches:
+            _patches[0]._remember(package, {each: own for each in MODULES if (own := _module(each)) is not None})
         return found
     except ModuleNotFoundError:
         raise ImportError(
-            f"boxscore measures boxes; {purpose} takes pycocotools, which is not installed: pip install pycocotools"
+            f"boxscore measures boxes; {purpose} needs pycocotools, which is not installed: pip install pycocotools"
         ) from None
     finally:
         for key, before in present.items():
-            if _swaps or before is not None:
+            if _patches or before is not None:
                 _restore(sys.modules, key, before)
-        if _swaps and package is not None:
+        if _patches and package is not None:
             for each, value in attributes.items():
                 _restore(vars(package), each, value)
 
@@ -171,14 +178,14 @@ def _restore(mapping: dict[str, ModuleType], key: str, value: ModuleType | None)
 
 
 def _is_original(module: ModuleType, name: str) -> bool:
-    """Whether it is pycocotools' own, and no module of another package under that name."""
+    """Whether it is pycocotools' own, not a module of another package under that name."""
     return module.__name__ == name and getattr(module, "__file__", None) is not None
 
 
 def _package() -> ModuleType | None:
-    """Pycocotools itself, also where another package goes by its name; None if it is not installed."""
+    """Pycocotools itself, even if another package is registered under its name; None if it is not installed."""
     loaded = sys.modules.get(PACKAGE)
-    for package in (loaded, *(swap._package for swap in _swaps)):
+    for package in (loaded, *(patch._package for patch in _patches)):
         if package is not None and _is_original(package, PACKAGE):
             return package
     sys.modules.pop(PACKAGE, None)
@@ -191,8 +198,42 @@ def _package() -> ModuleType | None:
 
 
 def _empty_package() -> ModuleType:
-    """A package without files, for where pycocotools is not installed."""
-    package = ModuleType(PACKAGE, "The names of pycocotools, answered by boxscore.")
+    """A package without files, if pycocotools is not installed."""
+    package = ModuleType(PACKAGE, "pycocotools' modules, provided by boxscore.")
     package.__path__ = []
     package.__spec__ = ModuleSpec(PACKAGE, None, is_package=True)
     return package
+
+
+def fallback_attributes(name: str, own: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for boxscore's module that replaces pycocotools' module `name`; `own`: its globals.
+
+    Other packages import more from pycocotools' modules than its classes: `maskUtils`, `_isArrayLike`, `json`, `_mask`.
+    """
+
+    def get(wanted: str) -> Any:
+        message = f"module {own['__name__']!r}, which replaces {PACKAGE}.{name}, has no attribute {wanted!r}"
+        is_dunder = wanted.startswith("__") and wanted.endswith("__")
+        if is_dunder and wanted not in _DUNDERS:
+            raise AttributeError(message)
+        try:
+            original = original_module(name, "a name that only it has")
+        except ImportError:
+            raise AttributeError(
+                f"{message}; {PACKAGE}, which may have it, is not installed: pip install {PACKAGE}"
+            ) from None
+        if wanted == "__all__":
+            # `from pycocotools.coco import *` imports the same names as without the patch.
+            return [each for each in vars(original) if not each.startswith("_")]
+        try:
+            return getattr(original, wanted)
+        except AttributeError:
+            raise AttributeError(f"{message}, nor has {PACKAGE} itself") from None
+
+    def names() -> list[str]:
+        try:
+            return sorted({*own, *vars(original_module(name, "a name that only it has"))})
+        except ImportError:
+            return sorted(own)
+
+    return get, names

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.threads import num_threads
-from boxscore.coco.seen import FoundSide, Seen, TrueSide
+from boxscore.coco.evaluation_columns import DetectionColumns, EvaluationColumns, TruthColumns
 
 Ints = NDArray[np.int64]
 
@@ -26,7 +26,7 @@ class Groups:
     truth_start: Ints
 
     @classmethod
-    def of(cls, found: FoundSide, there: TrueSide, num_images: int, limit: int) -> "Groups":
+    def of(cls, found: DetectionColumns, there: TruthColumns, num_images: int, limit: int) -> "Groups":
         """Groups in the order of classes, and in it of images."""
         key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (found, there))
         row = np.lexsort((-found.score, key))
@@ -55,13 +55,13 @@ def _starts(ascending: Ints, keys: Ints) -> Ints:
     return np.append(np.searchsorted(ascending, keys), len(ascending))
 
 
-def measure(seen: Seen) -> tuple[Groups, NDArray[np.float64]]:
+def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     """The groups, and the overlaps of each: a row a detection, a column a truth, group after group."""
-    groups = Groups.of(seen.found, seen.there, len(seen.images), seen.limits[-1])
+    groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
     overlap = _compiled.overlaps(
-        box=seen.found.box[groups.row],
-        truth_box=seen.there.box[groups.truth_row],
-        is_crowd=seen.there.is_crowd[groups.truth_row],
+        box=seen.detections.box[groups.row],
+        truth_box=seen.truths.box[groups.truth_row],
+        is_crowd=seen.truths.is_crowd[groups.truth_row],
         start=groups.start,
         truth_start=groups.truth_start,
         num_threads=num_threads(None),
@@ -69,7 +69,7 @@ def measure(seen: Seen) -> tuple[Groups, NDArray[np.float64]]:
     return groups, overlap
 
 
-def overlaps_by_image(seen: Seen) -> dict[tuple[Any, Any], Any]:
+def overlaps_by_image(seen: EvaluationColumns) -> dict[tuple[Any, Any], Any]:
     """`ious`: an entry for every image and class; [] where there are no pairs."""
     by_image: dict[tuple[Any, Any], Any] = {(image, label): [] for image in seen.images for label in seen.classes}
     groups, overlap = measure(seen)
@@ -82,7 +82,7 @@ def overlaps_by_image(seen: Seen) -> dict[tuple[Any, Any], Any]:
     return by_image
 
 
-def entries(seen: Seen) -> list[dict[str, Any] | None]:
+def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
     """`evalImgs`: class by class, in it area range by area range, in it image by image."""
     num_images, num_areas = len(seen.images), len(seen.areas)
     made: list[dict[str, Any] | None] = [None] * seen.num_entries
@@ -94,16 +94,16 @@ def entries(seen: Seen) -> list[dict[str, Any] | None]:
         overlap=overlap,
         start=groups.start,
         truth_start=groups.truth_start,
-        area=seen.found.area[found],
-        id=seen.found.number[found],
-        truth_area=seen.there.area[there],
-        truth_id=seen.there.number[there],
-        is_ignored=seen.there.is_ignored[there],
-        is_crowd=seen.there.is_crowd[there],
+        area=seen.detections.area[found],
+        id=seen.detections.float_id[found],
+        truth_area=seen.truths.area[there],
+        truth_id=seen.truths.float_id[there],
+        is_ignored=seen.truths.is_ignored[there],
+        is_crowd=seen.truths.is_crowd[there],
         thresholds=seen.thresholds,
         bounds=seen.bounds,
     )
-    ids, truth_ids, given = seen.found.id[found].tolist(), seen.there.id[there], seen.found.scores
+    ids, truth_ids, given = seen.detections.id[found].tolist(), seen.truths.id[there], seen.detections.scores
     scores = [given[row] for row in found.tolist()]
     start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
     places = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))

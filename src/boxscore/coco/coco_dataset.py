@@ -1,4 +1,4 @@
-"""COCO: pycocotools' class of a dataset. Its dicts are made when they are first looked at."""
+"""COCO: pycocotools' dataset class. Its dicts are made when one of them is first read."""
 
 import os
 import threading
@@ -14,31 +14,29 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
-from boxscore.coco.fallback import names_of_original
-from boxscore.coco.held import (
-    HeldDataset,
-    HeldResults,
+from boxscore.coco.lazy import (
+    FileName,
+    FileSnapshot,
+    LazyDataset,
+    LazyResults,
+    array_to_dicts,
     complete_boxes,
-    dicts_of_array,
-    heading_of,
-    parse,
+    copy_header,
 )
-from boxscore.coco.kept import FileName, Kept
-from boxscore.coco.names import warn_if_displaced
+from boxscore.coco.modules import fallback_attributes, warn_if_displaced
 
 Dict = dict[str, Any]
 
 maskUtils = mask  # pycocotools' name for it, which others import from here
 
 INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
-"""What a dataset is as dicts. Once any of it was looked at or set, that is what counts."""
+"""The attributes that hold dicts. Once any of them was read or set, they are the data, and the columns are dropped."""
 
 QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
 """The methods that an evaluation calls."""
 
-
-_making = threading.RLock()
-"""Held while dicts are made: of all threads that look for the first time, one makes them, and all have the same."""
+_index_lock = threading.RLock()
+"""Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
 
 
 class COCO:
@@ -62,40 +60,40 @@ class COCO:
 
     def __init__(self, annotation_file: FileName | None = None) -> None:
         warn_if_displaced()
-        self._held: HeldDataset | HeldResults | None = None
+        self._lazy: LazyDataset | LazyResults | None = None
         self.dataset, self.anns, self.imgs, self.cats = {}, {}, {}, {}
         self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
         if annotation_file is None:
             return
         print("loading annotations into memory...")
         start = time.time()
-        file = Kept(annotation_file)
-        held = HeldDataset.of(file)
-        if held is not None:
-            self._hold(held)
+        file = FileSnapshot(annotation_file)
+        lazy = LazyDataset.from_file(file)
+        if lazy is not None:
+            self._set_lazy(lazy)
         else:
-            self.dataset = parse(file)
+            self.dataset = file.parse()
             if type(self.dataset) is not dict:
                 raise AssertionError(f"annotation file format {type(self.dataset)} not supported")  # as in COCO
         print(f"Done (t={time.time() - start:0.2f}s)")
         self.createIndex()
 
-    def _hold(self, held: HeldDataset | HeldResults) -> None:
-        """From now on the dicts are those of what is held, once anybody looks at them."""
-        self._held = held
+    def _set_lazy(self, lazy: LazyDataset | LazyResults) -> None:
+        """Make the dicts from `lazy` when one of them is first read."""
+        self._lazy = lazy
         for name in INDEX:
             self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        """The dicts, all of them, at the first look at one."""
+        """Make all dicts when one of them is first read."""
         if name in INDEX:
-            with _making:
-                held = self.__dict__.get("_held")
-                if held is not None:
-                    dataset = held.dataset()
+            with _index_lock:
+                lazy = self.__dict__.get("_lazy")
+                if lazy is not None:
+                    dataset = lazy.dataset()
                     for key, value in {"dataset": dataset, **_index(dataset)}.items():
                         self.__dict__.setdefault(key, value)
-                    self._held = None
+                    self._lazy = None
                 if name in self.__dict__:
                     return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -103,7 +101,7 @@ class COCO:
     def createIndex(self) -> None:
         """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`."""
         print("creating index...")
-        if held_by(self) is None:
+        if get_lazy(self) is None:
             self.__dict__.update(_index(self.dataset))
         print("index created!")
 
@@ -115,7 +113,7 @@ class COCO:
     def getAnnIds(
         self, imgIds: Any = (), catIds: Any = (), areaRng: Sequence[float] = (), iscrowd: bool | None = None
     ) -> list[Any]:
-        """The ids of the annotations of some images and classes, with areas in between, and crowds or none."""
+        """The ids of the annotations of some images and classes, within an area range, crowds only or none of them."""
         imgIds, catIds = _as_list(imgIds), _as_list(catIds)
         anns: Iterable[Dict] = self.dataset["annotations"] if len(imgIds) == 0 else self._anns_of(imgIds)
         if len(catIds) > 0:
@@ -131,9 +129,9 @@ class COCO:
     def getCatIds(self, catNms: Any = (), supNms: Any = (), catIds: Any = ()) -> list[Any]:
         """The ids of the classes with some names, supercategories or ids."""
         catNms, supNms, catIds = _as_list(catNms), _as_list(supNms), _as_list(catIds)
-        held = held_by(self)
-        if isinstance(held, HeldDataset) and len(supNms) == 0:
-            cats = [{"id": label, "name": name} for label, name in held.categories.items()]
+        lazy = get_lazy(self)
+        if isinstance(lazy, LazyDataset) and len(supNms) == 0:
+            cats = [{"id": label, "name": name} for label, name in lazy.categories.items()]
         else:
             cats = self.dataset["categories"]
         for key, wanted in (("name", catNms), ("supercategory", supNms), ("id", catIds)):
@@ -142,15 +140,15 @@ class COCO:
         return [cat["id"] for cat in cats]
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:
-        """The ids of all images, or of those among some that have all of some classes."""
+        """The ids of all images, or of those of the given images that have all of the given classes."""
         imgIds, catIds = _as_list(imgIds), _as_list(catIds)
         if len(imgIds) == len(catIds) == 0:
-            held = held_by(self)
-            return list(held.images if isinstance(held, HeldDataset) else self.imgs)
+            lazy = get_lazy(self)
+            return list(lazy.images if isinstance(lazy, LazyDataset) else self.imgs)
         ids = set(imgIds)
-        for place, label in enumerate(catIds):
-            there = set(self.catToImgs[label])
-            ids = there if place == 0 and not ids else ids & there
+        for row, label in enumerate(catIds):
+            with_class = set(self.catToImgs[label])
+            ids = with_class if row == 0 and not ids else ids & with_class
         return list(ids)
 
     def loadAnns(self, ids: Any = ()) -> Any:
@@ -166,7 +164,7 @@ class COCO:
         return _load(self.imgs, ids)
 
     def showAnns(self, anns: Sequence[Dict], draw_bbox: bool = False) -> int | None:
-        """Draw annotations into matplotlib's present axes, or print captions."""
+        """Draw annotations into matplotlib's current axes, or print captions."""
         if len(anns) == 0:
             return 0
         if "segmentation" in anns[0] or "keypoints" in anns[0]:
@@ -187,38 +185,36 @@ class COCO:
         """
         print("Loading and preparing results...")
         start = time.time()
-        given = _given(resFile, self)
-        if isinstance(given, HeldResults):
+        given = _read_results(resFile, self)
+        if isinstance(given, LazyResults):
             images = set(_compiled.distinct(given.columns.image).tolist())
         else:
             images = {ann["image_id"] for ann in given}
-        # A batch of results is small, and the dataset may be large: its ids are looked up where they are.
-        is_listed = type(self).getImgIds is COCO.getImgIds and "imgs" in self.__dict__
-        if not (images <= self.imgs.keys() if is_listed else images <= set(self.getImgIds())):
+        # A batch of results is small and the dataset may be large: where it has an index, no set of its ids is made.
+        has_index = type(self).getImgIds is COCO.getImgIds and "imgs" in self.__dict__
+        if not (images <= self.imgs.keys() if has_index else images <= set(self.getImgIds())):
             raise AssertionError("Results do not correspond to current coco set")  # as in COCO
         results = COCO()
-        if isinstance(given, HeldResults):
-            results._hold(given)
+        if isinstance(given, LazyResults):
+            results._set_lazy(given)
         else:
-            results.dataset = _completed(given, heading_of(self.dataset))
+            results.dataset = _completed(given, copy_header(self.dataset))
         print(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
-        """A dict for each row of image, x, y, width, height, score, class."""
-        _say_array(data)
-        return dicts_of_array(data)
+        """One dict per row of image, x, y, width, height, score, class."""
+        _print_array(data)
+        return array_to_dicts(data)
 
     def download(self, tarDir: FileName | None = None, imgIds: Any = ()) -> None:
-        """Refused: boxscore fetches nothing."""
+        """Raises: boxscore downloads nothing."""
         del tarDir, imgIds
-        raise InputError(
-            "boxscore downloads no images; `coco_url` of each image in `coco.imgs` says where it is to be had"
-        )
+        raise InputError("boxscore downloads no images; `coco_url` of each image in `coco.imgs` is its address")
 
     def annToRLE(self, ann: Dict) -> Any:
-        """The mask of an annotation as run lengths; takes pycocotools."""
+        """The mask of an annotation as run lengths; needs pycocotools."""
         image, outline = self.imgs[ann["image_id"]], ann["segmentation"]
         if type(outline) is list:
             return mask.merge(mask.frPyObjects(outline, image["height"], image["width"]))
@@ -227,49 +223,49 @@ class COCO:
         return outline
 
     def annToMask(self, ann: Dict) -> Any:
-        """The mask of an annotation, a byte a pixel; takes pycocotools."""
+        """The mask of an annotation, one byte per pixel; needs pycocotools."""
         return mask.decode(self.annToRLE(ann))
 
 
-def held_by(coco: Any) -> HeldDataset | HeldResults | None:
-    """What a dataset was read from, while nobody can have changed anything of it, nor what its methods say of it."""
+def get_lazy(coco: Any) -> LazyDataset | LazyResults | None:
+    """The lazy annotations of a dataset; None once its dicts may have changed, or if a subclass has its own queries."""
     state = getattr(coco, "__dict__", {})
-    is_own = all(getattr(type(coco), name, None) is getattr(COCO, name) for name in QUERIES)
-    return state.get("_held") if is_own and not any(name in state for name in INDEX) else None
+    has_own_queries = any(getattr(type(coco), name, None) is not getattr(COCO, name) for name in QUERIES)
+    return None if has_own_queries or any(name in state for name in INDEX) else state.get("_lazy")
 
 
-def _given(results: Any, coco: Any) -> HeldResults | list[Dict]:
-    """Results as they are held, or as dicts."""
+def _read_results(results: Any, coco: Any) -> LazyResults | list[Dict]:
+    """Results as lazy columns, or as dicts where columns can't represent them."""
     if isinstance(results, str | os.PathLike):
-        file = Kept(results)
-        anns = HeldResults.of_file(file, _heading(coco)) or parse(file)
+        file = FileSnapshot(results)
+        anns = LazyResults.from_file(file, _header(coco)) or file.parse()
     elif isinstance(results, np.ndarray):
-        _say_array(results)
-        anns = HeldResults.of_array(results, _heading(coco)) or dicts_of_array(results)
+        _print_array(results)
+        anns = LazyResults.from_array(results, _header(coco)) or array_to_dicts(results)
     else:
         anns = results
-    if type(anns) not in (HeldResults, list):
+    if type(anns) not in (LazyResults, list):
         raise AssertionError("results in not an array of objects")  # as in COCO
     return anns
 
 
-def _heading(coco: Any) -> HeldDataset | Dict:
-    held = held_by(coco)
-    return held if isinstance(held, HeldDataset) else heading_of(coco.dataset)
+def _header(coco: Any) -> LazyDataset | Dict:
+    lazy = get_lazy(coco)
+    return lazy if isinstance(lazy, LazyDataset) else copy_header(coco.dataset)
 
 
-def _completed(anns: list[Dict], heading: Dict) -> Dict:
-    """A dataset of results as dicts, whatever they are results of."""
+def _completed(anns: list[Dict], header: Dict) -> Dict:
+    """A dataset of results as dicts: captions, boxes, masks or keypoints."""
     first = anns[0]
-    dataset = {"info": heading["info"], "images": heading["images"]}
+    dataset = {"info": header["info"], "images": header["images"]}
     has_boxes = "bbox" in first and first["bbox"] != []
     if "caption" in first:
-        there = {ann["image_id"] for ann in anns}
-        dataset["images"] = [image for image in dataset["images"] if image["id"] in there]
+        with_caption = {ann["image_id"] for ann in anns}
+        dataset["images"] = [image for image in dataset["images"] if image["id"] in with_caption]
         for number, ann in enumerate(anns, start=1):
             ann["id"] = number
     elif has_boxes or "segmentation" in first or "keypoints" in first:
-        dataset["categories"] = heading["categories"]
+        dataset["categories"] = header["categories"]
         complete = complete_boxes if has_boxes else _complete_masks if "segmentation" in first else _complete_keypoints
         complete(anns)
     return {**dataset, "annotations": anns}
@@ -291,7 +287,7 @@ def _complete_keypoints(anns: list[Dict]) -> None:
         ann["bbox"] = [left, top, right - left, bottom - top]
 
 
-def _say_array(data: NDArray[Any]) -> None:
+def _print_array(data: NDArray[Any]) -> None:
     print("Converting ndarray to lists...")
     print(data.shape)
     if data.shape[1] != 7:
@@ -327,7 +323,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_set(values: Any) -> Container[Any]:
-    """For quick look-ups; what can't be hashed is searched as it is."""
+    """A set for fast look-ups; the values themselves if they can't be hashed."""
     try:
         return frozenset(values)
     except TypeError:
@@ -341,4 +337,4 @@ def _load(by_id: dict[Any, Dict], ids: Any) -> Any:
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = names_of_original("coco", globals())
+    __getattr__, __dir__ = fallback_attributes("coco", globals())

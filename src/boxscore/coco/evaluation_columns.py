@@ -1,0 +1,302 @@
+"""The columns of an evaluation: the annotations of its images and classes, selected once, when it starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
+from boxscore.coco.coco_dataset import get_lazy
+from boxscore.coco.lazy import AnnotationColumns
+from boxscore.coco.params import Params
+from boxscore.engines.native import engine
+from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import Protocol
+from boxscore.model.tally import Tally
+
+Dict = dict[str, Any]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Rows = Any
+"""Indices of rows, or `ALL` rows as they are, which takes no copy."""
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SideColumns:
+    """Truths or detections, one row each. Rows of one image and class are in the order that breaks ties."""
+
+    image: Ints
+    """Indices into the images of the evaluation."""
+    label: Ints
+    """Indices into its classes."""
+    box: Floats
+    area: Floats
+    id: NDArray[Any]
+    """Integers, or objects if not all ids are integers."""
+
+    @property
+    def float_id(self) -> Floats:
+        """Ids as pycocotools writes them into its matrices of matches."""
+        return self.id.astype(np.float64)
+
+    @property
+    def comparable_id(self) -> NDArray[Any]:
+        """Ids as numbers, for comparisons with 0."""
+        return self.float_id if self.id.dtype == object else self.id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DetectionColumns(SideColumns):
+    """Detections."""
+
+    score: Floats
+    given_score: list[Any] | None = None
+    """The scores as they were given, if not all are floats."""
+
+    @property
+    def scores(self) -> list[Any]:
+        """The scores as pycocotools hands them on: as they were given."""
+        return self.score.tolist() if self.given_score is None else self.given_score
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TruthColumns(SideColumns):
+    """Truths."""
+
+    is_crowd: NDArray[np.uint8]
+    is_ignored: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class EvaluationColumns:
+    """Detections, truths, and the parameters under which they were selected."""
+
+    detections: DetectionColumns
+    truths: TruthColumns
+    images: list[Any]
+    classes: list[Any]
+    """Ids, or [-1] if the evaluation is class-agnostic."""
+    areas: list[Any]
+    """As in the parameters."""
+    bounds: list[tuple[float, float]]
+    """Of the areas."""
+    thresholds: Floats
+    limits: list[Any]
+    """Ascending."""
+
+    @property
+    def num_entries(self) -> int:
+        """The number of entries of `evalImgs`."""
+        return len(self.classes) * len(self.areas) * len(self.images)
+
+    def tally(self) -> Tally | None:
+        """The tally of boxscore's engine; None for inputs that pycocotools treats differently."""
+        detections, truths = self.detections, self.truths
+        if not (self.num_entries and self.limits):
+            return None
+        if detections.given_score is not None and bool in map(type, detections.given_score):
+            return None  # as in COCO: whether bools can be sorted depends on the other scores of the class
+        # as in COCO: the id 0 means no match, so neither such a truth nor such a detection is ever matched
+        if (truths.comparable_id == 0).any() or not (detections.comparable_id > 0).all():
+            return None
+        if (truths.is_crowd != truths.is_ignored).any():
+            return None
+        if not np.array_equal(detections.area, detections.box[:, 2] * detections.box[:, 3]):
+            return None
+        try:
+            protocol = Protocol.named(
+                "coco",
+                thresholds=self.thresholds,
+                areas=[(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
+                limits=self.limits,
+            )
+            columns = Detections(
+                image=detections.image,
+                label=detections.label,
+                score=detections.score,
+                box=detections.box,
+                box_format="xywh",
+            )
+            truth_columns = Truths(
+                image=truths.image,
+                label=truths.label,
+                box=truths.box,
+                area=truths.area,
+                ignore=truths.is_crowd,
+                box_format="xywh",
+                class_names=[str(each) for each in self.classes],
+            )
+        except (InputError, TypeError, ValueError):
+            return None
+        return engine.match(columns, truth_columns, protocol, num_threads(None))
+
+
+def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns:
+    """The annotations that pycocotools would evaluate under these parameters, in its order."""
+    index = ImageClassIndex(list(params.imgIds), list(params.catIds), is_pooled=not params.useCats)
+    return EvaluationColumns(
+        detections=_select_detections(index, results),
+        truths=_select_truths(index, truths),
+        images=index.images,
+        classes=index.classes if params.useCats else [-1],
+        areas=list(params.areaRng),
+        bounds=[(float(low), float(high)) for low, high in params.areaRng],
+        thresholds=np.array(params.iouThrs, np.float64),
+        limits=list(params.maxDets),
+    )
+
+
+class ImageClassIndex:
+    """The indices of images and classes in an evaluation; if classes are pooled, they only order an image's rows."""
+
+    def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool) -> None:
+        self.images, self.classes, self.is_pooled = images, classes, is_pooled
+
+    def lazy_columns(self, coco: Any) -> AnnotationColumns | None:
+        """The columns of a lazy dataset, if the ids of images and classes are integers, as theirs are."""
+        lazy = get_lazy(coco)
+        if lazy is None or not all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes)):
+            return None
+        return lazy.columns
+
+    def select_rows(self, columns: AnnotationColumns) -> tuple[Rows, Dict]:
+        """The rows of the evaluation's images and classes, and the columns that both sides have."""
+        image = _compiled.find(columns.image, np.array(self.images, np.int64))
+        row, label = _select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
+        row, image, label = self._ordered(row, image[row], label)
+        shared = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
+        return row, {"image": image, "label": label, **shared}
+
+    def select_dicts(self, coco: Any) -> tuple[list[Dict], Dict]:
+        """The annotations of the evaluation's images and classes as dicts, and the columns that both sides have."""
+        anns: list[Dict] = load_annotations(coco, self.images, self.classes, is_pooled=self.is_pooled)
+        image_index = {image: i for i, image in enumerate(self.images)}
+        code_of = {label: code for code, label in enumerate(dict.fromkeys(self.classes))}
+        image = np.array([image_index.get(ann["image_id"], -1) for ann in anns], np.int64)
+        code = np.array([code_of.get(ann["category_id"], -1) for ann in anns], np.int64)
+        wanted = np.array([code_of[label] for label in self.classes], np.int64)
+        row, label = _select_classes(code, wanted, image >= 0)
+        row, image, label = self._ordered(row, image[row], label)
+        anns = anns if row is ALL else [anns[i] for i in row.tolist()]
+        return anns, {"image": image, "label": label, "box": _boxes(anns), "id": ids_of(anns)}
+
+    def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
+        if not self.is_pooled:
+            return row, image, label
+        # as in COCO: of equal scores, that of the earlier class ranks first
+        order = np.lexsort((label, image))
+        return (order if row is ALL else row[order]), image[order], np.zeros_like(label)
+
+
+def _select_classes(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tuple[Rows, Ints]:
+    """The rows of the wanted classes and their indices into these; a class that is named twice gives its rows twice."""
+    if (wanted[1:] > wanted[:-1]).all():
+        label = _compiled.find(category, wanted)
+        is_selected = is_wanted & (label >= 0)
+        row = ALL if is_selected.all() else np.flatnonzero(is_selected)
+        return row, label[row]
+    order = np.argsort(wanted, kind="stable")
+    first, last = (np.searchsorted(wanted[order], category, side=side) for side in ("left", "right"))
+    num = (last - first) * is_wanted
+    row = np.repeat(np.arange(len(category)), num)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(num) - num, num)
+    return row, order[first[row] + nth]
+
+
+def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns:
+    columns = index.lazy_columns(results)
+    if columns is not None and columns.score is not None:
+        row, shared = index.select_rows(columns)
+        return DetectionColumns(**shared, score=columns.score[row])
+    anns, shared = index.select_dicts(results)
+    given = [ann["score"] for ann in anns]
+    is_plain = all(type(each) is float for each in given)
+    return DetectionColumns(
+        **shared,
+        area=np.array([ann["area"] for ann in anns], np.float64),
+        score=np.array(given, np.float64) if is_plain else _scores(given, anns),
+        given_score=None if is_plain else given,
+    )
+
+
+def _scores(given: Sequence[Any], anns: Sequence[Dict]) -> Floats:
+    """Scores that are not all floats, as numbers."""
+    score = np.zeros(len(given))
+    for row, value in enumerate(given):
+        negative = -value  # as in COCO: a TypeError for text, lists and None, and none for what can be negated
+        try:
+            score[row] = -float(negative)
+        except OverflowError:
+            raise InputError(
+                f"result {anns[row]['id']} of image {anns[row]['image_id']}: `score` must be a number that a float64 "
+                "can hold; got an integer beyond 1e308 (pycocotools takes it, and its curves break off there)"
+            ) from None
+    return score
+
+
+def _select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
+    columns = index.lazy_columns(truths)
+    if columns is not None and columns.is_crowd is not None:
+        row, shared = index.select_rows(columns)
+        is_crowd = columns.is_crowd[row]
+        return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd)
+    anns, shared = index.select_dicts(truths)
+    # as in COCO: the area of a crowd is never read
+    area = [0 if ann["iscrowd"] else ann["area"] for ann in anns]
+    return TruthColumns(
+        **shared,
+        area=np.array(area, np.float64),
+        is_crowd=np.array([int(ann["iscrowd"]) != 0 for ann in anns], np.uint8),
+        is_ignored=np.array([bool(ann["iscrowd"]) for ann in anns], np.uint8),
+    )
+
+
+def _boxes(anns: Sequence[Dict]) -> Floats:
+    boxes = [ann["bbox"] for ann in anns]
+    try:
+        box = np.array(boxes, np.float64)
+    except ValueError:
+        if all(len(each) == 4 for each in boxes):
+            raise
+        box = np.zeros((len(boxes), 0))
+    if boxes and box.shape[1:] != (4,):
+        ann = next(ann for ann in anns if len(ann["bbox"]) != 4)
+        raise Exception(  # as in COCO, which can load such boxes, and has no overlap for them
+            f"annotation {ann['id']} of image {ann['image_id']}: `bbox` must have 4 numbers to be evaluated, x, y, "
+            f"width and height; got {len(ann['bbox'])}. Rotated boxes need a COCOeval with a computeIoU of their own"
+        )
+    return box.reshape(-1, 4)
+
+
+def distinct(ids: Any) -> list[Any]:
+    """`list(np.unique(ids))`, whose first call takes 30 ms, for imports, if the ids are integers or strings."""
+    array = np.asarray(ids)
+    if array.ndim != 1 or array.dtype.kind not in "iuU":
+        return list(np.unique(ids))
+    array = np.sort(array)
+    return list(array[np.append(True, array[1:] != array[:-1])]) if len(array) else []
+
+
+def load_annotations(coco: Any, images: Sequence[Any], classes: Sequence[Any], *, is_pooled: bool) -> list[Dict]:
+    """The annotations of some images and classes, or of all classes, by the dataset's own methods."""
+    ids = coco.getAnnIds(imgIds=images) if is_pooled else coco.getAnnIds(imgIds=images, catIds=classes)
+    return coco.loadAnns(ids)  # type: ignore[no-any-return]
+
+
+def ids_of(anns: Sequence[Dict]) -> NDArray[Any]:
+    """Ids as integers if all of them are, else as objects."""
+    ids = [ann["id"] for ann in anns]
+    if all(type(each) is int for each in ids):
+        try:
+            return np.array(ids, np.int64)
+        except OverflowError:
+            pass
+    objects = np.empty(len(ids), object)
+    objects[:] = ids
+    return objects

@@ -1,0 +1,141 @@
+// The records of `annotations`, or of a list of results.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/coco_json.h"
+#include "io/columns.h"
+#include "io/record.h"
+
+namespace boxscore {
+
+enum class AnnotationKey : uint8_t { image_id, category_id, bbox, score, area, iscrowd, id, other };
+
+constexpr std::string_view name_of(AnnotationKey key) {
+    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "score", "area", "iscrowd", "id"};
+    return kNames[static_cast<size_t>(key)];
+}
+
+// Annotations of a dataset, or results.
+class AnnotationRecords {
+public:
+    size_t size() const { return columns_.size(); }
+
+    // Reads the record at `p` and returns its end.
+    const char* parse(const char* p, const Window& window) {
+        keys_read_ = 0;
+        p = read_object(p, layout_, [&](AnnotationKey key, const char* value) {
+            keys_read_ |= 1u << static_cast<unsigned>(key);
+            switch (key) {
+                case AnnotationKey::image_id: return IdColumn::read(value, window, "image_id", image_);
+                case AnnotationKey::category_id: return read_whole(value, window, "category_id", category_);
+                case AnnotationKey::bbox: return read_box(value, window, "bbox", box_.data());
+                case AnnotationKey::score: return read_number(value, window, "score", score_);
+                case AnnotationKey::area: return read_number(value, window, "area", area_);
+                case AnnotationKey::iscrowd: return read_flag(value, window, "iscrowd", is_crowd_);
+                default: break;
+            }
+            // An id only names a row in errors, so it may be any value.
+            json::Integer kind;
+            const char* const end = json::read_integer(value, id_, kind);
+            if (kind == json::Integer::fine) return end;
+            keys_read_ &= ~(1u << static_cast<unsigned>(AnnotationKey::id));
+            return json::skip_value(value);
+        });
+        for (const AnnotationKey key : {AnnotationKey::image_id, AnnotationKey::category_id, AnnotationKey::bbox}) {
+            if (!has(key)) throw InvalidRecord{" must have " + quoted(name_of(key))};
+        }
+        return p;
+    }
+
+    // Adds the record that was parsed.
+    void push(const Window& window) {
+        const size_t num_rows = size();
+        if (num_rows > 0 && has(AnnotationKey::score) != !columns_.score.empty()) {
+            throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
+                                            : " must have `score`, as those before it have"};
+        }
+        images_.push(image_, window, "image_id");
+        columns_.category.push_back(category_);
+        for (const double number : box_) columns_.box.push_back(number);
+        if (has(AnnotationKey::score)) columns_.score.push_back(score_);
+        push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
+        push_optional<uint8_t>(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, 0);
+        columns_.num_flagged += has(AnnotationKey::iscrowd);
+        if (has(AnnotationKey::id) && columns_.id.size() == num_rows) {
+            columns_.id.push_back(id_);
+        } else if (!columns_.id.empty()) {
+            columns_.id = std::vector<int64_t>();
+        }
+    }
+
+    bool can_append(const AnnotationRecords& other) const {
+        if (size() == 0 || other.size() == 0) return true;
+        return columns_.score.empty() == other.columns_.score.empty() && images_.can_append(other.images_);
+    }
+
+    void append(const AnnotationRecords& other) {
+        const size_t num_rows = size(), num_more = other.size();
+        if (num_more == 0) return;
+        const CocoBoxes& more = other.columns_;
+        const bool has_ids = columns_.id.size() == num_rows && more.id.size() == num_more;
+        images_.append(other.images_);
+        append_all(columns_.category, more.category);
+        append_all(columns_.box, more.box);
+        append_all(columns_.score, more.score);
+        append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
+        append_optional<uint8_t>(columns_.is_crowd, num_rows, more.is_crowd, num_more, 0);
+        columns_.num_flagged += more.num_flagged;
+        if (has_ids) {
+            append_all(columns_.id, more.id);
+        } else if (!columns_.id.empty()) {
+            columns_.id = std::vector<int64_t>();
+        }
+    }
+
+    // Reserves memory for so many rows in the columns that are not empty.
+    void reserve(size_t num_rows) {
+        images_.ids.value.reserve(num_rows);
+        columns_.category.reserve(num_rows);
+        columns_.box.reserve(num_rows * 4);
+        if (!columns_.score.empty()) columns_.score.reserve(num_rows);
+        if (!columns_.area.empty()) columns_.area.reserve(num_rows);
+        if (!columns_.is_crowd.empty()) columns_.is_crowd.reserve(num_rows);
+        if (!columns_.id.empty()) columns_.id.reserve(num_rows);
+    }
+
+    void clear() {
+        images_.clear();
+        for (auto* column : {&columns_.box, &columns_.score, &columns_.area}) column->clear();
+        columns_.category.clear();
+        columns_.is_crowd.clear();
+        columns_.num_flagged = 0;
+        columns_.id.clear();
+    }
+
+    CocoBoxes take() {
+        columns_.image = std::move(images_.ids);
+        return std::move(columns_);
+    }
+
+private:
+    bool has(AnnotationKey key) const { return (keys_read_ >> static_cast<unsigned>(key) & 1) != 0; }
+
+    CocoBoxes columns_;
+    IdColumn images_;
+    Layout<AnnotationKey> layout_;
+    // The record that was parsed last.
+    IdColumn::Id image_;
+    std::array<double, 4> box_;
+    double score_ = 0, area_ = 0;
+    int64_t category_ = 0, id_ = 0;
+    uint8_t is_crowd_ = 0;
+    uint32_t keys_read_ = 0;
+};
+
+}  // namespace boxscore

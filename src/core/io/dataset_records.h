@@ -1,0 +1,133 @@
+// The records of `images` and `categories`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "io/coco_json.h"
+#include "io/columns.h"
+#include "io/record.h"
+
+namespace boxscore {
+
+enum class ImageKey : uint8_t { id, file_name, width, height, other };
+
+constexpr std::string_view name_of(ImageKey key) {
+    constexpr std::string_view kNames[] = {"id", "file_name", "width", "height"};
+    return kNames[static_cast<size_t>(key)];
+}
+
+class ImageRecords {
+public:
+    size_t size() const { return columns_.width.size(); }
+
+    const char* parse(const char* p, const Window& window) {
+        bool has_id = false;
+        file_name_ = {};
+        width_ = height_ = kMissing;
+        p = read_object(p, layout_, [&](ImageKey key, const char* value) {
+            if (key == ImageKey::id) {
+                has_id = true;
+                return IdColumn::read(value, window, "id", id_);
+            }
+            if (is_null(value)) return value + 4;
+            if (key == ImageKey::file_name) return read_text(value, window, "file_name", buffer_, file_name_);
+            return read_number(value, window, name_of(key), key == ImageKey::width ? width_ : height_);
+        });
+        if (!has_id) throw InvalidRecord{" must have `id`"};
+        return p;
+    }
+
+    void push(const Window& window) {
+        ids_.push(id_, window, "id");
+        columns_.file_name.push_back(file_name_);
+        columns_.width.push_back(width_);
+        columns_.height.push_back(height_);
+    }
+
+    bool can_append(const ImageRecords& other) const { return other.size() == 0 || ids_.can_append(other.ids_); }
+
+    void append(const ImageRecords& other) {
+        if (other.size() == 0) return;
+        ids_.append(other.ids_);
+        for (size_t i = 0; i < other.size(); ++i) columns_.file_name.push_back(other.columns_.file_name[i]);
+        append_all(columns_.width, other.columns_.width);
+        append_all(columns_.height, other.columns_.height);
+    }
+
+    void reserve(size_t) {}
+
+    void clear() {
+        ids_.clear();
+        columns_ = CocoImages();
+    }
+
+    CocoImages take() {
+        columns_.id = std::move(ids_.ids);
+        return std::move(columns_);
+    }
+
+private:
+    CocoImages columns_;
+    IdColumn ids_;
+    Layout<ImageKey> layout_;
+    IdColumn::Id id_;
+    std::string buffer_;
+    std::string_view file_name_;
+    double width_ = kMissing, height_ = kMissing;
+};
+
+enum class CategoryKey : uint8_t { id, name, other };
+
+constexpr std::string_view name_of(CategoryKey key) {
+    constexpr std::string_view kNames[] = {"id", "name"};
+    return kNames[static_cast<size_t>(key)];
+}
+
+class CategoryRecords {
+public:
+    size_t size() const { return columns_.size(); }
+
+    const char* parse(const char* p, const Window& window) {
+        bool has_id = false, has_name = false;
+        p = read_object(p, layout_, [&](CategoryKey key, const char* value) {
+            if (key == CategoryKey::id) {
+                has_id = true;
+                return read_whole(value, window, "id", id_);
+            }
+            has_name = true;
+            return read_text(value, window, "name", buffer_, name_);
+        });
+        if (!has_id) throw InvalidRecord{" must have `id`"};
+        if (!has_name) throw InvalidRecord{" must have `name`"};
+        return p;
+    }
+
+    void push(const Window&) {
+        columns_.id.push_back(id_);
+        columns_.name.push_back(name_);
+    }
+
+    bool can_append(const CategoryRecords&) const { return true; }
+
+    void append(const CategoryRecords& other) {
+        append_all(columns_.id, other.columns_.id);
+        for (size_t i = 0; i < other.size(); ++i) columns_.name.push_back(other.columns_.name[i]);
+    }
+
+    void reserve(size_t) {}
+    void clear() { columns_ = CocoCategories(); }
+    CocoCategories take() { return std::move(columns_); }
+
+private:
+    CocoCategories columns_;
+    Layout<CategoryKey> layout_;
+    std::string buffer_;
+    std::string_view name_;
+    int64_t id_ = 0;
+};
+
+}  // namespace boxscore

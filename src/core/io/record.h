@@ -1,0 +1,186 @@
+// One JSON object as a record: which keys it has, and values that must follow a rule. Errors name the key and the rule.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "io/json.h"
+#include "io/source.h"
+
+namespace boxscore {
+
+inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+// Thrown for a record that is JSON but breaks a rule; the text follows the record's kind, number and id.
+struct InvalidRecord {
+    std::string text;
+};
+
+std::string quoted(std::string_view key);
+
+// Throws CocoError with the byte and the line of what is not JSON.
+[[noreturn]] void fail_at(const Source& source, const Window& window, const json::Malformed& problem);
+
+// " (id 42)" for the record at `p`, if it has an id, wherever in the record that is.
+std::string id_of_record(const char* p, const Window& window);
+
+// The value at `p` as the file spells it, cut where it gets long; `end` is set to its end.
+std::string spelled_value(const char* p, const Window& window, const char*& end);
+
+// Throws InvalidRecord that quotes the value at `p`.
+[[noreturn]] void refuse(const char* p, const Window& window, std::string_view key, const std::string& rule);
+[[noreturn]] void refuse_number(const char* p, const Window& window, std::string_view key);
+[[noreturn]] void refuse_box(const char* p, const Window& window, std::string_view key);
+
+// Each of these reads the value at `p` and returns its end.
+inline const char* read_number(const char* p, const Window& window, std::string_view key, double& value) {
+    const char* const end = json::read_double(p, value);
+    if (end == nullptr || std::abs(value) > std::numeric_limits<double>::max()) refuse_number(p, window, key);
+    return end;
+}
+
+inline const char* read_whole(const char* p, const Window& window, std::string_view key, int64_t& value) {
+    json::Integer kind;
+    const char* const end = json::read_integer(p, value, kind);
+    if (kind == json::Integer::other) refuse(p, window, key, "must be an integer");
+    if (kind == json::Integer::too_large) refuse(p, window, key, "must fit in 63 bits");
+    return end;
+}
+
+inline const char* read_box(const char* const begin, const Window& window, std::string_view key, double* box) {
+    if (*begin != '[') refuse_box(begin, window, key);
+    const char* p = begin + 1;
+    bool is_finite = true;
+    for (int i = 0; i < 4; ++i) {
+        p = json::skip_space(p);
+        const char* const end = json::read_double(p, box[i]);
+        if (end == nullptr) refuse_box(begin, window, key);
+        is_finite &= std::abs(box[i]) <= std::numeric_limits<double>::max();
+        p = json::skip_space(end);
+        if (*p != (i < 3 ? ',' : ']')) refuse_box(begin, window, key);
+        ++p;
+    }
+    if (!is_finite) refuse(begin, window, key, "must have 4 finite numbers");
+    return p;
+}
+
+inline const char* read_flag(const char* p, const Window& window, std::string_view key, uint8_t& value) {
+    const bool is_true = std::memcmp(p, "true", 4) == 0;
+    if (is_true || std::memcmp(p, "false", 5) == 0) {
+        value = is_true;
+        return p + (is_true ? 4 : 5);
+    }
+    int64_t number = 0;
+    json::Integer kind;
+    const char* const end = json::read_integer(p, number, kind);
+    if (kind != json::Integer::fine || number < 0 || number > 1) refuse(p, window, key, "must be 0 or 1");
+    value = static_cast<uint8_t>(number);
+    return end;
+}
+
+inline const char* read_text(const char* p, const Window& window, std::string_view key, std::string& buffer,
+                             std::string_view& text) {
+    if (*p != '"') refuse(p, window, key, "must be a string");
+    const json::String string = json::read_string(p + 1, buffer);
+    text = string.text;
+    return string.end;
+}
+
+inline bool is_null(const char* p) { return std::memcmp(p, "null", 4) == 0; }
+
+// The bytes between two values of the previous record. Records of one file are alike, so comparing a few words nearly always
+// tells which key comes next, and that nothing else stands there:
+//
+//     {"image_id": 7, "category_id": 3, "bbox": [1, 2, 3, 4], "score": 0.5}
+//     ^^^^^^^^^^^^^ ^^^^^^^^^^^^^^^^^^ ^^^^^^^^^^            ^^^^^^^^^^^
+//     slot 0        slot 1             slot 2                slot 3
+template <class Key>
+class Layout {
+public:
+    // The next value, if the bytes of this slot stand at `p`; else nullptr.
+    const char* match(size_t slot, const char* p, Key& key) const {
+        if (slot >= num_slots_) return nullptr;
+        const Slot& known = slots_[slot];
+        uint64_t difference = 0;
+        for (size_t i = 0; i < known.num_words; ++i) difference |= (json::load_word(p + 8 * i) ^ known.word[i]) & known.mask[i];
+        if (difference != 0) return nullptr;
+        key = known.key;
+        return json::skip_space(p + known.size);  // this record may have more space there
+    }
+
+    void learn(size_t slot, const char* begin, const char* end, Key key) {
+        const size_t size = static_cast<size_t>(end - begin);
+        if (slot > num_slots_ || slot >= kMostSlots || size > kMostBytes) return;
+        num_slots_ = std::max(num_slots_, slot + 1);
+        Slot& known = slots_[slot];
+        known.key = key;
+        known.size = size;
+        known.num_words = (size + 7) / 8;
+        for (size_t i = 0; i < known.num_words; ++i) {
+            const size_t num_bytes = std::min<size_t>(size - 8 * i, 8);
+            known.mask[i] = num_bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * num_bytes) - 1;
+            known.word[i] = json::load_word(begin + 8 * i) & known.mask[i];
+        }
+    }
+
+private:
+    static constexpr size_t kMostSlots = 16, kMostBytes = 32;
+    struct Slot {
+        std::array<uint64_t, kMostBytes / 8> word, mask;
+        size_t num_words, size;
+        Key key;
+    };
+    std::array<Slot, kMostSlots> slots_;
+    size_t num_slots_ = 0;
+};
+
+template <class Key>
+Key find_key(std::string_view name) {
+    for (unsigned i = 0; i < static_cast<unsigned>(Key::other); ++i) {
+        if (name == name_of(static_cast<Key>(i))) return static_cast<Key>(i);
+    }
+    return Key::other;
+}
+
+// Reads the object at `p`: calls `read(key, value)` at each value, which returns the value's end. Other keys are skipped; a key
+// that is read must not come twice.
+template <class Key, class Read>
+const char* read_object(const char* p, Layout<Key>& layout, const Read& read) {
+    uint32_t keys_read = 0;
+    for (size_t slot = 0;; ++slot) {
+        Key key;
+        const char* value = layout.match(slot, p, key);
+        if (value == nullptr) {
+            const char* const begin = p;
+            p = json::skip_space(slot == 0 ? p + 1 : p);
+            if (*p == '}') return p + 1;
+            if (slot > 0) {
+                if (*p != ',') throw json::Malformed{p, "',' or '}'"};
+                p = json::skip_space(p + 1);
+            }
+            if (*p != '"') throw json::Malformed{p, "a key"};
+            std::string name;
+            p = json::read_key(p, name);
+            key = find_key<Key>(name);
+            value = p;
+            layout.learn(slot, begin, value, key);
+        }
+        if (key == Key::other) {
+            p = json::skip_value(value);
+            continue;
+        }
+        const uint32_t bit = uint32_t{1} << static_cast<unsigned>(key);
+        if ((keys_read & bit) != 0) throw InvalidRecord{": " + quoted(name_of(key)) + " must be given once; got it twice"};
+        keys_read |= bit;
+        p = read(key, value);
+    }
+}
+
+}  // namespace boxscore
