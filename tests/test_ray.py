@@ -93,7 +93,7 @@ def test_blocks_in_any_order_give_the_bits_of_one_process(
     """Images are spread over blocks, and a row is taken to need so much memory that large classes are split."""
     if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
         monkeypatch.setattr("boxscore.scaling.ray.job.MATCH_BYTES", 1_500_000)
-        monkeypatch.setattr("boxscore.scaling.ray.job.DRAW_BYTES", 6_000_000)
+        monkeypatch.setattr("boxscore.scaling.ray.tally_store.DRAW_BYTES", 6_000_000)
     found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
     datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
     result = evaluate(*datasets, protocol, memory="1GB")

@@ -36,15 +36,15 @@ def binned(tally: Tally, bin_size: int) -> tuple[Bins, dict[int, Tally]]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: f"{protocol.title} {protocol.ap}")
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 10_000), bin_size=st.sampled_from([3, 17, 60]))
+@given(seed=st.integers(0, 10_000), bin_size=st.sampled_from([3, 17, 60]), is_local=st.booleans())
 def test_a_class_that_is_split_by_score_has_the_curve_of_the_whole(
-    protocol: Protocol, seed: int, bin_size: int
+    protocol: Protocol, seed: int, bin_size: int, is_local: bool
 ) -> None:
     """All cells, under every rule of AP; most scores are tied, so ranges are cut between images of one score, too."""
     scene = random_scene(seed, num_images=20)
     tally = boxscore.match(scene.detections, scene.truths, protocol)
     halves = [tally.within(tally.images[half::2]) for half in (0, 1)]
-    assert_same(reduce_tallies(MemoryStore(halves, bin_size), 1), boxscore.finish(tally))
+    assert_same(reduce_tallies(MemoryStore(halves, bin_size, is_local), 1), boxscore.finish(tally))
 
 
 @pytest.mark.parametrize("bin_size", [7, 64, 500])
@@ -60,7 +60,8 @@ def test_a_long_sum_continues_from_range_to_range(num_found: int, bin_size: int)
     found = boxscore.Detections(image=image, label=np.ones_like(image), score=score, box=moved)
     for name in ("voc2012", "voc2007", "paper"):
         tally = boxscore.match(found, truths, name)
-        assert_same(reduce_tallies(MemoryStore([tally], bin_size), 1), boxscore.finish(tally))
+        for is_local in (False, True):
+            assert_same(reduce_tallies(MemoryStore([tally], bin_size, is_local), 1), boxscore.finish(tally))
 
 
 def test_bins_hold_whole_classes_or_ranges_of_one() -> None:
