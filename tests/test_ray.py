@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import boxscore
-import boxscore._support.memory
+import boxscore._support.memory_size
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
@@ -362,7 +362,7 @@ def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
     with pytest.raises(InputError, match=r"`memory` must be 10 MB or more; got 1 kB"):
         evaluate(*nothing, memory="1kB")
     with pytest.raises(InputError, match=r"`memory` must be an amount like 500MB or 2GiB; got 'much'"):
-        boxscore._support.memory.num_bytes("much")
+        boxscore._support.memory_size.parse_size("much")
 
 
 @pytest.mark.usefixtures("cluster")

@@ -12,7 +12,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
-from boxscore.cli.beyond_memory import evaluate_beyond_memory
+from boxscore.cli.large_data import evaluate_large_data
 from boxscore.cli.models import Model, models_of
 from boxscore.cli.output import check_outputs, deliver, folder_of, title_of
 from boxscore.cli.suspicion import warn_if_suspicious, warn_of_ids
@@ -139,7 +139,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Proto
     if options.address is not None and options.engine != "ray":
         options.command.error("argument --address: is for --engine ray")
     if options.engine == "ray" or options.memory is not None:
-        return [Part(model, None, evaluate_beyond_memory(options, model.path, protocol).summary) for model in models]
+        return [Part(model, None, evaluate_large_data(options, model.path, protocol).summary) for model in models]
     files = [Path(path) for path in options.detections]
     is_sliced = options.slice is not None or options.slice_by is not None
     is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore._support.memory import num_bytes, text_of
+from boxscore._support.memory_size import format_size, parse_size
 from boxscore.geometry.boxes import BoxFormat, check_box_format
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.protocol import Protocol, as_protocol
@@ -83,9 +83,9 @@ class Job:
     ) -> "Job":
         """An evaluation with these options, or `InputError`."""
         check_box_format(box_format)
-        limit = num_bytes(memory)
+        limit = parse_size(memory)
         if limit < MIN_MEMORY:
-            raise InputError(f"`memory` must be {text_of(MIN_MEMORY)} or more; got {text_of(limit)}")
+            raise InputError(f"`memory` must be {format_size(MIN_MEMORY)} or more; got {format_size(limit)}")
         names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
         return cls(protocol=as_protocol(protocol), box_format=box_format, class_names=names, memory=limit)
 
