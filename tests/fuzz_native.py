@@ -82,7 +82,9 @@ def check_case(seed: int) -> None:
     assert_resamples_are_exact(scene, protocol, seed=seed, resamples=2)
 
     size = int(random.integers(1, 60))
-    assert_same(reduce_tallies(MemoryStore(halves, size), int(random.integers(1, 4))), result)
+    assert_same(
+        reduce_tallies(MemoryStore(halves, size, bool(random.random() < 0.5)), int(random.integers(1, 4))), result
+    )
     tamper(tally, random)
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import boxscore
-import boxscore._support.memory
+import boxscore._support.memory_size
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
@@ -93,7 +93,7 @@ def test_blocks_in_any_order_give_the_bits_of_one_process(
     """Images are spread over blocks, and a row is taken to need so much memory that large classes are split."""
     if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
         monkeypatch.setattr("boxscore.scaling.ray.job.MATCH_BYTES", 1_500_000)
-        monkeypatch.setattr("boxscore.scaling.ray.job.DRAW_BYTES", 6_000_000)
+        monkeypatch.setattr("boxscore.scaling.ray.tally_store.DRAW_BYTES", 6_000_000)
     found, there = (shuffled(table, seed) for seed, table in enumerate(tables(scene)))
     datasets = ray.data.from_arrow(blocks(found, 4)), ray.data.from_arrow(blocks(there, 3))
     result = evaluate(*datasets, protocol, memory="1GB")
@@ -362,7 +362,7 @@ def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
     with pytest.raises(InputError, match=r"`memory` must be 10 MB or more; got 1 kB"):
         evaluate(*nothing, memory="1kB")
     with pytest.raises(InputError, match=r"`memory` must be an amount like 500MB or 2GiB; got 'much'"):
-        boxscore._support.memory.num_bytes("much")
+        boxscore._support.memory_size.parse_size("much")
 
 
 @pytest.mark.usefixtures("cluster")

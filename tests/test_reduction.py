@@ -39,14 +39,18 @@ def binned(tally: Tally, bin_size: int) -> tuple[Bins, dict[int, Tally]]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: f"{protocol.title} {protocol.ap}")
 @settings(deadline=None, max_examples=25)
-@given(scene=scenes(num_images=9, most_detections=60, most_truths=25), bin_size=st.sampled_from([3, 17, 60]))
+@given(
+    scene=scenes(num_images=9, most_detections=60, most_truths=25),
+    bin_size=st.sampled_from([3, 17, 60]),
+    is_local=st.booleans(),
+)
 def test_a_class_that_is_split_by_score_has_the_curve_of_the_whole(
-    protocol: Protocol, scene: Scene, bin_size: int
+    protocol: Protocol, scene: Scene, bin_size: int, is_local: bool
 ) -> None:
     """All cells, under every rule of AP; most scores are tied, so ranges are cut between images of one score, too."""
     tally = boxscore.match(scene.detections, scene.truths, protocol)
     halves = [tally.within(tally.images[half::2]) for half in (0, 1)]
-    assert_same(reduce_tallies(MemoryStore(halves, bin_size), 1), boxscore.finish(tally))
+    assert_same(reduce_tallies(MemoryStore(halves, bin_size, is_local), 1), boxscore.finish(tally))
 
 
 @pytest.mark.parametrize("bin_size", [7, 64, 500])
@@ -62,7 +66,8 @@ def test_a_long_sum_continues_from_range_to_range(num_found: int, bin_size: int)
     found = boxscore.Detections(image=image, label=np.ones_like(image), score=score, box=moved)
     for name in ("voc2012", "voc2007", "paper"):
         tally = boxscore.match(found, truths, name)
-        assert_same(reduce_tallies(MemoryStore([tally], bin_size), 1), boxscore.finish(tally))
+        for is_local in (False, True):
+            assert_same(reduce_tallies(MemoryStore([tally], bin_size, is_local), 1), boxscore.finish(tally))
 
 
 def test_bins_hold_whole_classes_or_ranges_of_one() -> None:

@@ -11,11 +11,11 @@ from boxscore.scaling.map_reduce import Reduced, T, TallyStore
 
 @dataclass(frozen=True, slots=True)
 class MemoryStore(TallyStore):
-    """A store that runs every task at once; rows that nobody needs again are not kept."""
+    """A store that runs every task in this process; rows that nobody needs again are not kept."""
 
     tallies: Sequence[Tally]
     bin_size: int
-    is_local = False
+    is_local: bool
 
     def map(self, task: Callable[[Tally], T]) -> list[T]:
         """One result per tally."""
@@ -27,6 +27,6 @@ class MemoryStore(TallyStore):
         for tally in self.tallies:
             for number, piece in bins.split(tally):
                 pieces.setdefault(number, []).append(piece)
-        rows = {number: joined(parts) for number, parts in pieces.items()}
+        rows = {number: joined(pieces[number]) for number in sorted(pieces, reverse=not self.is_local)}
         again = {number: piece for number, piece in rows.items() if number in needed_again}
         return Reduced({number: task(number, piece) for number, piece in rows.items()}, again.__getitem__)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.temporaries import set_mode, temporary_file, temporary_folder
+from boxscore._support.temporary_files import set_mode, temporary_file, temporary_folder
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.memory import num_bytes
+from boxscore._support.memory_size import parse_size
 from boxscore.model.protocol import PROTOCOLS, Protocol
 
 
@@ -254,7 +254,7 @@ def amount(text: str) -> int:
     1500000000
     """
     try:
-        return num_bytes(text)
+        return parse_size(text)
     except InputError as error:
         raise argparse.ArgumentTypeError(str(error).partition(" ")[2]) from None
 

@@ -12,8 +12,8 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
-from boxscore.cli.beyond_memory import evaluate_beyond_memory
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
+from boxscore.cli.large_data import evaluate_large_data
 from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
@@ -138,7 +138,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Proto
     if options.address is not None and options.engine != "ray":
         options.command.error("argument --address: needs --engine ray")
     if options.engine == "ray" or options.memory is not None:
-        return [Part(model, None, evaluate_beyond_memory(options, model.path, protocol).summary) for model in models]
+        return [Part(model, None, evaluate_large_data(options, model.path, protocol).summary) for model in models]
     files = [Path(path) for path in options.detections]
     is_sliced = options.slice is not None or options.slice_by is not None
     is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)

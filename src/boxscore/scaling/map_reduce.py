@@ -46,7 +46,8 @@ class TallyStore(ABC):
     bin_size: int
     """The number of detections that a task may draw at once."""
     is_local: bool
-    """Whether all tallies may be in this process at once, if they have no more detections than a bin."""
+    """Whether tasks run in this process, one bin after the other, by number. Then all tallies may be in it at once, if
+    they have no more detections than a bin."""
 
     @abstractmethod
     def map(self, task: Callable[[Tally], T]) -> Iterable[T]:
@@ -109,10 +110,14 @@ def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
     """The curves of all classes; each class is in one of the bins, or in some as ranges, or has no rows."""
     if not bins.totals.num_detections.any():
         return _assemble(bins.totals, [])
-    starts = _starts(store, bins, threads) if bins.ranges else {}
-    needed_again = () if bins.totals.protocol.is_sampled else starts
-    drawn, load = store.reduce(bins, partial(draw_bin, bins=bins, starts=starts, threads=threads), needed_again)
-    parts = [curves for number, curves in drawn.items() if number not in starts]
+    protocol = bins.totals.protocol
+    of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
+    if store.is_local:
+        task = partial(_draw_next, bins=bins, starts=dict.fromkeys(bins.ranges, no_start(protocol)), threads=threads)
+    else:
+        task = partial(draw_bin, bins=bins, starts=_starts(store, bins, threads), threads=threads)
+    drawn, load = store.reduce(bins, task, () if protocol.is_sampled else of_ranges)
+    parts = [curves for number, curves in drawn.items() if number not in of_ranges]
     for numbers in bins.ranges.values():
         present = [number for number in numbers if number in drawn]
 
@@ -120,7 +125,7 @@ def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
             number = present[index]
             return _draw_range(number, load(number), bins, start, threads)
 
-        parts.append(join_ranges([drawn[number] for number in present], bins.totals.protocol, redraw))
+        parts.append(join_ranges([drawn[number] for number in present], protocol, redraw))
     return _assemble(bins.totals, parts)
 
 
@@ -130,6 +135,19 @@ def draw_bin(number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start
         return _draw_range(number, rows, bins, starts[number], threads)[0]
     rows = _rows_of(number, rows, bins)
     return draw(rows, bins.num_truths_of(rows.classes), threads)
+
+
+def _draw_next(number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], threads: int) -> Curves:
+    """The same for bins that are drawn by number: a range starts where the one before ended. `starts`: by label.
+
+    So nothing has to be counted first, which would take half as long as the whole reduce out of core.
+    """
+    label = int(bins.classes_of(number)[0])
+    if label not in starts:
+        return draw_bin(number, rows, bins=bins, starts={}, threads=threads)
+    curves, _ = _draw_range(number, rows, bins, starts[label], threads)
+    starts[label] = _next_start(starts[label], curves.num_true, curves.num_true + curves.num_false)
+    return curves
 
 
 def _draw_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
@@ -154,6 +172,8 @@ def no_start(protocol: Protocol) -> Start:
 
 def _starts(store: TallyStore, bins: Bins, threads: int) -> dict[int, Start]:
     """The start of each range, from the counts in all ranges before it."""
+    if not bins.ranges:
+        return {}
     counts = list(store.map(partial(_count, bins=bins, threads=threads)))
     starts: dict[int, Start] = {}
     for numbers in bins.ranges.values():

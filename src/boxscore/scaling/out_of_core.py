@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.memory import in_use, num_bytes, text_of
-from boxscore._support.temporaries import temporary_folder
+from boxscore._support.memory_size import format_size, parse_size, resident_memory
+from boxscore._support.temporary_files import temporary_folder
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words
@@ -85,7 +85,7 @@ def evaluate_files(
     pyarrow()  # or the error that it is not installed
     detections, truths = fspath(detections), fspath(truths)
     paths = {"detections": files_of(detections), "truths": files_of(truths)}
-    limit = num_bytes(memory)
+    limit = parse_size(memory)
     with _temporary_folder() as folder:
         spill = _Spill(folder, limit, num_threads(threads), paths)
         spill.check_memory(curve_bytes(protocol, 1))  # the least that it takes is known before anything is read
@@ -144,7 +144,9 @@ class _Spill:
         free = self._free_memory()
         if free < for_curves + SPARE:
             least = self.limit - free + for_curves + SPARE
-            raise InputError(f"`memory` must be {text_of(least)} or more for these files; got {text_of(self.limit)}")
+            raise InputError(
+                f"`memory` must be {format_size(least)} or more for these files; got {format_size(self.limit)}"
+            )
         return free
 
     def check_limit(self) -> None:
@@ -158,13 +160,13 @@ class _Spill:
         needed, free = num_rows * SPILL_BYTES, shutil.disk_usage(self.folder).free
         if needed > free:
             raise InputError(
-                f"{self.folder.parent}: must have {text_of(needed)} free for the boxes of these files; got"
-                f" {text_of(free)}; TMPDIR=FOLDER takes another folder"
+                f"{self.folder.parent}: must have {format_size(needed)} free for the boxes of these files; got"
+                f" {format_size(free)}; TMPDIR=FOLDER takes another folder"
             )
 
     def _free_memory(self) -> int:
         pyarrow().default_memory_pool().release_unused()
-        return self.limit - in_use() - SPARE
+        return self.limit - resident_memory() - SPARE
 
     def read_keys(self, side: str) -> Keys:
         """The images and classes of one side."""

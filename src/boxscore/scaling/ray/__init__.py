@@ -19,7 +19,7 @@ from boxscore.model.result import Result
 from boxscore.scaling.map_reduce import reduce_tallies
 from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
 from boxscore.scaling.ray.files import Files
-from boxscore.scaling.ray.job import Job, Settings
+from boxscore.scaling.ray.job import Job
 from boxscore.scaling.ray.suspicious_results import warn_if_suspicious
 from boxscore.scaling.ray.tally_store import RayTallyStore
 
@@ -46,23 +46,22 @@ def evaluate(
     all of whose rows come twice, from two files or blocks, is an error: a shard was given twice. The result has no
     tally; the verdicts stay on the workers.
     """
-    settings = Settings.of(protocol, box_format, class_names, memory, quiet)
-    return _evaluate(detections, truths, settings)
+    return _evaluate(detections, truths, Job.of(protocol, box_format, class_names, memory), quiet)
 
 
-def _evaluate(detections: Any, truths: Any, settings: Settings, files: Sequence[str] = ()) -> Result:
+def _evaluate(detections: Any, truths: Any, job: Job, quiet: bool, files: Sequence[str] = ()) -> Result:
     """`files`: what the datasets read, for errors."""
     for name, dataset in (("detections", detections), ("truths", truths)):
         if not isinstance(dataset, library().data.Dataset):
             raise InputError(f"`{name}` must be a ray.data.Dataset; got {type(dataset).__name__}")
     with ExitStack() as stack:
         for dataset in (detections, truths):
-            stack.enter_context(settings_of(dataset.context, settings.quiet))
-        stack.enter_context(plain_errors((detections, truths), settings.quiet, files))
+            stack.enter_context(settings_of(dataset.context, quiet))
+        stack.enter_context(plain_errors((detections, truths), quiet, files))
         check_columns(detections, truths)
-        job = Job.of(detections, truths, settings)
+        job = job.survey(detections, truths)
         verdicts = job.match(detections, truths) if job.num_rows else None
-        result = reduce_tallies(RayTallyStore(job, verdicts, job.bin_size), threads=1)
+        result = reduce_tallies(RayTallyStore.of(job, verdicts), threads=1)
         warn_if_suspicious(job, result, detections, truths)
         return replace(result, num_given=job.num_detections)
 
@@ -91,9 +90,9 @@ def evaluate_files(
     first, second = (side.known_box_format(box_format) for side in sides)
     if first != second:
         raise InputError(f"the boxes of detections and truths must be in one format; got {first} and {second}")
-    settings = Settings.of(protocol, first, class_names, memory, quiet)
-    files = [file for side in sides for file in side.files]
-    return _evaluate(sides[0].dataset(), sides[1].dataset(), settings, files)
+    job = Job.of(protocol, first, class_names, memory)
+    files = [*sides[0].files, *sides[1].files]
+    return _evaluate(sides[0].dataset(), sides[1].dataset(), job, quiet, files)
 
 
 def connect(address: str | None = None) -> None:

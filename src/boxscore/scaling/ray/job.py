@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore._support.memory import num_bytes, text_of
+from boxscore._support.memory_size import format_size, parse_size
 from boxscore.geometry.boxes import BoxFormat, check_box_format
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.protocol import Protocol, as_protocol
@@ -22,8 +22,6 @@ from boxscore.scaling.shards import check_sources, detections_from, match_shard,
 
 MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
-DRAW_BYTES = 250
-"""Memory of a worker per detection while its bin is drawn."""
 
 _IDS = ("image", "label", "truth_image", "truth_label")
 _BOX = ("box_0", "box_1", "box_2", "box_3")
@@ -34,40 +32,12 @@ MIN_MEMORY = 10_000_000
 """Of a worker, in bytes: with less, there would be so many shards that Ray only keeps track of them."""
 
 
-class Settings(NamedTuple):
-    """The options of an evaluation, validated."""
-
-    protocol: Protocol
-    box_format: BoxFormat
-    class_names: Mapping[int, str] | None
-    memory: int
-    """Of a worker, in bytes."""
-    quiet: bool
-
-    @classmethod
-    def of(
-        cls,
-        protocol: str | Protocol,
-        box_format: BoxFormat,
-        class_names: ClassNames | None,
-        memory: int | str,
-        quiet: bool,
-    ) -> "Settings":
-        """The options as they are given, or `InputError`."""
-        check_box_format(box_format)
-        limit = num_bytes(memory)
-        if limit < MIN_MEMORY:
-            raise InputError(f"`memory` must be {text_of(MIN_MEMORY)} or more; got {text_of(limit)}")
-        names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
-        return cls(as_protocol(protocol), box_format, names, limit, quiet)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Names:
     """Images and classes that have names, in order; none where they have integers."""
 
-    image: NDArray[np.str_] | None
-    label: Mapping[str, int] | None
+    image: NDArray[np.str_] | None = None
+    label: Mapping[str, int] | None = None
 
     def name_image(self, number: int) -> Any:
         """The image of a number, as it was given."""
@@ -99,18 +69,30 @@ class Job:
     protocol: Protocol
     box_format: BoxFormat
     class_names: Mapping[int, str] | None
-    names: Names
-    num_rows: int
+    memory: int
+    """Of a worker, in bytes."""
+    names: Names = Names()
+    num_rows: int = 0
     """Of both sides."""
-    num_detections: int
-    num_shards: int
-    bin_size: int
+    num_detections: int = 0
+    num_shards: int = 1
 
     @classmethod
-    def of(cls, detections: Any, truths: Any, settings: Settings) -> "Job":
-        """Names are collected, rows are counted, shards are planned."""
+    def of(
+        cls, protocol: str | Protocol, box_format: BoxFormat, class_names: ClassNames | None, memory: int | str
+    ) -> "Job":
+        """An evaluation with these options, or `InputError`."""
+        check_box_format(box_format)
+        limit = parse_size(memory)
+        if limit < MIN_MEMORY:
+            raise InputError(f"`memory` must be {format_size(MIN_MEMORY)} or more; got {format_size(limit)}")
+        names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
+        return cls(protocol=as_protocol(protocol), box_format=box_format, class_names=names, memory=limit)
+
+    def survey(self, detections: Any, truths: Any) -> "Job":
+        """The same with the names of two datasets collected, their rows counted and shards planned."""
         image = label = None
-        class_names = settings.class_names
+        class_names = self.class_names
         if has_text(truths, "image"):
             image = np.unique([*distinct_values(truths, "image"), *distinct_values(detections, "image")])
         if has_text(truths, "label"):
@@ -123,16 +105,14 @@ class Job:
         num_rows = num_detections + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
         # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
-        num_needed = ceil(2 * num_rows * MATCH_BYTES / settings.memory)
-        return cls(
-            protocol=settings.protocol,
-            box_format=settings.box_format,
+        num_needed = ceil(2 * num_rows * MATCH_BYTES / self.memory)
+        return replace(
+            self,
             class_names=class_names,
             names=Names(image=image, label=label),
             num_rows=num_rows,
             num_detections=num_detections,
             num_shards=max(1, num_needed, min(num_workers, num_rows // 50_000)),
-            bin_size=max(1, settings.memory // DRAW_BYTES),
         )
 
     def match(self, detections: Any, truths: Any) -> Any:

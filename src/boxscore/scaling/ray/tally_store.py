@@ -12,6 +12,9 @@ from boxscore.scaling.map_reduce import Reduced, T, TallyStore
 from boxscore.scaling.ray.datasets import as_message, messages_of
 from boxscore.scaling.ray.job import Job
 
+DRAW_BYTES = 250
+"""Memory of a worker per detection while its bin is drawn."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RayTallyStore(TallyStore):
@@ -24,6 +27,11 @@ class RayTallyStore(TallyStore):
     verdicts: Any | None
     bin_size: int
     is_local = False
+
+    @classmethod
+    def of(cls, job: Job, verdicts: Any | None) -> "RayTallyStore":
+        """A store with bins that fit in the memory of a worker."""
+        return cls(job, verdicts, max(1, job.memory // DRAW_BYTES))
 
     def map(self, task: Callable[[Tally], T]) -> list[T]:
         """One result per block."""

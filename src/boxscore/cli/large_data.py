@@ -1,4 +1,4 @@
-"""Evaluation of data that does not fit in memory: on Ray, or within a limit."""
+"""Evaluation of data that does not fit in memory: on Ray, or within a limit of memory."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from boxscore.model.result import Result
 
 _REFUSED = ("gt_format", "dt_format", "sizes", "names", "classes", "images", "min_score", "map_classes")
-"""What these ways don't read."""
+"""Options of readers, which neither of them has."""
 _NEEDS_VERDICTS = (
     *("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images"),
     *("slice", "slice_by"),
 )
-"""What needs every verdict or box, which are not kept."""
+"""Options that need every verdict or box, which are not in memory."""
 
 
-def evaluate_beyond_memory(options: argparse.Namespace, detections: str, protocol: Protocol) -> "Result":
+def evaluate_large_data(options: argparse.Namespace, detections: str, protocol: Protocol) -> "Result":
     """The result of one file, folder or pattern of detections, on Ray, or within a limit of memory."""
-    way = "--engine ray" if options.engine == "ray" else "--memory"
+    option = "--engine ray" if options.engine == "ray" else "--memory"
     for name in (*_REFUSED, *_NEEDS_VERDICTS):
         if getattr(options, name) not in (None, False, 0):
-            options.command.error(f"argument --{name.replace('_', '-')}: not with {way}")
+            options.command.error(f"argument --{name.replace('_', '-')}: not with {option}")
     if options.engine == "ray":
         from boxscore.scaling import ray
 

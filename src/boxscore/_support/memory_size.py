@@ -1,4 +1,4 @@
-"""How much memory: amounts as people write them, and what this process has."""
+"""Amounts of memory as people write them, and the memory that this process uses."""
 
 import re
 from pathlib import Path
@@ -8,13 +8,13 @@ from boxscore._support.exceptions import InputError
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _STATUS = Path("/proc/self/statm")
 _TYPICAL = 150_000_000
-"""What Python, NumPy and pyarrow take together, where the system doesn't tell."""
+"""What Python, NumPy and pyarrow take together: the fallback where the system doesn't tell."""
 
 
-def num_bytes(amount: int | str) -> int:
+def parse_size(amount: int | str) -> int:
     """A number of bytes, or an amount with a unit.
 
-    >>> num_bytes("500MB"), num_bytes("1.5 GiB"), num_bytes(1000)
+    >>> parse_size("500MB"), parse_size("1.5 GiB"), parse_size(1000)
     (500000000, 1610612736, 1000)
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?", str(amount).strip(), re.IGNORECASE)
@@ -23,10 +23,10 @@ def num_bytes(amount: int | str) -> int:
     return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
 
 
-def text_of(num: float) -> str:
-    """An amount for people.
+def format_size(num: float) -> str:
+    """An amount as text.
 
-    >>> text_of(1_234_567_890)
+    >>> format_size(1_234_567_890)
     '1.23 GB'
     """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
@@ -35,8 +35,8 @@ def text_of(num: float) -> str:
     return f"{num:.0f} bytes"
 
 
-def in_use() -> int:
-    """The memory that this process has in use, in bytes."""
+def resident_memory() -> int:
+    """The memory that this process uses, in bytes."""
     if not _STATUS.exists():
         return _TYPICAL
     import resource

@@ -3,7 +3,7 @@
     .truths.json.boxscore-1f0c9a2e-4711-8d3a51c7
      target's name        host     process  random
 
-They are made in the folder of their target, so that a rename puts them in its place. A process removes its own at the
+They are made in the folder of their target, so that a rename replaces it. A process removes its own at the
 end, also after an error or an interrupt. After `kill -9` the next process that writes to the same folder does.
 """
 
@@ -20,18 +20,18 @@ if sys.platform != "win32":
     import fcntl
 
 _NAME = re.compile(r"\..*\.boxscore-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}", re.DOTALL)
-_LONG_AGO = 24 * 3600
-"""Seconds after which a temporary of another machine, or of a process whose number is in use again, is left over."""
+_MAX_AGE = 24 * 3600
+"""Seconds after which a temporary of another machine, or of a process whose id is in use again, is a leftover."""
 
 _in_use: set[str] = set()
 """The temporaries of this process."""
 _searched: set[str] = set()
-"""Folders in which this process has looked for those of others."""
+"""Folders that this process has searched for leftovers."""
 
 
 @contextlib.contextmanager
 def temporary_file(target: Path, mode: int | None = None) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A new file beside `target`, open for writing; whatever has its name at the end is removed. `mode`: its own."""
+    """A new file beside `target`, open for writing; it is removed at the end, unless renamed. `mode`: its permissions."""
     with _reserved(target) as path:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         with os.fdopen(descriptor, "wb") as file:
@@ -65,9 +65,9 @@ def set_mode(path: Path, mode: int) -> None:
 
 @contextlib.contextmanager
 def _reserved(target: Path) -> Iterator[Path]:
-    """A name that nobody has; it is free again at the end."""
+    """A name that is not in use; it is free again at the end."""
     _remove_leftovers(target.parent)
-    # A file system may have no room for more than 255 bytes; the target's name is there for people only.
+    # A file system may have no room for more than 255 bytes; the target's name only tells people what it is.
     path = target.with_name(f".{target.name[:40]}.boxscore-{_host()}-{os.getpid()}-{os.urandom(4).hex()}")
     _in_use.add(str(path))
     try:
@@ -78,7 +78,7 @@ def _reserved(target: Path) -> Iterator[Path]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Temporaries of processes that ended without removing them are gone from the folder."""
+    """Remove the temporaries of processes that ended without doing it."""
     if sys.platform == "win32" or str(folder) in _searched:
         return
     _searched.add(str(folder))
@@ -92,7 +92,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _is_left_over(entry: "os.DirEntry[str]", process: int | None) -> bool:
-    """Whether the process that made it is gone. `process`: its number, or None if it was on another machine."""
+    """Whether the process that made it has ended. `process`: its id, or None if it was on another machine."""
     status = entry.stat(follow_symlinks=False)
     if entry.path in _in_use or entry.is_symlink() or status.st_uid != os.geteuid():
         return False
@@ -101,11 +101,11 @@ def _is_left_over(entry: "os.DirEntry[str]", process: int | None) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process has it open
     finally:
         os.close(descriptor)
-    return (process is not None and not _is_alive(process)) or time.time() - status.st_mtime > _LONG_AGO
+    return (process is not None and not _is_alive(process)) or time.time() - status.st_mtime > _MAX_AGE
 
 
 def _is_alive(process: int) -> bool:
-    """Whether there is another process of this number; in a container this one may have that of one before it."""
+    """Whether another process has this id; in a container this one may have the id of one before it."""
     if process == os.getpid():
         return False
     try:
@@ -118,7 +118,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """The file is locked until it is closed; where that can't be, the number of its process has to do."""
+    """Lock the file until it is closed; where that is impossible, the id of its process is the fallback."""
     if sys.platform != "win32":
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
