@@ -22,7 +22,7 @@ from tests.support.dropin import (
     from_files,
     outcome,
     run,
-    written,
+    write_files,
 )
 from tests.support.scenes import random_scene
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.native
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
     """The scene in two files."""
-    return written(tmp_path)
+    return write_files(tmp_path, *as_dataset(SCENE))
 
 
 def without_marks(ann: dict[str, Any]) -> dict[str, Any]:
@@ -313,8 +313,8 @@ def results_of(tool: Tool, name: str) -> Any:
 
 def test_files_that_are_no_datasets_end_as_in_pycocotools(tmp_path: Path) -> None:
     """Not JSON, a list, an object without annotations, results that are no list."""
-    for place, content in enumerate(["{", "[1]", "{}", '{"images": []}', '"text"']):
-        name = tmp_path / f"{place}.json"
+    for row, content in enumerate(["{", "[1]", "{}", '{"images": []}', '"text"']):
+        name = tmp_path / f"{row}.json"
         name.write_text(content)
         check_same(partial(images_of, name=str(name)))
         check_same(partial(results_of, name=str(name)))

@@ -1,7 +1,6 @@
 """What nobody should hand to boxscore.coco, and some do: it gives what pycocotools gives, or ends as it ends."""
 
 import copy
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tests.support.dropin import (
     from_files,
     outcome,
     run,
+    write_files,
 )
 
 pytestmark = pytest.mark.native
@@ -83,8 +83,7 @@ def test_odd_scores_give_the_same_or_end_the_same(name: str, rows: slice, tmp_pa
     dataset, results = as_dataset(SCENE)
     for row in results[rows]:
         row["score"] = ODD_SCORES[name]
-    check_same_from(dataset, results, tmp_path)
-    ends = outcome(partial(evaluated, dataset=dataset, results=results), OURS)[0] is TypeError
+    ends = check_same_from(dataset, results, tmp_path) is TypeError
     assert ends == (name in ("null", "text", "a list") or (name == "true" and rows.stop is None))
 
 
@@ -112,10 +111,8 @@ def test_a_score_beyond_all_floats_is_refused(tmp_path: Path) -> None:
     message = r"result 1 of image \d+: `score` must be a number that a float64 can hold; got an integer beyond 1e308"
     with pytest.raises(boxscore.InputError, match=message):
         evaluated(OURS, dataset, results)
-    for name, content in (("truths", dataset), ("results", results)):
-        (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(boxscore.InputError, match=message):
-        run(from_files(OURS, (str(tmp_path / "truths"), str(tmp_path / "results"))))
+        run(from_files(OURS, write_files(tmp_path, dataset, results)))
 
 
 def with_angles(num: int = 5) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -130,13 +127,11 @@ def with_angles(num: int = 5) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def test_boxes_of_more_numbers_are_loaded_by_their_first_four(num: int, tmp_path: Path) -> None:
     """From dicts and files: outline, area, ids. They have no overlap, which ends the same."""
     dataset, results = with_angles(num)
-    for name, content in (("truths", dataset), ("results", results)):
-        (tmp_path / name).write_text(json.dumps(content))
+    files = write_files(tmp_path, dataset, results)
 
     def loaded(tool: Tool, is_file: bool) -> Any:
-        truths = tool.COCO(str(tmp_path / "truths"))
-        given = str(tmp_path / "results") if is_file else copy.deepcopy(results)
-        return truths.loadRes(given).dataset
+        given = files[1] if is_file else copy.deepcopy(results)
+        return tool.COCO(files[0]).loadRes(given).dataset
 
     for is_file in (False, True):
         found = check_same(partial(loaded, is_file=is_file))
@@ -182,7 +177,7 @@ def test_an_evaluator_of_rotated_boxes_gives_the_same() -> None:
 
 def perfect(ids: list[int], folder: Path) -> tuple[Any, float]:
     """What boxscore.coco makes of an image with a detection on every truth, and what boxscore makes of its files."""
-    boxes = [[40 * place, 0, 30 + place, 30] for place in range(len(ids))]
+    boxes = [[40 * row, 0, 30 + row, 30] for row in range(len(ids))]
     rows: list[dict[str, Any]] = [{"image_id": 1, "category_id": 1, "bbox": box} for box in boxes]
     dataset = {"images": [{"id": 1, "width": 640, "height": 480}], "categories": [{"id": 1, "name": "cat"}]} | {
         "annotations": [
@@ -191,10 +186,9 @@ def perfect(ids: list[int], folder: Path) -> tuple[Any, float]:
         ]
     }
     results = [row | {"score": 0.9} for row in rows]
-    check_same_from(dataset, results, folder)
-    found = outcome(partial(evaluated, dataset=dataset, results=results), OURS)[0]
-    read = boxscore.read_truths(folder / "truths")
-    return found, boxscore.evaluate(boxscore.read_detections(folder / "results", read), read)["map"]
+    found = check_same_from(dataset, results, folder)
+    read = boxscore.read_truths(folder / "truths.json")
+    return found, boxscore.evaluate(boxscore.read_detections(folder / "results.json", read), read)["map"]
 
 
 def test_truths_whose_id_is_0_are_never_found_as_in_coco(tmp_path: Path) -> None:

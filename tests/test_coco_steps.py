@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from boxscore.coco import single_image
-from tests.support.dropin import OURS, SCENE, Tool, as_dataset, check_same, dataset_of, outcome
+from tests.support.dropin import (
+    OURS,
+    SCENE,
+    Tool,
+    as_dataset,
+    check_same,
+    dataset_of,
+    from_dicts,
+    match_by_steps,
+    measure_by_steps,
+    outcome,
+)
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
 
@@ -21,31 +32,9 @@ Change = Callable[[Any], None]
 
 def prepared(tool: Tool, dataset: Any, results: Any, **params: Any) -> Any:
     """An evaluation after `_prepare`."""
-    truths = dataset_of(tool, dataset)
-    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
-    for name, value in params.items():
-        setattr(evaluation.params, name, copy.deepcopy(value))
+    evaluation = from_dicts(tool, dataset, results, **params)
     evaluation._prepare()
     return evaluation
-
-
-def measured(evaluation: Any) -> None:
-    """`ious`, by the evaluator."""
-    p = evaluation.params
-    labels = p.catIds if p.useCats else [-1]
-    evaluation.ious = {(image, label): evaluation.computeIoU(image, label) for image in p.imgIds for label in labels}
-
-
-def matched(evaluation: Any, limit: Any = None) -> list[Any]:
-    """What `evaluateImg` gives for everything."""
-    p = evaluation.params
-    limit = p.maxDets[-1] if limit is None else limit
-    return [
-        evaluation.evaluateImg(image, label, area, limit)
-        for label in (p.catIds if p.useCats else [-1])
-        for area in p.areaRng
-        for image in p.imgIds
-    ]
 
 
 def with_types(entries: list[Any]) -> list[Any]:
@@ -69,11 +58,11 @@ def test_every_value_and_type_is_pycocotools_own(seed: int, params: dict[str, An
 
     def script(tool: Tool) -> Any:
         evaluation = prepared(tool, *as_dataset(scene), **params)
-        measured(evaluation)
+        measure_by_steps(evaluation)
         return [
             list(evaluation.ious.items()),
-            with_types(matched(evaluation)),
-            with_types(matched(evaluation, limit=2)),
+            with_types(match_by_steps(evaluation)),
+            with_types(match_by_steps(evaluation, limit=2)),
         ]
 
     check_same(script)
@@ -153,10 +142,10 @@ def test_what_is_changed_between_the_steps_counts(name: str) -> None:
 
     def script(tool: Tool) -> Any:
         evaluation = prepared(tool, *as_dataset(SCENE))
-        measured(evaluation)
-        before = matched(evaluation)
+        measure_by_steps(evaluation)
+        before = match_by_steps(evaluation)
         changes()[name](evaluation)
-        return before, matched(evaluation)
+        return before, match_by_steps(evaluation)
 
     check_same(script)
 
@@ -171,8 +160,8 @@ def test_what_lacks_something_ends_as_in_pycocotools(key: str, side: str) -> Non
         for annotations in getattr(evaluation, side).values():
             for ann in annotations:
                 ann.pop(key, None)
-        measured(evaluation)
-        return matched(evaluation)
+        measure_by_steps(evaluation)
+        return match_by_steps(evaluation)
 
     check_same(script)
 
@@ -182,8 +171,8 @@ def test_a_limit_beyond_what_was_measured_ends_as_in_pycocotools() -> None:
 
     def script(tool: Tool) -> Any:
         evaluation = prepared(tool, *as_dataset(SCENE), maxDets=[1])
-        measured(evaluation)
-        return matched(evaluation, limit=100)
+        measure_by_steps(evaluation)
+        return match_by_steps(evaluation, limit=100)
 
     assert check_same(script) is IndexError
 
@@ -237,8 +226,8 @@ def test_real_data_gives_every_bit_in_batches() -> None:
             p.imgIds = images[first : first + 16]
             evaluation.cocoDt = truths.loadRes([dict(row) for row in results if row["image_id"] in p.imgIds])
             evaluation._prepare()
-            measured(evaluation)
-            made = np.asarray(matched(evaluation)).reshape(len(p.catIds), len(p.areaRng), len(p.imgIds))
+            measure_by_steps(evaluation)
+            made = np.asarray(match_by_steps(evaluation)).reshape(len(p.catIds), len(p.areaRng), len(p.imgIds))
             entries.append(made)
         p.imgIds = images
         evaluation._paramsEval = copy.deepcopy(p)

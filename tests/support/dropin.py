@@ -52,26 +52,26 @@ def check_same(script: Script) -> Any:
     return found
 
 
-def check_equal(found: Any, expected: Any, place: str = "") -> None:
+def check_equal(found: Any, expected: Any, name: str = "") -> None:
     """The same values, dtypes and shapes, all the way down."""
     if hasattr(expected, "evalImgs"):
         check_evaluations(found, expected)
     elif isinstance(expected, np.ndarray):
-        assert isinstance(found, np.ndarray), place
-        assert found.dtype == expected.dtype, place
-        assert found.shape == expected.shape, place
-        assert np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f"), place
+        assert isinstance(found, np.ndarray), name
+        assert found.dtype == expected.dtype, name
+        assert found.shape == expected.shape, name
+        assert np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f"), name
     elif isinstance(expected, dict):
-        assert list(found) == list(expected), place
+        assert list(found) == list(expected), name
         for key, value in expected.items():
-            check_equal(found[key], value, f"{place}[{key!r}]")
+            check_equal(found[key], value, f"{name}[{key!r}]")
     elif isinstance(expected, list | tuple):
-        assert type(found) is type(expected), place
-        assert len(found) == len(expected), place
+        assert type(found) is type(expected), name
+        assert len(found) == len(expected), name
         for row, (one, other) in enumerate(zip(found, expected, strict=True)):
-            check_equal(one, other, f"{place}[{row}]")
+            check_equal(one, other, f"{name}[{row}]")
     else:
-        assert found == expected or (found != found and expected != expected), place
+        assert found == expected or (found != found and expected != expected), name
 
 
 def check_evaluations(found: Any, expected: Any) -> None:
@@ -114,25 +114,13 @@ def dataset_of(tool: Tool, dataset: dict[str, Any]) -> Any:
     return coco
 
 
-def evaluated(tool: Tool, dataset: Any, results: Any, *, summarize: bool = True, **params: Any) -> Any:
-    """The usual script over dicts."""
+def from_dicts(tool: Tool, dataset: Any, results: Any, **params: Any) -> Any:
+    """An evaluation of copies of dicts, not evaluated yet."""
     truths = dataset_of(tool, dataset)
     evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
     for name, value in params.items():
         setattr(evaluation.params, name, copy.deepcopy(value))
-    evaluation.evaluate()
-    evaluation.accumulate()
-    if summarize:
-        evaluation.summarize()
     return evaluation
-
-
-def written(folder: Path) -> tuple[str, str]:
-    """The scene in two files."""
-    names = folder / "truths.json", folder / "results.json"
-    for name, content in zip(names, as_dataset(SCENE), strict=True):
-        name.write_text(json.dumps(content))
-    return str(names[0]), str(names[1])
 
 
 def from_files(tool: Tool, files: tuple[str, str]) -> Any:
@@ -141,21 +129,52 @@ def from_files(tool: Tool, files: tuple[str, str]) -> Any:
     return tool.COCOeval(truths, truths.loadRes(files[1]), "bbox")
 
 
-def run(evaluation: Any) -> Any:
-    """The three steps."""
+def evaluated(tool: Tool, dataset: Any, results: Any, *, summarize: bool = True, **params: Any) -> Any:
+    """The usual script over dicts."""
+    return run(from_dicts(tool, dataset, results, **params), summarize=summarize)
+
+
+def write_files(folder: Path, dataset: Any, results: Any) -> tuple[str, str]:
+    """A dataset and results in two files."""
+    names = folder / "truths.json", folder / "results.json"
+    for name, content in zip(names, (dataset, results), strict=True):
+        name.write_text(json.dumps(content))
+    return str(names[0]), str(names[1])
+
+
+def run(evaluation: Any, *, summarize: bool = True) -> Any:
+    """`evaluate`, `accumulate` and `summarize`."""
     evaluation.evaluate()
     evaluation.accumulate()
-    evaluation.summarize()
+    if summarize:
+        evaluation.summarize()
     return evaluation
 
 
-def check_same_from(dataset: Any, results: Any, folder: Path) -> None:
-    """From dicts, and from files."""
-    check_same(lambda tool: evaluated(tool, dataset, results))
-    files = folder / "truths", folder / "results"
-    for file, content in zip(files, (dataset, results), strict=True):
-        file.write_text(json.dumps(content))
-    check_same(lambda tool: run(from_files(tool, (str(files[0]), str(files[1])))))
+def measure_by_steps(evaluation: Any) -> None:
+    """`ious`, by one call of `computeIoU` per image and class."""
+    p = evaluation.params
+    labels = p.catIds if p.useCats else [-1]
+    evaluation.ious = {(image, label): evaluation.computeIoU(image, label) for image in p.imgIds for label in labels}
+
+
+def match_by_steps(evaluation: Any, limit: Any = None) -> list[Any]:
+    """The entries of `evalImgs`, by one call of `evaluateImg` per class, area range and image."""
+    p = evaluation.params
+    limit = p.maxDets[-1] if limit is None else limit
+    return [
+        evaluation.evaluateImg(image, label, area, limit)
+        for label in (p.catIds if p.useCats else [-1])
+        for area in p.areaRng
+        for image in p.imgIds
+    ]
+
+
+def check_same_from(dataset: Any, results: Any, folder: Path) -> Any:
+    """From dicts, and from files. Gives our result from dicts."""
+    files = write_files(folder, dataset, results)
+    check_same(lambda tool: run(from_files(tool, files)))
+    return check_same(lambda tool: evaluated(tool, dataset, results))
 
 
 def _rows(columns: dict[str, Any], *more: str) -> Any:

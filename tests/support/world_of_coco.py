@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 
-from tests.support.dropin import OURS, THEIRS, Tool, as_dataset
+from tests.support.dropin import OURS, THEIRS, Tool, as_dataset, dataset_of, match_by_steps, measure_by_steps
 from tests.support.processes import hand_over, join_world
 from tests.support.scenes import random_scene
 
@@ -20,9 +20,7 @@ class Evaluator:
 
     def __init__(self, tool: Tool, *, by_steps: bool) -> None:
         self.tool, self.by_steps = tool, by_steps
-        self.truths = tool.COCO()
-        self.truths.dataset = as_dataset(SCENE)[0]
-        self.truths.createIndex()
+        self.truths = dataset_of(tool, as_dataset(SCENE)[0])
         self.evaluation = tool.COCOeval(self.truths, iouType="bbox")
         self.images: list[Any] = []
         self.entries: list[Any] = []
@@ -46,23 +44,16 @@ class Evaluator:
         p.imgIds = list(np.unique(p.imgIds))
         p.maxDets = sorted(p.maxDets)
         evaluation._prepare()
-        evaluation.ious = {
-            (image, label): evaluation.computeIoU(image, label) for image in p.imgIds for label in p.catIds
-        }
+        measure_by_steps(evaluation)
         evaluation._paramsEval = copy.deepcopy(p)
-        return [
-            evaluation.evaluateImg(image, label, area, p.maxDets[-1])
-            for label in p.catIds
-            for area in p.areaRng
-            for image in p.imgIds
-        ]
+        return match_by_steps(evaluation)
 
     def finish(self, num_processes: int) -> Any:
         """The evaluation of what all processes have seen."""
         gathered: list[Any] = [None] * num_processes
         dist.all_gather_object(gathered, (self.images, np.concatenate(self.entries, axis=2)))
-        images, place = np.unique(np.concatenate([part[0] for part in gathered]), return_index=True)
-        entries = np.concatenate([part[1] for part in gathered], axis=2)[..., place]
+        images, first = np.unique(np.concatenate([part[0] for part in gathered]), return_index=True)
+        entries = np.concatenate([part[1] for part in gathered], axis=2)[..., first]
         evaluation = self.evaluation
         evaluation.evalImgs = list(entries.flatten())
         evaluation.params.imgIds = list(images)
