@@ -178,7 +178,7 @@ def evaluate_files(
 
     # An image set is one of the ground truth's, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
-    details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
+    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads")}
     scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")

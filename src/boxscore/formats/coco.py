@@ -28,9 +28,9 @@ def recognises(source: Source, role: str) -> bool:
     return head == b"{" or (head == b"[" and role == "detections") or source.suffix == ".json"
 
 
-def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
+def read_truths(source: Source, options: Options) -> Records:
     """The annotations of a COCO dataset."""
-    found = _load(source)
+    found = _load(source, options)
     if not found["is_dataset"]:
         raise InputError(f"{source}: expected an object with `annotations` and `categories`; got a list")
     if found["categories"] is None:
@@ -43,7 +43,7 @@ def read_detections(source: Source, options: Options) -> Records:
 
     Results may have boxes in another format than COCO's, if `options` say so.
     """
-    found = _load(source)
+    found = _load(source, options)
     records = _records(source, found, score=np.zeros(0) if found["score"] is None else found["score"])
     if options.box_format is not None and not found["is_dataset"]:
         records = replace(records, box_format=options.box_format)
@@ -52,10 +52,10 @@ def read_detections(source: Source, options: Options) -> Records:
     return records
 
 
-def _load(source: Source) -> dict[str, Any]:
+def _load(source: Source, options: Options) -> dict[str, Any]:
     """Columns, images and categories, from the compiled reader."""
     try:
-        found: dict[str, Any] = _compiled.read_coco_bytes(source.read(), num_threads(None))
+        found: dict[str, Any] = _compiled.read_coco_bytes(source.read(), num_threads(options.threads))
     except _compiled.CocoError as error:
         raise InputError(f"{source}: {error}") from None
     if found["is_dataset"] and not found["has_annotations"]:
