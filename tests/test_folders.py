@@ -108,9 +108,7 @@ def test_a_folder_with_several_files_must_be_told_which(tmp_path: Path) -> None:
     """Their names are in the message."""
     for name in ("train", "val"):
         write(tmp_path / f"instances_{name}.json", json.dumps(COCO))
-    message = (
-        "the folder has 2 files that may hold the truths; choose one: instances_train.json, instances_val.json"
-    )
+    message = "the folder has 2 files that may hold the truths; choose one: instances_train.json, instances_val.json"
     refused(lambda: boxscore.read_truths(tmp_path), message)
 
 

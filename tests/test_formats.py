@@ -12,7 +12,7 @@ import pytest
 import boxscore
 from boxscore import formats
 from tests.support.shared import shared_data
-from tests.support.small_files import COCO, coco_truths, rows_of, write
+from tests.support.small_files import COCO, coco_truths, refused, rows_of, write
 
 
 def test_coco(tmp_path: Path) -> None:
@@ -150,3 +150,19 @@ def test_mixed_formats_give_the_numbers_of_one(tmp_path: Path) -> None:
     boxscore.write_detections(tmp_path / "results.csv", found, truths)
     again = boxscore.read_detections(tmp_path / "results.csv", truths)
     assert boxscore.evaluate(again, truths, "voc2007")["map"] == expected
+
+
+def test_threads_reach_the_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any number gives the same columns; the environment is asked only where none is given."""
+    path = write(tmp_path / "truths.json", json.dumps(COCO))
+    rows = [{"image_id": 9, "category_id": 5, "bbox": [1, 2, 3, 4], "score": 0.5}]
+    results = write(tmp_path / "results.json", json.dumps(rows))
+    monkeypatch.setenv("BOXSCORE_THREADS", "many")
+    for threads in (1, 3):
+        truths = boxscore.read_truths(path, threads=threads)
+        assert rows_of(truths, truths) == [("val/a.jpg", "cat", [1, 2, 30.5, 40]), ("val/a.jpg", "dog", [5, 6, 7, 8])]
+        assert len(boxscore.read_detections(results, truths, threads=threads)) == 1
+    refused(lambda: boxscore.read_truths(path), "BOXSCORE_THREADS must be a positive integer; got many")
+    table = write(tmp_path / "truths.csv", "image,label,x1,y1,x2,y2\na,cat,1,2,3,4\n")
+    for file in (path, table):
+        refused(lambda: boxscore.read_truths(file, threads=0), "`threads` must be a positive integer; got 0")  # noqa: B023

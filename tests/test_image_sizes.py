@@ -2,9 +2,12 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import boxscore
 from boxscore.formats.image_sizes import size_in, size_of
 from tests.support.small_files import PNG, write
 
@@ -42,3 +45,13 @@ def test_sizes_come_from_the_heads_of_images(head: bytes, size: tuple[int, int] 
 def test_a_long_head_of_a_jpeg_is_read_to_its_end(tmp_path: Path) -> None:
     """Its size comes after more than the first read."""
     assert size_in(str(write(tmp_path / "a.jpg", jpeg()))) == (320, 240)
+
+
+@pytest.mark.parametrize("key", [7, np.int64(7), "7", "a", "a.jpg", "val/a.jpg"])
+def test_sizes_are_given_by_id_or_by_name(tmp_path: Path, key: Any) -> None:
+    """Ids of any integer type, or as text; names with or without folder and suffix."""
+    header = "image_id,file_name,category_id,cx,cy,w,h"
+    truths = boxscore.read_truths(
+        write(tmp_path / "t.csv", f"{header}\n7,val/a.jpg,1,5,5,2,2\n"), sizes={key: (40, 20)}
+    )
+    assert truths.image_sizes == {7: (40, 20)}

@@ -177,7 +177,7 @@ def evaluate_files(
 
     # An image set is looked up beside the ground truth, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
-    details = {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
+    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads")}
     scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
+from boxscore._support.threads import num_threads
 from boxscore.formats.files import open_source, write_output
 from boxscore.formats.groups import read_groups
 from boxscore.formats.joining import Report, join, to_truths
@@ -139,10 +140,12 @@ def read_detections(
     return select_detections(detections, truths, images=some_images, classes=some_classes)
 
 
-def _options(*, box_format: BoxFormat | None, **others: Any) -> Options:
+def _options(*, box_format: BoxFormat | None, threads: int | None, **others: Any) -> Options:
     if box_format is not None:
         check_box_format(box_format)
-    return Options(box_format=box_format, **others)
+    if threads is not None:
+        num_threads(threads)
+    return Options(box_format=box_format, threads=threads, **others)
 
 
 def write_truths(

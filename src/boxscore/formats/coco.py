@@ -28,9 +28,9 @@ def recognises(source: Source, role: str) -> bool:
     return head == b"{" or (head == b"[" and role == "detections") or source.suffix == ".json"
 
 
-def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
+def read_truths(source: Source, options: Options) -> Records:
     """The annotations of a COCO dataset."""
-    file = _load(source)
+    file = _load(source, options)
     if not file.is_dataset:
         raise InputError(f"{source}: expected an object with `annotations` and `categories`; got a list")
     if file.categories is None:
@@ -43,7 +43,7 @@ def read_detections(source: Source, options: Options) -> Records:
 
     Results may have boxes in another format than COCO's, if `options` say so.
     """
-    file = _load(source)
+    file = _load(source, options)
     score = file.boxes.score
     records = _records(source, file, score=np.zeros(0) if score is None else score)
     if options.box_format is not None and not file.is_dataset:
@@ -53,10 +53,10 @@ def read_detections(source: Source, options: Options) -> Records:
     return records
 
 
-def _load(source: Source) -> Any:
+def _load(source: Source, options: Options) -> Any:
     """The `_compiled.CocoFile` of a source: boxes, images and categories."""
     try:
-        file = _compiled.read_coco_bytes(source.read(), num_threads(None))
+        file = _compiled.read_coco_bytes(source.read(), num_threads(options.threads))
     except _compiled.CocoError as error:
         raise InputError(f"{source}: {error}") from None
     if file.is_dataset and not file.has_annotations:

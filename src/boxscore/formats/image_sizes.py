@@ -5,7 +5,7 @@ import io
 import os
 import struct
 from collections.abc import Mapping
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from boxscore._support.exceptions import InputError
@@ -130,13 +130,18 @@ def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
     return {file: checked(size_of(source.read(file)), source.place(file)) for file in files}
 
 
+def _as_plain_id(key: Any) -> Any:
+    """An id of any integer type as Python's; names stay."""
+    return int(key) if hasattr(key, "__index__") else key
+
+
 def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
     """Sizes by id or name, from a mapping, from a list `name,width,height`, or from a folder of images."""
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return {key: _pair(size, f"`sizes`: {key!r}") for key, size in given.items()}
-    if not isinstance(given, str | Path):
+        return {_as_plain_id(key): _pair(size, f"`sizes`: {key!r}") for key, size in given.items()}
+    if not isinstance(given, str | PathLike):
         raise InputError(f"`sizes` must be a mapping or a path; got {type(given).__name__}")
     source = open_source(given)
     if source.is_folder:

@@ -69,7 +69,7 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
     _check_fractions(records)
     image, image_names, is_numbered = numbered_images(records)
     label, class_names = numbered_classes(records)
-    image_sizes = sizes_by_id(records.image_sizes, sizes, image_names)
+    image_sizes = sizes_by_id(records.image_sizes, sizes, image_names, is_numbered=is_numbered)
     is_normalized = records.is_normalized and records.image_sizes is None and sizes is None
     if is_normalized:
         # Fractions are kept: every image is one by one.
@@ -173,7 +173,8 @@ def join(
     )
     if is_lost.any():
         records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-    box, box_format = _pixels(records, image, sizes_by_id(truths.image_sizes, sizes, truths.image_names))
+    known = sizes_by_id(truths.image_sizes, sizes, truths.image_names, is_numbered=truths.is_numbered)
+    box, box_format = _pixels(records, image, known)
     if not records.is_normalized and truths.is_normalized:
         rule = "the truths are fractions of their images' sizes, but the detections are pixels"
         raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
@@ -350,9 +351,12 @@ def _first(flags: NDArray[np.bool_]) -> int | None:
 
 
 def sizes_by_id(
-    known: Sizes | None, given: Sizes | None, names: Mapping[int, str] | None
+    known: Sizes | None, given: Sizes | None, names: Mapping[int, str] | None, *, is_numbered: bool = False
 ) -> dict[int, tuple[int, int]]:
-    """Sizes by image id, from sizes by id or name; those that were given come first."""
+    """Sizes by image id, from sizes by id or name; those that were given override those of the file.
+
+    `is_numbered`: the ids are only indices into a list of names, so a text of digits is a name and not an id.
+    """
     found: dict[int, tuple[int, int]] = {}
     for sizes in (known, given):
         if not sizes:
@@ -364,6 +368,8 @@ def sizes_by_id(
         by_stem = {stem_of(key): size for key, size in by_name.items()}
         for number, name in names.items():
             size = by_name.get(name) or by_name.get(base_of(name)) or by_stem.get(stem_of(name))
+            if size is None and not is_numbered:
+                size = by_name.get(str(number))
             if size is not None:
                 found[number] = size
     return found

@@ -106,7 +106,8 @@ def names_of(column: Key, listed: Mapping[int, str] | None) -> dict[int, str]:
 def side_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) -> Side:
     """The truths; `sizes` of images besides those of the file."""
     names = names_of(records.image, records.image_names)
-    known = sizes_by_id(records.image_sizes, sizes, names)
+    is_numbered = isinstance(records.image, Named)
+    known = sizes_by_id(records.image_sizes, sizes, names, is_numbered=is_numbered)
     return _side("truths", records, protocol, codes_of(records.image), names, known)
 
 

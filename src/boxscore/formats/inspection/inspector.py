@@ -214,7 +214,7 @@ def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | 
     if known.names_by_label == {}:
         is_class_lost = np.ones(len(records), bool)  # a list of classes, and none in it
     nowhere = np.where(is_image_lost, np.iinfo(np.int64).min, image)
-    known_sizes = sizes_by_id(known.image_sizes, sizes, known.image_names)
+    known_sizes = sizes_by_id(known.image_sizes, sizes, known.image_names, is_numbered=known.is_numbered)
     side = side_of_detections(records, protocol, image=nowhere, sizes=known_sizes)
     return Pair(
         detections=side,

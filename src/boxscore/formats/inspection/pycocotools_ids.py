@@ -13,11 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import boxscore._compiled as _compiled
 from boxscore._support.text import count
-from boxscore._support.threads import num_threads
-from boxscore.formats import detect
-from boxscore.formats.files import open_source
+from boxscore.formats import detect, read_records
 from boxscore.formats.records import Ids
 from boxscore.model.protocol import Protocol
 
@@ -44,11 +41,9 @@ def why_ids_differ(ids: Ids | None) -> str | None:
 
 def ids_of(truths: str | Path, name: str | None) -> Ids | None:
     """The annotation ids of a COCO dataset; None for another format."""
-    source = open_source(truths)
-    if (name or detect(source, "truths")) != "coco":
+    if (name or detect(truths, "truths")) != "coco":
         return None
-    ids: Ids | None = _compiled.read_coco_bytes(source.read(), num_threads(None)).boxes.id
-    return ids
+    return read_records(truths, "truths", format="coco").id
 
 
 def has_protocol(protocol: Protocol) -> bool:
