@@ -6,6 +6,9 @@ from typing import Any
 import boxscore._compiled as _compiled
 from boxscore.model.protocol import Protocol
 
+REGULAR, DIFFICULT, CROWD, GROUP = range(4)
+"""What a truth is."""
+
 
 @lru_cache(maxsize=32)
 def rules_of(protocol: Protocol) -> Any:
@@ -13,8 +16,6 @@ def rules_of(protocol: Protocol) -> Any:
     rules = _compiled.Rules()
     rules.cutoffs = list(protocol.cutoffs)
     rules.is_strict = protocol.comparison == ">"
-    rules.is_inclusive = protocol.pixels == "inclusive"
-    rules.is_crowd = protocol.ignored == "crowd"
     rules.matching = getattr(_compiled.Matching, protocol.matching)
     rules.area_low = [area.low for area in protocol.areas]
     rules.area_high = [area.high for area in protocol.areas]
@@ -23,3 +24,8 @@ def rules_of(protocol: Protocol) -> Any:
     rules.ap = getattr(_compiled.ApRule, protocol.ap)
     rules.epsilon = protocol.precision_epsilon
     return rules
+
+
+def kind_of_ignored(protocol: Protocol) -> int:
+    """The kind of a truth that is marked `ignore`."""
+    return CROWD if protocol.ignored == "crowd" else DIFFICULT
