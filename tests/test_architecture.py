@@ -23,7 +23,8 @@ SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
     ["_compiled", "_support"],
-    ["model.protocol", "geometry"],
+    ["model.protocol"],
+    ["geometry"],
     ["model.measures", "model.batch_keys"],
     ["model.summary", "model.batches"],
     ["model.dataset", "model.tally"],
