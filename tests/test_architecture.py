@@ -25,7 +25,6 @@ LAYERS = [
     ["_support"],
     ["model.protocol"],
     ["geometry"],
-    ["_support.checks"],
     ["model.measures", "model.batch_keys"],
     ["model.summary", "model.batches"],
     ["model.dataset", "model.tally"],

@@ -31,8 +31,8 @@ def refused(message: str) -> Any:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"box": np.ones((3, 5))}, "`box` must have shape (D, 4) with D = 3, the number of scores; got (3, 5)"),
-        ({"box": np.ones((2, 4))}, "`box` must have shape (D, 4) with D = 3, the number of scores; got (2, 4)"),
+        ({"box": np.ones((3, 5))}, "`box` must have shape (N, 4), four numbers per box; got (3, 5)"),
+        ({"box": np.ones((2, 4))}, "`box` must have 3 rows, the number of scores; got 2"),
         ({"label": [1, 2]}, "`label` must have shape (D,) with D = 3, the number of scores; got (2,)"),
         ({"score": [[0.9], [0.8], [0.7]]}, "`score` must have one dimension; got shape (3, 1)"),
         ({"score": [0.9, float("nan"), 0.7]}, "`score` row 1 must be finite; got nan"),
@@ -248,5 +248,5 @@ def test_columns_are_checked_on_every_library(eager: Backend) -> None:
         detections(box=eager.array(box))
     with pytest.raises(InputError, match=r"`label` must hold integers; got .*float64"):
         detections(label=eager.array(np.ones(3)))
-    with refused("`box` must have shape (D, 4) with D = 3, the number of scores; got (3, 5)"):
+    with refused("`box` must have shape (N, 4), four numbers per box; got (3, 5)"):
         detections(box=eager.array(np.ones((3, 5))))

@@ -15,9 +15,22 @@ from boxscore import Detections, MeanAveragePrecision, Truths
 from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.cli import main
+from boxscore.geometry.boxes import Boxes
 from boxscore.model.dataset import take
 from tests.support.near_truths import SIZE, centers, corners, data
 from tests.support.shared import shared_data
+
+
+def boxes(columns: Detections | Truths, box: Any) -> Boxes:
+    """Other boxes in the format that columns have."""
+    return Boxes(box=box, box_format=columns.box_format)
+
+
+def changed(detections: Detections, **changes: Any) -> Detections:
+    """The detections with other columns; `box` in their format."""
+    if "box" in changes:
+        changes["geometry"] = boxes(detections, changes.pop("box"))
+    return replace(detections, **changes)
 
 
 def look(detections: Detections, truths: Truths) -> Diagnosis | None:
@@ -50,7 +63,7 @@ def test_likely_mistakes_are_found(name: str) -> None:
     kind, message, change = MISTAKES[name]
     found, truths = data()
     assert look(found, truths) is None
-    told = look(replace(found, **change(found)), truths)
+    told = look(changed(found, **change(found)), truths)
     assert told is not None
     assert told.kind == kind
     assert message in str(told)
@@ -69,7 +82,7 @@ def test_labels_off_by_one_are_found_for_any_number_of_classes(num_classes: int,
 def test_two_mistakes_at_once_are_both_told() -> None:
     """The boxes first."""
     found, truths = data()
-    told = look(replace(found, box=centers(found.box), label=found.label - 1), truths)
+    told = look(replace(found, geometry=boxes(found, centers(found.box)), label=found.label - 1), truths)
     assert told is not None
     assert told.kind == "box-format"
     assert "Besides, the labels of `preds` look one too low" in str(told)
@@ -78,7 +91,7 @@ def test_two_mistakes_at_once_are_both_told() -> None:
 def test_truths_of_another_format_are_found() -> None:
     """The mistake may be on their side."""
     found, truths = data()
-    told = look(found, replace(truths, box=centers(truths.box)))
+    told = look(found, replace(truths, geometry=boxes(truths, centers(truths.box))))
     assert told is not None
     assert "the boxes of `targets` look like cxcywh, but are read as xywh" in str(told)
 
@@ -119,7 +132,7 @@ def test_bad_detectors_are_not_accused(real: tuple[Detections, Truths], name: st
     truths = take(real[1], np.isin(np.asarray(real[1].image), images))
     sizes = truths.image_sizes or {}
     size = np.array([sizes[image] for image in np.asarray(found.image).tolist()], np.float64)
-    assert look(replace(found, **BAD[name](found, rng, size)), truths) is None
+    assert look(changed(found, **BAD[name](found, rng, size)), truths) is None
 
 
 @pytest.mark.parametrize("name", [name for name in MISTAKES if name not in ("nothing", "other classes")])
@@ -130,13 +143,13 @@ def test_mistakes_with_a_real_detector_are_found(real: tuple[Detections, Truths]
     if name in ("fractions", "thousandths"):
         size = np.array([(truths.image_sizes or {})[image] for image in np.asarray(found.image).tolist()], np.float64)
         factor = 1000 if name == "thousandths" else 1
-        found = replace(found, box=found.box / np.concatenate([size, size], axis=1) * factor)
+        found = replace(found, geometry=boxes(found, found.box / np.concatenate([size, size], axis=1) * factor))
     elif name == "next image":
         images = np.unique(np.asarray(truths.image))
         place = np.searchsorted(images, np.asarray(found.image))
         found = replace(found, image=images[np.minimum(place + 1, images.size - 1)])
     else:
-        found = replace(found, **change(found))
+        found = changed(found, **change(found))
     told = look(found, replace(truths, class_names=None))
     assert told is not None
     assert told.kind == kind
@@ -162,7 +175,7 @@ def test_the_metric_warns_once(name: str) -> None:
     """In `compute`, by what the first batches had; neither again nor if it is told not to."""
     _, message, change = MISTAKES[name]
     found, truths = data()
-    found = replace(found, **change(found))
+    found = changed(found, **change(found))
     metric, quiet = (MeanAveragePrecision(box_format="xywh", warn=warn) for warn in (True, False))
     for preds, targets in batches(found, truths):
         metric.update(preds, targets)
@@ -180,7 +193,7 @@ def test_the_metric_says_nothing_of_good_and_of_bad_boxes() -> None:
     """An untrained model in the first epoch is no mistake."""
     found, truths = data()
     rng = np.random.default_rng(1)
-    for each in (found, replace(found, box=rng.permutation(np.asarray(found.box)))):
+    for each in (found, replace(found, geometry=boxes(found, rng.permutation(np.asarray(found.box))))):
         metric = MeanAveragePrecision(box_format="xywh")
         with warnings.catch_warnings(action="error"):
             for preds, targets in batches(each, truths):
@@ -253,7 +266,7 @@ def test_commands_say_it_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture
     """Once for each file, with the command that says more."""
     _, message, change = MISTAKES[name]
     found, truths = data()
-    truth_file, file = files(tmp_path, replace(found, **change(found)), truths)
+    truth_file, file = files(tmp_path, changed(found, **change(found)), truths)
     more = [] if command == "eval" else [file, "--bootstrap", "10"]
     assert main([command, truth_file, file, *more]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if message.replace("`preds`", file) in line]
@@ -276,7 +289,7 @@ def test_check_finds_what_eval_tells(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["check", *files(tmp_path, found, truths)]) == 0
     assert "no warnings" in capsys.readouterr().out
     kind, _, change = MISTAKES[name]
-    assert main(["check", *files(tmp_path, replace(found, **change(found)), truths), "--json", "-"]) == 0
+    assert main(["check", *files(tmp_path, changed(found, **change(found)), truths), "--json", "-"]) == 0
     kinds = {finding["kind"] for finding in json.loads(capsys.readouterr().out) if finding["severity"] == "warning"}
     same = {"shifted-labels": "shifted-classes", "unit": "fractions-as-pixels"}
     assert kinds & {kind, same.get(kind)}
@@ -286,7 +299,7 @@ def test_check_finds_what_eval_tells(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_option_that_is_named_mends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """COCO results with corners are read as such, and then nothing is said."""
     found, truths = data()
-    paths = files(tmp_path, replace(found, box=corners(found.box)), truths)
+    paths = files(tmp_path, replace(found, geometry=boxes(found, corners(found.box))), truths)
     assert main(["eval", *paths]) == 0
     assert "`--box-format xyxy` reads them so" in capsys.readouterr().err
     assert main(["eval", *paths, "--box-format", "xyxy", "--json", "-"]) == 0
@@ -312,7 +325,9 @@ def test_files_beyond_memory_are_looked_at_too(tmp_path: Path) -> None:
 
     found, truths = data()
     boxscore.write_truths(tmp_path / "gt.parquet", truths)
-    boxscore.write_detections(tmp_path / "dt.parquet", replace(found, box=centers(found.box)), truths)
+    boxscore.write_detections(
+        tmp_path / "dt.parquet", replace(found, geometry=boxes(found, centers(found.box))), truths
+    )
     with pytest.warns(UserWarning, match=r"dt.parquet look like cxcywh, but are read as xywh"):
         evaluate_files(str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet"), memory="16GB")
 

@@ -15,6 +15,7 @@ from boxscore.analysis import errors
 from boxscore.analysis.errors import TYPES, Errors, find_case
 from boxscore.analysis.pairing import pair_boxes
 from boxscore.cli import sample
+from boxscore.geometry.boxes import Boxes
 from boxscore.model.tally import IGNORED
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
@@ -65,8 +66,8 @@ def without_ignored(detections: Detections, truths: Truths) -> Detections:
 
 def rows_of(detections: Detections, row: NDArray[np.int64]) -> Detections:
     """Some of the detections."""
-    columns = {name: getattr(detections, name)[row] for name in ("image", "label", "score", "box")}
-    return replace(detections, **columns)
+    columns = {name: getattr(detections, name)[row] for name in ("image", "label", "score")}
+    return replace(detections, **columns, geometry=detections.geometry.take(row))
 
 
 def assert_same(detections: Detections, truths: Truths, *, background: float = 0.1) -> Errors:
@@ -240,7 +241,7 @@ def test_tide_finds_errors_among_ignored_detections() -> None:
     )
     box = [[0.0, 0.0, 10.0, 10.0], [60.0, 10.0, 10.0, 10.0]]
     detections = Detections(image=[0, 0], label=[0, 0], score=[0.9, 0.8], box=box, box_format="xywh")
-    truths = replace(truths, box_format="xywh")
+    truths = replace(truths, geometry=Boxes(box=truths.box, box_format="xywh"))
     assert run_tide(detections, truths).count_errors()[main_errors.BackgroundError] == 1
     assert boxscore.evaluate(detections, truths, TIDE).errors().count.sum() == 0
 

@@ -218,7 +218,7 @@ def test_one_more_false_positive_of_the_lowest_score_never_raises_a_number(
         "box": np.array([[5000.0, 5000.0, 60.0, 60.0]]),
         "score": np.array([-1.0]),
     }
-    found = {name: np.concatenate([column, more[name]]) for name, column in scene.detection.items()}
+    found: dict[str, Any] = {name: np.concatenate([column, more[name]]) for name, column in scene.detection.items()}
     before = boxscore.evaluate(scene.detections, scene.truths, protocol)
     after = boxscore.evaluate(Detections(**found, box_format="xywh"), scene.truths, protocol)
     for name in before:

@@ -10,6 +10,7 @@ import boxscore
 from boxscore import Detections, Protocol, Truths
 from boxscore.cli.table1 import table1
 from boxscore.formats import read_detections, read_truths
+from boxscore.geometry.boxes import Boxes
 from tests.support.comparisons import TALLY
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
@@ -87,8 +88,8 @@ def test_real_data_has_every_bit_of_py_faster_rcnn(voc2007: tuple[Detections, Tr
 def test_random_scenes_have_every_bit_of_py_faster_rcnn(seed: int, name: str, engine: str) -> None:
     """Difficult truths and ties included, from every engine."""
     scene = random_scene(seed, is_whole=True, num_images=40)
-    detections = replace(scene.detections, box=xyxy(scene.detections.box), box_format="xyxy")
-    truths = replace(scene.truths, box=xyxy(scene.truths.box), box_format="xyxy")
+    detections = replace(scene.detections, geometry=Boxes(box=xyxy(scene.detections.box)))
+    truths = replace(scene.truths, geometry=Boxes(box=xyxy(scene.truths.box)))
     check_bits(detections, truths, name, engine)
 
 

@@ -79,9 +79,13 @@ def match(
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
     protocol = as_protocol(protocol)
-    library(detections.box, truths.box)  # one, or NumPy and one
+    kinds = {type(columns.geometry).__name__ for columns in (detections, truths)}
+    if len(kinds) > 1:
+        raise InputError(f"`detections` and `truths` must have one geometry; got {' and '.join(sorted(kinds))}")
+    arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
+    library(*arrays)  # one, or NumPy and one
     if engine == "auto":
-        engine = "native" if is_in_host_memory(detections.box) and is_in_host_memory(truths.box) else "parallel"
+        engine = "native" if all(map(is_in_host_memory, arrays)) else "parallel"
     chosen = _engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.label, names)

@@ -1,16 +1,14 @@
 """What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import Array, convert, float_dtype, is_array, library, namespace, to_numpy
+from boxscore._support.arrays import Array, convert, is_array, library, namespace, to_numpy
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat, check_box_format, sizes
-from boxscore.model.protocol import LARGEST_SIDE
 
 Made = TypeVar("Made")
 
@@ -18,74 +16,54 @@ _KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
 """The array API's kinds of dtypes in NumPy's letters."""
 
 
-def check_columns(
-    columns: Any, *, counted_by: str, whole: Sequence[str], real: Sequence[str], boolean: Sequence[str] = ()
-) -> None:
-    """Turn lists into arrays, and raise `InputError` for the first thing that can't be right."""
-    check_box_format(columns.box_format)
-    if getattr(columns, counted_by) is not None and _are_fine(columns, whole, real, boolean):
-        return
+def checked_columns(
+    whole: Mapping[str, Any], real: Mapping[str, Any], boolean: Mapping[str, Any], *, counted_by: str, home: Array
+) -> dict[str, Array]:
+    """Columns by name, as arrays, lists included; `InputError` for the first thing that is invalid.
+
+    `whole`: of integers; `real`: of finite numbers; `boolean`: of flags. Only ids and `counted_by` must be there. Ids
+    and scores stay where they are: ids are grouped in host memory, and another device may have fewer digits. The others
+    go to the library and device of `home`.
+    """
     given = {}
-    for name in ("box", *whole, *real, *boolean):
-        values = getattr(columns, name)
+    for name, values in (*whole.items(), *real.items(), *boolean.items()):
         if values is not None:
             given[name] = as_array(name, values)
-        elif name in ("box", counted_by, *whole):
+        elif name in (counted_by, *whole):
             raise InputError(f"`{name}` must be given; got None")
-    is_numpy = library(*given.values()) == "numpy"
-
-    size = shape_of(given[counted_by])
-    if len(size) != 1:
-        raise InputError(f"`{counted_by}` must have one dimension; got shape {size}")
-    if size == (0,) and shape_of(given["box"]) == (0,):
-        given["box"] = np.zeros((0, 4))
-    axis = "G" if counted_by == "label" else "D"
-    for name, column in given.items():
-        expected, shown = ((*size, 4), f"({axis}, 4)") if name == "box" else (size, f"({axis},)")
-        if shape_of(column) != expected:
-            rule = f"`{name}` must have shape {shown} with {axis} = {size[0]}, the number of {counted_by}s"
-            raise InputError(f"{rule}; got {shape_of(column)}")
-
+    is_numpy = library(home, *given.values()) == "numpy"
+    _check_lengths(given, counted_by)
     for name in whole:
         given[name] = as_ids(name, given[name])
     for name in (name for name in boolean if name in given):
         given[name] = as_flags(name, given[name])
     for name in (name for name in real if name in given):
-        _check_real(name, given[name])
-        if not (_is_plain(given[name]) and _compiled.are_finite(given[name])):
-            check_rows(name, _is_finite(given[name]), "must be finite", given[name])
-    _check_boxes(given["box"], columns.box_format)
+        check_real(name, given[name])
+        check_finite_rows(name, given[name], "must be finite")
+    if not is_numpy:
+        staying = {*whole, "score"}
+        given = {name: column if name in staying else convert(column, like=home) for name, column in given.items()}
+    return given
+
+
+def _check_lengths(given: Mapping[str, Array], counted_by: str) -> None:
+    size = shape_of(given[counted_by])
+    if len(size) != 1:
+        raise InputError(f"`{counted_by}` must have one dimension; got shape {size}")
+    axis = "G" if counted_by == "label" else "D"
     for name, column in given.items():
-        # Ids stay where they are, for they are grouped in host memory; the numbers live with the boxes. Scores stay as
-        # well: the boxes' device may have fewer digits.
-        is_staying = is_numpy or name in whole or name == "score"
-        object.__setattr__(columns, name, column if is_staying else convert(column, like=given["box"]))
+        if shape_of(column) != size:
+            rule = f"`{name}` must have shape ({axis},) with {axis} = {size[0]}, the number of {counted_by}s"
+            raise InputError(f"{rule}; got {shape_of(column)}")
 
 
-def _are_fine(columns: Any, whole: Sequence[str], real: Sequence[str], boolean: Sequence[str]) -> bool:
-    """Whether a quick look at NumPy's columns finds them right as they are; what it can't say, a careful look will."""
-    if type(columns.box) is not np.ndarray:
-        return False
-    ids, reals, flags = (
-        tuple(column for name in names if (column := getattr(columns, name)) is not None)
-        for names in (whole, real, boolean)
-    )
-    if len(ids) < len(whole) or {*map(type, (*ids, *reals, *flags))} != {np.ndarray}:
-        return False
-    box_format = getattr(_compiled.BoxFormat, columns.box_format)
-    return bool(_compiled.are_columns_fine(columns.box, box_format, LARGEST_SIDE, ids, reals, flags))
-
-
-def _check_boxes(box: Array, box_format: BoxFormat) -> None:
-    _check_real("box", box)
-    if _is_plain(box) and _compiled.are_boxes_fine(box, getattr(_compiled.BoxFormat, box_format), LARGEST_SIDE):
+def check_finite_rows(name: str, column: Array, rule: str) -> None:
+    """Raise `RowError` for the first row with a number that is not finite."""
+    if is_plain(column) and _compiled.are_finite(column):
         return
-    xp = namespace(box)
-    check_rows("box", xp.all(_is_finite(box), axis=-1), "must have 4 finite numbers", box)
-    width, height = sizes(xp.astype(box, float_dtype(box)), box_format)
-    rule = "must have x1 <= x2 and y1 <= y2" if box_format == "xyxy" else "must not have a negative width or height"
-    check_rows("box", (width >= 0) & (height >= 0), f"{rule} (box_format={box_format!r})", box)
-    check_rows("box", xp.maximum(width, height) <= LARGEST_SIDE, f"must have sides up to {LARGEST_SIDE:g}", box)
+    xp = namespace(column)
+    is_finite = xp.isfinite(column) if is_kind(column, "real floating") else column == column
+    check_rows(name, xp.all(is_finite, axis=-1) if len(column.shape) > 1 else is_finite, rule, column)
 
 
 class RowError(InputError):
@@ -106,6 +84,8 @@ def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
 
 def as_array(name: str, values: Any) -> Array:
     """`values` if it is an array whose numbers are all there, else the NumPy array of a list."""
+    if type(values) is np.ndarray:
+        return values
     if is_array(values):
         check_is_plain(name, values)
         return values
@@ -126,8 +106,6 @@ def as_array(name: str, values: Any) -> Array:
 
 def check_is_plain(name: str, array: Array) -> None:
     """Raise `InputError` for a masked array, and for a tensor that is sparse, nested or without values."""
-    if type(array) is np.ndarray:
-        return
     if isinstance(array, np.ma.MaskedArray):
         raise InputError(
             f"`{name}` must not be a masked array, whose mask would be lost: select its valid rows, `rows[~mask]`, and"
@@ -199,20 +177,16 @@ def as_flags(name: str, column: Array) -> Array:
     return flags
 
 
-def _check_real(name: str, column: Array) -> None:
+def check_real(name: str, column: Array) -> None:
+    """Raise `InputError` unless a column holds floats or integers."""
     if not is_kind(column, "real floating") and not is_kind(column, "integral"):
         raise InputError(f"`{name}` must hold real numbers; got {column.dtype}")
 
 
-def _is_plain(column: Array) -> bool:
-    """Whether compiled code can look at it as it is: real numbers in a row, in host memory."""
+def is_plain(column: Array) -> bool:
+    """Whether compiled code can read it as it is: contiguous float32 or float64 in host memory."""
     is_numpy = isinstance(column, np.ndarray) and column.dtype in (np.float32, np.float64)
     return is_numpy and column.dtype.isnative and column.flags.c_contiguous and column.flags.aligned
-
-
-def _is_finite(column: Array) -> Array:
-    xp = namespace(column)
-    return xp.isfinite(column) if is_kind(column, "real floating") else column == column
 
 
 def is_kind(column: Array, kind: str) -> bool:
@@ -224,4 +198,6 @@ def is_kind(column: Array, kind: str) -> bool:
 
 def shape_of(array: Array) -> tuple[int, ...]:
     """The shape as plain integers."""
+    if isinstance(array, np.ndarray):
+        return tuple(array.shape)
     return tuple(int(size) for size in array.shape)

@@ -5,43 +5,44 @@ Short, obvious and slow: the oracle that the other engines must equal, and the b
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from boxscore._support.arrays import Array, to_numpy
-from boxscore.geometry.boxes import BoxFormat, measure
+from boxscore._support.arrays import to_numpy
+from boxscore.geometry import Geometry
+from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.curves import Curves
-from boxscore.model.dataset import Detections, Truths, classes_of, host_scores
+from boxscore.model.dataset import (
+    IGNORED_KINDS,
+    REGULAR,
+    SHARED_KINDS,
+    Detections,
+    Truths,
+    classes_of,
+    host_scores,
+)
 from boxscore.model.protocol import Area, Pixels, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 
-class _Box(NamedTuple):
-    left: float
-    top: float
-    right: float
-    bottom: float
-    area: float
-
-
 class _Truth(NamedTuple):
     row: int
-    box: _Box
-    size: float
-    is_marked: bool
+    shape: Any
+    area: float
+    kind: int
 
 
 class _Overlap(NamedTuple):
     truth: _Truth
-    iou: float
+    similarity: float
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
     """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
-    classes = classes_of(detections, truths)
-    boxes = _boxes(detections, protocol.pixels)
-    truths_of = _truths_by_image_and_label(truths, protocol.pixels)
+    similarity = detections.geometry.similarity
+    shapes, areas = detections.geometry.shapes(protocol), _areas(detections.geometry, protocol)
+    truths_of = _truths_by_image_and_label(truths, protocol)
     images, labels, scores = (to_numpy(column).tolist() for column in _ids_and_scores(detections))
 
     by_score = sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row]))
@@ -49,25 +50,30 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     taken: set[tuple[int, int, int]] = set()  # (truth, area, threshold)
     kept, ranks, verdicts = [], [], []
     for row in by_score:
-        place = images[row], labels[row]
-        rank = num_seen[place]
-        num_seen[place] += 1
+        group = images[row], labels[row]
+        rank = num_seen[group]
+        num_seen[group] += 1
         if rank >= protocol.largest_limit:
             continue
-        overlaps = [_Overlap(truth, _iou(boxes[row], truth, protocol)) for truth in truths_of[place]]
+        overlaps = [
+            _Overlap(
+                truth, similarity(shapes[row], truth.shape, is_crowd=truth.kind in SHARED_KINDS, protocol=protocol)
+            )
+            for truth in truths_of[group]
+        ]
         kept.append(row)
         ranks.append(rank)
         verdicts.append(
             [
                 [
-                    _judge(boxes[row], overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
+                    _judge(areas[row], overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
                     for t, cutoff in enumerate(protocol.cutoffs)
                 ]
                 for a, area in enumerate(protocol.areas)
             ]
         )
 
-    there = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
+    rows = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
     shape = (len(kept), len(protocol.areas), len(protocol.thresholds))
     return Tally.from_verdicts(
         protocol=protocol,
@@ -76,18 +82,18 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         score=host_scores(detections.score)[np.array(kept, np.int64)],
         rank=np.array(ranks, np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
-        classes=classes,
-        truth_image=np.array([image for image, _, _ in there], np.int64),
-        truth_label=np.array([label for _, label, _ in there], np.int64),
+        classes=classes_of(detections, truths),
+        truth_image=np.array([image for image, _, _ in rows], np.int64),
+        truth_label=np.array([label for _, label, _ in rows], np.int64),
         truth_counts=np.array(
-            [[not _is_ignored(truth, area) for area in protocol.areas] for _, _, truth in there], bool
-        ).reshape(len(there), len(protocol.areas)),
+            [[not _is_ignored(truth, area) for area in protocol.areas] for _, _, truth in rows], bool
+        ).reshape(len(rows), len(protocol.areas)),
         class_names=truths.names_by_label,
     )
 
 
 def _judge(
-    box: _Box,
+    size: float,
     overlaps: Sequence[_Overlap],
     cutoff: float,
     area: Area,
@@ -99,10 +105,10 @@ def _judge(
     """The verdict of one detection in one cell; marks the truth it takes as taken."""
     best: _Overlap | None = None
     for overlap in overlaps:
-        truth, iou = overlap
-        if not (iou >= cutoff if protocol.comparison == ">=" else iou > cutoff):
+        truth, similarity = overlap
+        if not (similarity >= cutoff if protocol.comparison == ">=" else similarity > cutoff):
             continue
-        is_full = (truth.row, *cell) in taken and not (truth.is_marked and protocol.ignored == "crowd")
+        is_full = (truth.row, *cell) in taken and truth.kind not in SHARED_KINDS
         if protocol.matching == "next_best" and is_full:
             continue
         if best is None or _is_preferred(overlap, best, area, protocol):
@@ -113,7 +119,7 @@ def _judge(
     if best is not None and (best.truth.row, *cell) not in taken:
         taken.add((best.truth.row, *cell))
         return TRUE
-    return FALSE if area.low <= box.area <= area.high else IGNORED
+    return FALSE if area.low <= size <= area.high else IGNORED
 
 
 def _is_preferred(new: _Overlap, old: _Overlap, area: Area, protocol: Protocol) -> bool:
@@ -121,34 +127,17 @@ def _is_preferred(new: _Overlap, old: _Overlap, area: Area, protocol: Protocol) 
     if protocol.matching != "best" and _is_ignored(new.truth, area) != _is_ignored(old.truth, area):
         return _is_ignored(old.truth, area)
     if protocol.matching == "next_best":
-        return new.iou >= old.iou  # as in COCO: of equal IoUs the last
-    return new.iou > old.iou
+        return new.similarity >= old.similarity  # as in COCO: of equal IoUs the last
+    return new.similarity > old.similarity
 
 
 def _is_ignored(truth: _Truth, area: Area) -> bool:
-    return truth.is_marked or not area.low <= truth.size <= area.high
+    return truth.kind in IGNORED_KINDS or not area.low <= truth.area <= area.high
 
 
-def _iou(box: _Box, truth: _Truth, protocol: Protocol) -> float:
-    other = truth.box
-    width = max(0.0, min(box.right, other.right) - max(box.left, other.left) + protocol.extent)
-    height = max(0.0, min(box.bottom, other.bottom) - max(box.top, other.top) + protocol.extent)
-    shared = width * height
-    if shared == 0:
-        return 0.0
-    if truth.is_marked and protocol.ignored == "crowd":
-        return shared / box.area  # as in COCO: a crowd is as large as what is found in it
-    return shared / (box.area + other.area - shared)
-
-
-def _boxes(columns: Detections | Truths, pixels: Pixels) -> list[_Box]:
-    box = to_numpy(columns.box).astype(np.float64)
-    corners, areas = measure(box, box_format=columns.box_format, pixels=pixels)
-    return _as_boxes(corners, areas)
-
-
-def _as_boxes(corners: Array, areas: Array) -> list[_Box]:
-    return [_Box._make([*corner, area]) for corner, area in zip(corners.tolist(), areas.tolist(), strict=True)]
+def _areas(geometry: Geometry, protocol: Protocol) -> list[float]:
+    areas: list[float] = geometry.areas(protocol, like=np.zeros(0)).tolist()
+    return areas
 
 
 def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -156,14 +145,15 @@ def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.
     return to_numpy(detections.image), to_numpy(detections.label), score
 
 
-def _truths_by_image_and_label(truths: Truths, pixels: Pixels) -> dict[tuple[int, int], list[_Truth]]:
-    boxes = _boxes(truths, pixels)
-    sizes = [box.area for box in boxes] if truths.area is None else to_numpy(truths.area).tolist()
-    marks = [False] * len(truths) if truths.ignore is None else to_numpy(truths.ignore).tolist()
+def _truths_by_image_and_label(truths: Truths, protocol: Protocol) -> dict[tuple[int, int], list[_Truth]]:
+    shapes = truths.geometry.shapes(protocol)
+    areas = _areas(truths.geometry, protocol) if truths.area is None else to_numpy(truths.area).tolist()
+    kinds = truths.kinds(protocol)
+    kind_of = [REGULAR] * len(truths) if kinds is None else to_numpy(kinds).tolist()
     groups: dict[tuple[int, int], list[_Truth]] = defaultdict(list)
     ids = zip(to_numpy(truths.image).tolist(), to_numpy(truths.label).tolist(), strict=True)
-    for row, place in enumerate(ids):
-        groups[place].append(_Truth(row, boxes[row], sizes[row], marks[row]))
+    for row, group in enumerate(ids):
+        groups[group].append(_Truth(row, shapes[row], areas[row], kind_of[row]))
     return groups
 
 
@@ -266,14 +256,13 @@ def suppress(
     >>> suppress([[0, 0, 10, 10], [1, 0, 11, 10], [2, 0, 12, 10]], [0.9, 0.8, 0.7], 0.7)
     [False, True, False]
     """
-    corners, areas = measure(np.asarray(box, np.float64), box_format=box_format, pixels=pixels)
-    boxes = _as_boxes(corners, areas)
     protocol = Protocol.named("voc2012", pixels=pixels)
+    boxes = Boxes(box=np.asarray(box, np.float64), box_format=box_format).shapes(protocol)
     kept: list[int] = []
     discarded = [True] * len(boxes)
     for i in sorted(range(len(boxes)), key=lambda i: -score[i]):
-        rivals = [j for j in kept if label is None or label[j] == label[i]]
-        if all(_iou(boxes[i], _Truth(j, boxes[j], 0.0, False), protocol) <= threshold for j in rivals):
+        rivals = [boxes[j] for j in kept if label is None or label[j] == label[i]]
+        if all(Boxes.similarity(boxes[i], rival, is_crowd=False, protocol=protocol) <= threshold for rival in rivals):
             kept.append(i)
             discarded[i] = False
     return discarded

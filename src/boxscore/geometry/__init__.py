@@ -1,1 +1,92 @@
-"""What a detection is made of: columns, checks, areas."""
+"""What a detection is made of: columns of shapes, and how similar two shapes are. One file per geometry.
+
+Similarity is the only step that knows shapes. All after it (matching, tally, curves, analyses) sees pairs of a
+detection and a truth, with a number between 0 and 1.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
+
+from boxscore._support.arrays import Array, constant
+from boxscore.model.protocol import Area, Protocol
+
+Similarity: TypeAlias = Callable[..., float]
+"""`Geometry.similarity`: (shape, truth shape, *, is_crowd, protocol) to a number, for the sequential engine."""
+
+PairwiseSimilarity: TypeAlias = Callable[[tuple[Array, ...], tuple[Array, ...], Array, Protocol], Array]
+"""`Geometry.pairwise`: the same for all pairs of a mini-batch, for the parallel engine."""
+
+
+class Geometry(ABC):
+    """Shapes as columns, one row per shape, of any array library. Subclasses are frozen dataclasses that check
+    themselves when they are made.
+
+    A similarity is between 0 and 1, and 0 for shapes that have nothing in common. With a crowd or a group (`is_crowd`)
+    it is relative to the detection's own size instead of the union's.
+    """
+
+    name: ClassVar[str]
+    """What one shape is called, in constructors and in messages: "box"."""
+    plural: ClassVar[str]
+    """What several are called: "boxes"."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    @property
+    @abstractmethod
+    def arrays(self) -> tuple[Array, ...]:
+        """The columns; the first one says where all of them are: in which library, on which device."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> Self:
+        """Some of the rows. `rows`: indices, or one flag per row, in host memory."""
+
+    @abstractmethod
+    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
+        """The area of each shape, which decides its area range. Shape (N,).
+
+        In the widest float of the library and device of `like`; without it, of the columns' own.
+        """
+
+    @abstractmethod
+    def outer_boxes(self) -> Array:
+        """The smallest upright box around each shape: left, top, right, bottom. Shape (N, 4)."""
+
+    @abstractmethod
+    def compiled(self, protocol: Protocol) -> Any:
+        """The shapes for the native engine: a `_compiled.Geometry`, in host memory."""
+
+    @abstractmethod
+    def shapes(self, protocol: Protocol) -> list[Any]:
+        """The shapes for the sequential engine: one plain value per row, as `similarity` takes it."""
+
+    @staticmethod
+    @abstractmethod
+    def similarity(shape: Any, truth: Any, *, is_crowd: bool, protocol: Protocol) -> float:
+        """How similar a detection and a truth are, each one of `shapes`."""
+
+    @abstractmethod
+    def padded_columns(self, protocol: Protocol, like: Array) -> tuple[Array, ...]:
+        """The shapes for the parallel engine: arrays as `pairwise` takes them, with one leading row per shape, in the
+        library and on the device of `like`. Rows are gathered into mini-batches; a row of zeros is padding.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def pairwise(
+        columns: tuple[Array, ...], truth_columns: tuple[Array, ...], is_crowd: Array, protocol: Protocol
+    ) -> Array:
+        """How similar every detection is to every truth of its image, from padded columns.
+
+        Shapes (N, D, ...), (N, G, ...) and (N, G); gives (N, D, G).
+        """
+
+
+def is_in_areas(area: Array, areas: Sequence[Area]) -> Array:
+    """Whether each area lies in each range, ends included. Shape (..., A)."""
+    low_A = constant([each.low for each in areas], like=area, dtype=area.dtype)
+    high_A = constant([each.high for each in areas], like=area, dtype=area.dtype)
+    return (area[..., None] >= low_A) & (area[..., None] <= high_A)

@@ -1,18 +1,145 @@
-"""Box formats; corners and areas of boxes in continuous coordinates or inclusive pixels."""
+"""Upright boxes: formats, corners and areas, checks, and IoU in continuous coordinates or inclusive pixels.
 
-from typing import Any, Literal, get_args
+Dimensions: N images, D detections, G truths.
+"""
 
-from boxscore._support.arrays import Array, constant, namespace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+
+import boxscore._compiled as _compiled
+from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
+from boxscore._support.checks import as_array, check_finite_rows, check_real, check_rows, is_plain, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.model.protocol import Pixels
+from boxscore.geometry import Geometry
+from boxscore.model.protocol import LARGEST_SIDE, Pixels, Protocol
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+_FORMATS = get_args(BoxFormat)
+
+
+class Box(NamedTuple):
+    """One box, measured: corners and area."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    area: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Boxes(Geometry):
+    """Upright boxes, of finite numbers and no negative size.
+
+    >>> len(Boxes(box=[[0, 0, 10, 10], [5, 5, 20, 10]]))
+    2
+    """
+
+    name: ClassVar[str] = "box"
+    plural: ClassVar[str] = "boxes"
+
+    box: Array
+    """Shape (N, 4)."""
+    box_format: BoxFormat = "xyxy"
+
+    def __post_init__(self) -> None:
+        check_box_format(self.box_format)
+        box = as_array("box", self.box)
+        if shape_of(box) == (0,):
+            box = np.zeros((0, 4))
+        if len(shape_of(box)) != 2 or shape_of(box)[1] != 4:
+            raise InputError(f"`box` must have shape (N, 4), four numbers per box; got {shape_of(box)}")
+        _check_boxes(box, self.box_format)
+        object.__setattr__(self, "box", box)
+
+    def __len__(self) -> int:
+        return int(self.box.shape[0])
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The boxes."""
+        return (self.box,)
+
+    def take(self, rows: Any) -> Self:
+        """Some of the boxes."""
+        return replace(self, box=take_rows(self.box, rows))
+
+    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
+        """Width times height. Shape (N,)."""
+        return self.padded_columns(protocol, self.box if like is None else like)[1]
+
+    def outer_boxes(self) -> Array:
+        """The corners. Shape (N, 4)."""
+        xp = namespace(self.box)
+        return xp.stack(to_xyxy(xp.astype(self.box, float_dtype(self.box)), self.box_format), axis=-1)
+
+    def compiled(self, protocol: Protocol) -> Any:
+        """The boxes for the native engine."""
+        box = to_numpy(self.box)
+        box = compact(box, box.dtype if box.dtype in (np.float32, np.float64) else np.float64)
+        return _compiled.Boxes(box, getattr(_compiled.BoxFormat, self.box_format), protocol.pixels == "inclusive")
+
+    def shapes(self, protocol: Protocol) -> list[Box]:
+        """The boxes for the sequential engine."""
+        corners, areas = self.padded_columns(protocol, like=np.zeros(0))
+        return [Box._make([*corner, area]) for corner, area in zip(corners.tolist(), areas.tolist(), strict=True)]
+
+    @staticmethod
+    def similarity(shape: Box, truth: Box, *, is_crowd: bool, protocol: Protocol) -> float:
+        """IoU of two boxes.
+
+        >>> protocol = Protocol.named("coco")
+        >>> one, other = Boxes(box=[[0, 0, 10, 10], [0, 0, 10, 20]]).shapes(protocol)
+        >>> Boxes.similarity(one, other, is_crowd=False, protocol=protocol)
+        0.5
+        >>> Boxes.similarity(one, other, is_crowd=True, protocol=protocol)
+        1.0
+        """
+        width = max(0.0, min(shape.right, truth.right) - max(shape.left, truth.left) + protocol.extent)
+        height = max(0.0, min(shape.bottom, truth.bottom) - max(shape.top, truth.top) + protocol.extent)
+        shared = width * height
+        if shared == 0:
+            return 0.0
+        if is_crowd:
+            return shared / shape.area  # as in COCO: a crowd is as large as what is found in it
+        return shared / (shape.area + truth.area - shared)
+
+    def padded_columns(self, protocol: Protocol, like: Array) -> tuple[Array, ...]:
+        """Corners and areas. Shapes (N, 4) and (N,)."""
+        return padded_boxes(convert(self.box, like=like), self.box_format, protocol)
+
+    @staticmethod
+    def pairwise(
+        columns: tuple[Array, ...], truth_columns: tuple[Array, ...], is_crowd: Array, protocol: Protocol
+    ) -> Array:
+        """IoU of all pairs. Shape (N, D, G)."""
+        return iou_of_measured(*columns, *truth_columns, extent=protocol.extent, is_crowd_NG=is_crowd)
+
+
+def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> tuple[Array, Array]:
+    """Corners and areas in the widest float there is, as `Boxes.pairwise` takes them. Shapes (..., 4) and (...)."""
+    xp = namespace(box)
+    return measure(xp.astype(box, float_dtype(box)), box_format=box_format, pixels=protocol.pixels)
 
 
 def check_box_format(box_format: str) -> None:
     """Raise `InputError` unless `box_format` is one of xyxy, xywh, cxcywh."""
-    if box_format not in get_args(BoxFormat):
-        raise InputError(f"`box_format` must be one of {', '.join(get_args(BoxFormat))}; got {box_format!r}")
+    if box_format not in _FORMATS:
+        raise InputError(f"`box_format` must be one of {', '.join(_FORMATS)}; got {box_format!r}")
+
+
+def _check_boxes(box: Array, box_format: BoxFormat) -> None:
+    check_real("box", box)
+    if is_plain(box) and _compiled.are_boxes_fine(box, getattr(_compiled.BoxFormat, box_format), LARGEST_SIDE):
+        return
+    xp = namespace(box)
+    check_finite_rows("box", box, "must have 4 finite numbers")
+    width, height = sizes(xp.astype(box, float_dtype(box)), box_format)
+    rule = "must have x1 <= x2 and y1 <= y2" if box_format == "xyxy" else "must not have a negative width or height"
+    check_rows("box", (width >= 0) & (height >= 0), f"{rule} (box_format={box_format!r})", box)
+    check_rows("box", xp.maximum(width, height) <= LARGEST_SIDE, f"must have sides up to {LARGEST_SIDE:g}", box)
 
 
 def sizes(box: Array, box_format: BoxFormat) -> tuple[Array, Array]:
@@ -59,8 +186,25 @@ def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> tuple[Array
     return xp.stack([left, top, right, bottom], axis=-1), (right - left + 1) * (bottom - top + 1)
 
 
-def is_in_areas(area: Array, areas: Any) -> Array:
-    """Whether each area lies in each range, ends included. Shape (..., A)."""
-    low_A = constant([each.low for each in areas], like=area, dtype=area.dtype)
-    high_A = constant([each.high for each in areas], like=area, dtype=area.dtype)
-    return (area[..., None] >= low_A) & (area[..., None] <= high_A)
+def iou_of_measured(
+    corner_ND4: Array,
+    area_ND: Array,
+    truth_corner_NG4: Array,
+    truth_area_NG: Array,
+    *,
+    extent: float,
+    is_crowd_NG: Array | None = None,
+) -> Array:
+    """IoU from corners and areas; with a crowd the union is the detection's own area. Shape (N, D, G)."""
+    xp = namespace(corner_ND4)
+    near_ND12, far_ND12 = corner_ND4[:, :, None, :2], corner_ND4[:, :, None, 2:]
+    truth_near_N1G2, truth_far_N1G2 = truth_corner_NG4[:, None, :, :2], truth_corner_NG4[:, None, :, 2:]
+    side_NDG2 = xp.minimum(far_ND12, truth_far_N1G2) - xp.maximum(near_ND12, truth_near_N1G2) + extent
+    side_NDG2 = xp.maximum(side_NDG2, xp.zeros_like(side_NDG2))
+    shared_NDG = side_NDG2[..., 0] * side_NDG2[..., 1]
+    union_NDG = area_ND[:, :, None] + truth_area_NG[:, None, :] - shared_NDG
+    if is_crowd_NG is not None:
+        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND[:, :, None], union_NDG)
+    is_apart_NDG = shared_NDG <= 0
+    safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
+    return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)

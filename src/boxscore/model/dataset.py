@@ -9,21 +9,31 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support import text
-from boxscore._support.arrays import Array, compact, convert, library, namespace, to_numpy
-from boxscore._support.checks import check_columns, check_rows
+from boxscore._support.arrays import Array, compact, library, namespace, take_rows, to_numpy
+from boxscore._support.checks import check_rows, checked_columns
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry import Geometry
+from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import columns_from_images, columns_from_padded
-from boxscore.model.protocol import POOLED
+from boxscore.model.protocol import POOLED, Protocol
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 
+REGULAR, DIFFICULT, CROWD, GROUP = range(4)
+"""The kinds of truths."""
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+IGNORED_KINDS = (DIFFICULT, CROWD)
+"""Kinds that count nowhere: a detection that takes one is ignored."""
+
+SHARED_KINDS = (CROWD, GROUP)
+"""Kinds that any number of detections may take, with a similarity relative to the detection's own size."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
 class Detections:
     """What a detector found, one row a box. Arrays of any supported library, or lists.
 
@@ -39,12 +49,24 @@ class Detections:
     """Class ids, any integers. Shape (D,)."""
     score: Array
     """Confidence, any finite numbers; higher is surer. Shape (D,)."""
-    box: Array
-    """Boxes in `box_format`, of finite numbers and no negative size. Shape (D, 4)."""
-    box_format: BoxFormat = "xyxy"
+    geometry: Geometry
+    """The shapes; boxes are written as `box` and `box_format`. Length D."""
 
-    def __post_init__(self) -> None:
-        check_columns(self, counted_by="score", whole=("image", "label"), real=("score",))
+    def __init__(
+        self,
+        *,
+        image: Array,
+        label: Array,
+        score: Array,
+        geometry: Geometry | None = None,
+        box: Array | None = None,
+        box_format: BoxFormat | None = None,
+    ) -> None:
+        geometry = _geometry_of(geometry, box, box_format)
+        ids, home = {"image": image, "label": label}, geometry.arrays[0]
+        columns = checked_columns(ids, {"score": score}, {}, counted_by="score", home=home)
+        _check_length(geometry, columns["score"], "score")
+        _set(self, geometry=geometry, **columns)
 
     @classmethod
     def from_images(
@@ -85,6 +107,16 @@ class Detections:
         given = {"box": box, "label": label, "score": score}
         return columns_from_padded(cls, given, discarded, image, box_format=box_format)
 
+    @property
+    def box(self) -> Array:
+        """Boxes in `box_format`. Shape (D, 4)."""
+        return _boxes_of(self).box
+
+    @property
+    def box_format(self) -> BoxFormat:
+        """How the four numbers of a box are written."""
+        return _boxes_of(self).box_format
+
     def __len__(self) -> int:
         return int(self.score.shape[0])
 
@@ -92,7 +124,7 @@ class Detections:
         return _describe(self)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
 class Truths:
     """What is really there, one row a box. Arrays of any supported library, or lists.
 
@@ -104,15 +136,14 @@ class Truths:
     """Image ids, any integers. Shape (G,)."""
     label: Array
     """Class ids, any integers. Shape (G,)."""
-    box: Array
-    """Boxes in `box_format`, of finite numbers and no negative size. Shape (G, 4)."""
+    geometry: Geometry
+    """The shapes; boxes are written as `box` and `box_format`. Length G."""
     ignore: Array | None = None
     """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Shape (G,)."""
     truncated: Array | None = None
     """VOC's "truncated": a part of it is outside of the image. Decides no number; files keep it. Shape (G,)."""
     area: Array | None = None
-    """The area that decides its size class, else the box's own; COCO gives the area of the mask. Shape (G,)."""
-    box_format: BoxFormat = "xyxy"
+    """The area that decides its size class, else the shape's own; COCO gives the area of the mask. Shape (G,)."""
     class_names: ClassNames | None = None
     """If given, these are the classes: one without boxes still has its row, another label is an error."""
     image_names: Mapping[int, str] | None = None
@@ -125,16 +156,36 @@ class Truths:
     is_normalized: bool = False
     """Whether `box` has fractions of the image's width and height, as every detection must then."""
 
-    def __post_init__(self) -> None:
-        check_columns(
-            self, counted_by="label", whole=("image", "label"), real=("area",), boolean=("ignore", "truncated")
-        )
-        if self.area is not None and not (type(self.area) is np.ndarray and self.area.min(initial=0) >= 0):
-            check_rows("area", self.area >= 0, "must not be negative", self.area)
-        if self.class_names is not None:
-            names = _class_names(self.class_names)
-            object.__setattr__(self, "class_names", names)
-            check_labels_are_named(self.label, names)
+    def __init__(
+        self,
+        *,
+        image: Array,
+        label: Array,
+        geometry: Geometry | None = None,
+        box: Array | None = None,
+        box_format: BoxFormat | None = None,
+        ignore: Array | None = None,
+        truncated: Array | None = None,
+        area: Array | None = None,
+        class_names: ClassNames | None = None,
+        image_names: Mapping[int, str] | None = None,
+        image_sizes: Mapping[int, tuple[int, int]] | None = None,
+        is_numbered: bool = False,
+        is_normalized: bool = False,
+    ) -> None:
+        geometry = _geometry_of(geometry, box, box_format)
+        ids, flags = {"image": image, "label": label}, {"ignore": ignore, "truncated": truncated}
+        columns = checked_columns(ids, {"area": area}, flags, counted_by="label", home=geometry.arrays[0])
+        _check_length(geometry, columns["label"], "label")
+        if (area := columns.get("area")) is not None and not (type(area) is np.ndarray and area.min(initial=0) >= 0):
+            check_rows("area", area >= 0, "must not be negative", area)
+        names = None if class_names is None else _class_names(class_names)
+        if names is not None:
+            check_labels_are_named(columns["label"], names)
+        _set(self, ignore=columns.get("ignore"), truncated=columns.get("truncated"), area=columns.get("area"))
+        _set(self, image=columns["image"], label=columns["label"], geometry=geometry, class_names=names)
+        _set(self, image_names=image_names, image_sizes=image_sizes)
+        _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
 
     @classmethod
     def from_images(
@@ -180,16 +231,36 @@ class Truths:
         given = {name: column for name, column in columns.items() if column is not None}
         return columns_from_padded(cls, given, None, image, box_format=box_format, class_names=class_names)
 
+    def kinds(self, protocol: Protocol) -> Array | None:
+        """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,)."""
+        return None if self.ignore is None else ignored_kinds(self.ignore, protocol)
+
     @property
     def names_by_label(self) -> dict[int, str] | None:
         """The class names as a mapping, however they were given."""
         return cast(dict[int, str] | None, self.class_names)  # they were made one when they came
+
+    @property
+    def box(self) -> Array:
+        """Boxes in `box_format`. Shape (G, 4)."""
+        return _boxes_of(self).box
+
+    @property
+    def box_format(self) -> BoxFormat:
+        """How the four numbers of a box are written."""
+        return _boxes_of(self).box_format
 
     def __len__(self) -> int:
         return int(self.label.shape[0])
 
     def __repr__(self) -> str:
         return _describe(self)
+
+
+def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:
+    """The kinds of truths of which some are marked `ignore`, uint8; the protocol says what these are."""
+    xp = namespace(ignore)
+    return xp.astype(ignore, xp.uint8) * (CROWD if protocol.ignored == "crowd" else DIFFICULT)
 
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
@@ -210,31 +281,30 @@ def host_scores(column: Array) -> NDArray[Any]:
 
 
 def pooled(columns: Columns) -> Columns:
-    """The same boxes as one class, sorted by the label they had: COCO breaks ties between classes that way."""
+    """The same rows as one class, sorted by the label they had: COCO breaks ties between classes that way."""
     order = np.argsort(to_numpy(columns.label), kind="stable")
-    names = [
-        name for name in ("score", "box", "ignore", "truncated", "area") if getattr(columns, name, None) is not None
-    ]
-    moved: dict[str, Any] = {name: _take(getattr(columns, name), order) for name in names}
+    one_class: dict[str, Any] = {"label": np.full(order.size, POOLED)}
     if isinstance(columns, Truths):
-        moved["class_names"] = {POOLED: "all"}
-    return replace(columns, image=host_ids(columns.image)[order], label=np.full(order.size, POOLED), **moved)
+        one_class["class_names"] = {POOLED: "all"}
+    return replace(columns, **_rows(columns, order) | one_class)
 
 
 def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
-    """The rows that are kept, as NumPy arrays."""
-    if is_kept.all():
-        return columns
-    names = ("image", "label", "score", "box", "ignore", "truncated", "area")
-    kept: dict[str, Any] = {
-        name: to_numpy(getattr(columns, name))[is_kept] for name in names if getattr(columns, name, None) is not None
-    }
-    return replace(columns, **kept)
+    """The rows that are kept."""
+    return columns if is_kept.all() else replace(columns, **_rows(columns, is_kept))
 
 
-def renamed_images(columns: Columns, places: Sequence[int], ids: Sequence[int]) -> Columns:
-    """The boxes of some images of a batch, under their ids; until now images were numbered by their places in it."""
-    kept = take(columns, np.isin(host_ids(columns.image), places))
+def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
+    """Some rows of all columns, by name; ids in host memory."""
+    names = [name for name in ("score", "ignore", "truncated", "area") if getattr(columns, name, None) is not None]
+    ids = {name: host_ids(getattr(columns, name))[rows] for name in ("image", "label")}
+    others = {name: take_rows(getattr(columns, name), rows) for name in names}
+    return {**ids, **others, "geometry": columns.geometry.take(rows)}
+
+
+def renamed_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
+    """The rows of some images of a batch, under their ids; until now images were numbered by their index in it."""
+    kept = take(columns, np.isin(host_ids(columns.image), indices))
     return replace(kept, image=np.asarray(ids, np.int64)[host_ids(kept.image)])
 
 
@@ -247,14 +317,42 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
         raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
 
 
-def _take(column: Array, row: NDArray[np.int64]) -> Array:
-    return namespace(column).take(column, convert(row, like=column), axis=0)
+def _geometry_of(geometry: Geometry | None, box: Array | None, box_format: BoxFormat | None) -> Geometry:
+    """The geometry, however it was written."""
+    if geometry is None:
+        if box is None:
+            raise InputError("`box` must be given; got None")
+        return Boxes(box=box, box_format=box_format or "xyxy")
+    if box is not None or box_format is not None:
+        given = "box" if box is not None else "box_format"
+        raise InputError(f"`geometry` and `{given}` must not both be given; boxes are `geometry=Boxes(box=…)`")
+    if not isinstance(geometry, Geometry):
+        raise InputError(f"`geometry` must be a boxscore.geometry.Geometry; got {type(geometry).__name__}")
+    return geometry
+
+
+def _boxes_of(columns: Detections | Truths) -> Boxes:
+    if not isinstance(columns.geometry, Boxes):
+        raise InputError(f"boxes are needed here; these {type(columns).__name__} have {columns.geometry.plural}")
+    return columns.geometry
+
+
+def _check_length(geometry: Geometry, column: Array, name: str) -> None:
+    if len(geometry) != column.shape[0]:
+        num = int(column.shape[0])
+        raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
+
+
+def _set(columns: Detections | Truths, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(columns, name, value)
 
 
 def _describe(columns: Detections | Truths) -> str:
-    boxes = text.count(len(columns), "box", "boxes")
+    geometry = columns.geometry
+    shapes = text.count(len(columns), geometry.name, geometry.plural)
     images = text.count(np.unique(to_numpy(columns.image)).size, "image")
-    return f"{type(columns).__name__}({boxes} in {images}, {library(columns.box)})"
+    return f"{type(columns).__name__}({shapes} in {images}, {library(geometry.arrays[0])})"
 
 
 def _class_names(names: ClassNames) -> dict[int, str]:

@@ -115,7 +115,9 @@ def check_sources(
 
 def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat) -> Detections:
     """The detections of a shard."""
-    return Detections(**{name: rows[name] for name in ("image", "label", "score", "box")}, box_format=box_format)
+    return Detections(
+        image=rows["image"], label=rows["label"], score=rows["score"], box=rows["box"], box_format=box_format
+    )
 
 
 def truths_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, class_names: ClassNames | None) -> Truths:

@@ -20,7 +20,8 @@ from boxscore._support import text
 from boxscore._support.checks import as_array
 from boxscore._support.exceptions import InputError
 from boxscore.engines.parallel import PaddedDetections, PaddedTruths, match_batch
-from boxscore.geometry.boxes import BoxFormat, check_box_format, is_in_areas, measure, sizes
+from boxscore.geometry import is_in_areas
+from boxscore.geometry.boxes import BoxFormat, check_box_format, measure, sizes
 from boxscore.model.batch_keys import FLAGS, PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
 from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol

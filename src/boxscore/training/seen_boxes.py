@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
-from boxscore.engines.parallel.iou import iou_of_measured
-from boxscore.geometry.boxes import measure, to_xywh
+from boxscore.geometry.boxes import iou_of_measured, measure, to_xywh
 from boxscore.model.dataset import Detections, Truths, host_ids
 
 _IMAGE, _FOUND, _TRUE = 0, 1, 2

@@ -174,6 +174,15 @@ def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, A
     return np.require(array, dtype.newbyteorder("="), ["C", "A"])
 
 
+def take_rows(column: Array, rows: Any) -> Array:
+    """Some rows of a column, where it is. `rows`: indices, or one flag per row, in host memory."""
+    rows = np.asarray(rows)
+    if type(column) is np.ndarray:
+        return column[rows]
+    index = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return namespace(column).take(column, convert(index, like=column), axis=0)
+
+
 def is_in_host_memory(array: Array) -> bool:
     """Whether the array can be read by this process without a copy from a device."""
     name = library(array)

@@ -14,12 +14,7 @@ from boxscore.model.protocol import Protocol
 
 def compiled_boxes(box: NDArray[Any], box_format: str, protocol: Protocol) -> Any:
     """Boxes with their similarity."""
-    return _compiled.Boxes(box, getattr(_compiled.BoxFormat, box_format), protocol.geometry == "inclusive")
-
-
-def compiled_geometry(columns: Detections | Truths, protocol: Protocol) -> Any:
-    """The shapes of either side with their similarity."""
-    return compiled_boxes(compact(host_scores(columns.box)), columns.box_format, protocol)
+    return _compiled.Boxes(box, getattr(_compiled.BoxFormat, box_format), protocol.pixels == "inclusive")
 
 
 def compiled_detections(detections: Detections, protocol: Protocol, score_dtype: Any = None) -> Any:
@@ -28,7 +23,7 @@ def compiled_detections(detections: Detections, protocol: Protocol, score_dtype:
         compact(to_numpy(detections.image)),
         compact(to_numpy(detections.label)),
         compact(host_scores(detections.score), score_dtype),
-        compiled_geometry(detections, protocol),
+        detections.geometry.compiled(protocol),
     )
 
 
@@ -37,7 +32,7 @@ def compiled_truths(truths: Truths, protocol: Protocol) -> Any:
     return _compiled.Truths(
         compact(to_numpy(truths.image)),
         compact(to_numpy(truths.label)),
-        compiled_geometry(truths, protocol),
+        truths.geometry.compiled(protocol),
         None if truths.area is None else compact(to_numpy(truths.area), np.float64),
         None if truths.ignore is None else kinds_of(to_numpy(truths.ignore), protocol),
     )

@@ -30,7 +30,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         rules_of(protocol),
         [(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
         LARGEST_SIDE,
-        protocol.geometry == "inclusive",
+        protocol.pixels == "inclusive",
         kind_of_ignored(protocol),
         threads,
     )

@@ -8,12 +8,42 @@ from typing import NamedTuple
 from boxscore._support.arrays import Array, float_dtype, namespace
 from boxscore._support.exceptions import InputError
 from boxscore.engines.parallel.categorization import TruthRows, categorize
-from boxscore.engines.parallel.iou import filter_iou, iou_of_measured
+from boxscore.engines.parallel.iou import filter_iou
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.postprocessing import rank_by_score
-from boxscore.geometry.boxes import BoxFormat, check_box_format, is_in_areas, measure
+from boxscore.geometry import PairwiseSimilarity, is_in_areas
+from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format, padded_boxes
+from boxscore.model.dataset import CROWD, DIFFICULT, GROUP, ignored_kinds
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.tally import FALSE
+
+
+class DetectionBatch(NamedTuple):
+    """The detections of a mini-batch, whatever their geometry."""
+
+    columns: tuple[Array, ...]
+    """What the similarity reads of each shape. Shapes (N, D, ...)."""
+    area: Array
+    """Shape (N, D)."""
+    label: Array
+    """Shape (N, D)."""
+    score: Array
+    """Shape (N, D)."""
+    discarded: Array
+    """True for padding, too. Shape (N, D)."""
+
+
+class TruthBatch(NamedTuple):
+    """The truths of a mini-batch, whatever their geometry."""
+
+    columns: tuple[Array, ...]
+    """What the similarity reads of each shape. Shapes (N, G, ...)."""
+    area: Array
+    """Shape (N, G)."""
+    label: Array
+    """-1 for padding. Shape (N, G)."""
+    kind: Array | None
+    """uint8, or None if all are regular. Shape (N, G)."""
 
 
 class Matched(NamedTuple):
@@ -28,9 +58,9 @@ class Matched(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A mini-batch whose boxes have been compared; nothing after this sees a box."""
+    """A mini-batch whose shapes have been compared; nothing after this sees a shape."""
 
-    iou_NDG: Array
+    similarity_NDG: Array
     rank_ND: Array
     discarded_ND: Array
     is_in_area_NDA: Array
@@ -61,34 +91,56 @@ def match_batch(
     """
     check_box_format(box_format)
     protocol = as_protocol(protocol)
+    columns = padded_boxes(detections.box, box_format, protocol)
+    truth_columns = padded_boxes(truths.box, box_format, protocol)
+    real = float_dtype(truths.box)
+    return match_shapes(
+        DetectionBatch(columns, columns[1], detections.label, detections.score, detections.discarded),
+        TruthBatch(
+            truth_columns,
+            truth_columns[1] if truths.area is None else namespace(truths.area).astype(truths.area, real),
+            truths.label,
+            ignored_kinds(truths.ignore, protocol),
+        ),
+        protocol,
+        Boxes.pairwise,
+        num_candidates=num_candidates,
+    )
+
+
+def match_shapes(
+    detections: DetectionBatch,
+    truths: TruthBatch,
+    protocol: Protocol,
+    similarity: PairwiseSimilarity,
+    *,
+    num_candidates: int | None = None,
+) -> Matched:
+    """The verdicts of a padded mini-batch of any geometry: `match_batch` with the similarity as an argument."""
     if num_candidates is not None and num_candidates < 1:
         raise InputError(f"`num_candidates` must be at least 1; got {num_candidates}")
-    xp = namespace(detections.box, truths.box)
-    compared = compare(detections, truths, protocol, box_format=box_format, truth_box_format=box_format)
+    xp = namespace(detections.area, truths.area)
+    compared = compare(detections, truths, protocol, similarity)
     unmatched_NDA1 = xp.astype(compared.is_in_area_NDA, xp.uint8)[..., None] * FALSE
     shape_NDAT = (*unmatched_NDA1.shape[:-1], len(protocol.thresholds))
     verdict_NDAT = xp.broadcast_to(unmatched_NDA1, shape_NDAT)
     num_truths = int(truths.label.shape[1])
     if num_truths > 0:
         size = num_truths if num_candidates is None else min(num_candidates, num_truths)
-        found_NDAT = categorize(compared.iou_NDG, compared.rank_ND, compared.truths, protocol, num_candidates=size)
-        verdict_NDAT = xp.where(found_NDAT == FALSE, verdict_NDAT, found_NDAT)
+        matched_NDAT = categorize(
+            compared.similarity_NDG, compared.rank_ND, compared.truths, protocol, num_candidates=size
+        )
+        verdict_NDAT = xp.where(matched_NDAT == FALSE, verdict_NDAT, matched_NDAT)
     is_discarded_ND11 = compared.discarded_ND[:, :, None, None]
     verdict_NDAT = xp.where(is_discarded_ND11, xp.zeros_like(verdict_NDAT), verdict_NDAT)
     return Matched(verdict_NDAT, compared.rank_ND, compared.discarded_ND)
 
 
 def compare(
-    detections: PaddedDetections,
-    truths: PaddedTruths,
-    protocol: Protocol,
-    *,
-    box_format: BoxFormat,
-    truth_box_format: BoxFormat,
+    detections: DetectionBatch, truths: TruthBatch, protocol: Protocol, similarity: PairwiseSimilarity
 ) -> Compared:
-    """Ranks, limits and IoUs: Alg. 5 to 7 under a protocol."""
-    xp = namespace(detections.box, truths.box)
-    real = float_dtype(detections.box)
+    """Ranks, limits and similarities: Alg. 5 to 7 under a protocol."""
+    xp = namespace(detections.area, truths.area)
     label_ND, truth_label_NG = detections.label, truths.label
     if protocol.class_agnostic:
         label_ND = xp.minimum(label_ND, xp.zeros_like(label_ND))
@@ -99,16 +151,24 @@ def compare(
     if protocol.limits[-1] is not None:
         discarded_ND = discarded_ND | (rank_ND >= protocol.limits[-1])
 
-    pixels = protocol.pixels
-    corner_ND4, area_ND = measure(xp.astype(detections.box, real), box_format=box_format, pixels=pixels)
-    truth_corner_NG4, truth_area_NG = measure(xp.astype(truths.box, real), box_format=truth_box_format, pixels=pixels)
-    is_crowd_NG = truths.ignore if protocol.ignored == "crowd" else xp.zeros_like(truths.ignore)
-    iou_NDG = iou_of_measured(
-        corner_ND4, area_ND, truth_corner_NG4, truth_area_NG, extent=protocol.extent, is_crowd_NG=is_crowd_NG
+    is_shared_NG = _is_shared(truths)
+    similarity_NDG = similarity(detections.columns, truths.columns, is_shared_NG, protocol)
+    similarity_NDG = filter_iou(similarity_NDG, label_ND, truth_label_NG, discarded_ND)
+    rows = TruthRows(
+        xp.reshape(which_count(truths.area, truths.kind, protocol), (-1, len(protocol.areas))),
+        xp.reshape(is_shared_NG, (-1,)),
     )
-    iou_NDG = filter_iou(iou_NDG, label_ND, truth_label_NG, discarded_ND)
+    return Compared(similarity_NDG, rank_ND, discarded_ND, is_in_areas(detections.area, protocol.areas), rows)
 
-    size_NG = truth_area_NG if truths.area is None else xp.astype(truths.area, real)
-    is_regular_NGA = is_in_areas(size_NG, protocol.areas) & ~truths.ignore[:, :, None]
-    rows = TruthRows(xp.reshape(is_regular_NGA, (-1, len(protocol.areas))), xp.reshape(is_crowd_NG, (-1,)))
-    return Compared(iou_NDG, rank_ND, discarded_ND, is_in_areas(area_ND, protocol.areas), rows)
+
+def _is_shared(truths: TruthBatch) -> Array:
+    """Whether any number of detections may take a truth: crowds and groups. Shape (N, G)."""
+    if truths.kind is None:
+        return namespace(truths.label).zeros_like(truths.label) > 0
+    return (truths.kind == CROWD) | (truths.kind == GROUP)
+
+
+def which_count(area: Array, kind: Array | None, protocol: Protocol) -> Array:
+    """Whether each truth counts in each area range. Shapes (...), (...); gives (..., A)."""
+    is_inside = is_in_areas(area, protocol.areas)
+    return is_inside if kind is None else is_inside & ((kind != DIFFICULT) & (kind != CROWD))[..., None]

@@ -1,6 +1,6 @@
-"""The parallel engine: the stages in order, over mini-batches of images, on whatever array library holds the boxes.
+"""The parallel engine: the stages in order, over mini-batches of images, on whatever array library holds the shapes.
 
-Boxes and scores stay on their device; ids are grouped in host memory, and verdicts come back to it.
+Shapes and scores stay on their device; ids are grouped in host memory, and verdicts come back to it.
 
 Dimensions: E detections and H truths of all images, I images with detections; in a batch N images, D detections and G
 truths of each, P = N * D, S detections to settle; A areas, T thresholds, R recall points, K classes; for curves D
@@ -9,24 +9,23 @@ detections within the limit, C that count, U true positives.
 
 from collections.abc import Iterator
 from functools import reduce
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.arrays import Array, constant, convert, float_dtype, has_float64, library, namespace, to_numpy
 from boxscore.engines.parallel.average import average_every_element, envelope, num_needed, rows_at
-from boxscore.engines.parallel.batch import Compared, compare
+from boxscore.engines.parallel.batch import Compared, DetectionBatch, TruthBatch, compare, which_count
 from boxscore.engines.parallel.categorization import nominate, reaches, settle
-from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.precision_recall import ClassCurves, curves_of_sorted
-from boxscore.geometry.boxes import is_in_areas, measure
 from boxscore.model.curves import Curves
-from boxscore.model.dataset import Detections, Truths, classes_of, host_ids, host_scores
+from boxscore.model.dataset import CROWD, Detections, Truths, classes_of, host_ids, host_scores
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 Ints = NDArray[np.int64]
+Batch = TypeVar("Batch", DetectionBatch, TruthBatch)
 
 PAIRS_PER_BATCH = 2**18
 """How many pairs of a detection and a truth are compared together: enough to be busy, few enough to stay in cache."""
@@ -35,8 +34,12 @@ PAIRS_PER_BATCH = 2**18
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:  # noqa: ARG001
     """The verdict of every detection, from flat columns, in mini-batches of images of similar size."""
     classes = classes_of(detections, truths)
-    home = truths.box if library(detections.box) == "numpy" else detections.box
-    found, there = _flat_detections(detections, classes, home), _flat_truths(truths, classes, home)
+    columns, truth_columns = detections.geometry.arrays[0], truths.geometry.arrays[0]
+    home = truth_columns if library(columns) == "numpy" else columns
+    flat, truth_flat = (
+        _flat_detections(detections, classes, protocol, home),
+        _flat_truths(truths, classes, protocol, home),
+    )
     image_E, image_H = host_ids(detections.image), host_ids(truths.image)
 
     num_detections = len(detections)
@@ -45,11 +48,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     is_kept_E = np.zeros(num_detections, bool)
     for row_ND, row_NG in _batches(image_E, image_H):
         compared = compare(
-            PaddedDetections(*(_gather(column, row_ND) for column in found)),
-            PaddedTruths(*(_gather(column, row_NG) for column in there)),
-            protocol,
-            box_format=detections.box_format,
-            truth_box_format=truths.box_format,
+            _gather_rows(flat, row_ND), _gather_rows(truth_flat, row_NG), protocol, detections.geometry.pairwise
         )
         is_row_ND = row_ND < num_detections
         row_P = row_ND[is_row_ND]
@@ -57,6 +56,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         rank_E[row_P] = to_numpy(compared.rank_ND)[is_row_ND]
         is_kept_E[row_P] = ~to_numpy(compared.discarded_ND)[is_row_ND]
 
+    kind_H = None if truth_flat.kind is None else truth_flat.kind[:-1]
     return Tally.from_verdicts(
         protocol=protocol,
         image=image_E[is_kept_E],
@@ -65,22 +65,24 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         rank=rank_E[is_kept_E],
         verdict=verdict_EAT[is_kept_E],
         classes=classes,
-        truth_image=host_ids(truths.image),
+        truth_image=image_H,
         truth_label=host_ids(truths.label),
-        truth_counts=_which_count(there, truths, protocol),
+        truth_counts=to_numpy(which_count(truth_flat.area[:-1], kind_H, protocol)),
         class_names=truths.names_by_label,
         iou_dtype="float64" if has_float64(home) else "float32",
     )
 
 
-def _flat_detections(detections: Detections, classes: Ints, home: Array) -> PaddedDetections:
-    """The columns as one row of padding, with a dummy behind the last; labels are places in `classes`."""
+def _flat_detections(detections: Detections, classes: Ints, protocol: Protocol, home: Array) -> DetectionBatch:
+    """The columns on the device of `home`, with a row of padding behind the last; labels are indices of `classes`."""
     label_E = np.searchsorted(classes, to_numpy(detections.label))
-    return PaddedDetections(
-        box=_with_dummy(detections.box, 0, home),
-        label=_with_dummy(label_E, -1, home),
-        score=_with_dummy(_comparable(detections.score, home), 0, home),
-        discarded=_with_dummy(np.zeros(len(detections), bool), True, home),
+    columns = detections.geometry.padded_columns(protocol, home)
+    return DetectionBatch(
+        columns=tuple(_with_padding(column, 1, home) for column in columns),
+        area=_with_padding(detections.geometry.areas(protocol, home), 0, home),
+        label=_with_padding(label_E, -1, home),
+        score=_with_padding(_comparable(detections.score, home), 0, home),
+        discarded=_with_padding(np.zeros(len(detections), bool), True, home),
     )
 
 
@@ -91,22 +93,26 @@ def _comparable(score: Array, home: Array) -> Array:
     return score
 
 
-def _flat_truths(truths: Truths, classes: Ints, home: Array) -> PaddedTruths:
+def _flat_truths(truths: Truths, classes: Ints, protocol: Protocol, home: Array) -> TruthBatch:
     label_H = np.searchsorted(classes, to_numpy(truths.label))
-    ignore_H = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
-    return PaddedTruths(
-        box=_with_dummy(truths.box, 0, home),
-        label=_with_dummy(label_H, -1, home),
-        ignore=_with_dummy(ignore_H, True, home),
-        area=None if truths.area is None else _with_dummy(truths.area, 0, home),
+    area_H, kind_H = truths.area, truths.kinds(protocol)
+    if area_H is None:
+        area_H = truths.geometry.areas(protocol, home)
+    area_H = convert(area_H, like=home)
+    columns = truths.geometry.padded_columns(protocol, home)
+    return TruthBatch(
+        columns=tuple(_with_padding(column, 1, home) for column in columns),
+        area=_with_padding(namespace(area_H).astype(area_H, float_dtype(home)), 0, home),
+        label=_with_padding(label_H, -1, home),
+        kind=None if kind_H is None else _with_padding(kind_H, CROWD, home),
     )
 
 
-def _with_dummy(column: Array, fill: float, home: Array) -> Array:
+def _with_padding(column: Array, fill: float, home: Array) -> Array:
     column = convert(column, like=home)
     xp = namespace(column)
-    dummy = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
-    return xp.concat([column, dummy], axis=0)
+    padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
+    return xp.concat([column, padding], axis=0)
 
 
 def _batches(image_E: Ints, image_H: Ints) -> Iterator[tuple[Ints, Ints]]:
@@ -145,9 +151,14 @@ def _padded_rows(order_E: Ints, start_N: Ints, count_N: Ints) -> Ints:
     return row_ND
 
 
-def _gather(column: Array | None, row: Ints) -> Array | None:
-    if column is None:
-        return None
+def _gather_rows(batch: Batch, row: Ints) -> Batch:
+    """Rows of all columns as a mini-batch. Shape (N, D) each, and more axes where columns have them."""
+    columns = tuple(_gather(column, row) for column in batch.columns)
+    others = (None if column is None else _gather(column, row) for column in batch[1:])
+    return type(batch)(columns, *others)
+
+
+def _gather(column: Array, row: Ints) -> Array:
     xp = namespace(column)
     flat = xp.take(column, convert(row.reshape(-1), like=column), axis=0)
     return xp.reshape(flat, (*row.shape, *column.shape[1:]))
@@ -159,9 +170,9 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
     Eager, so it may look: only detections with a candidate are settled, with as many candidates as the one that has
     most. All that is looked at is a count for each detection.
     """
-    xp = namespace(compared.iou_NDG)
-    _, num_detections, num_truths = compared.iou_NDG.shape
-    is_candidate_NDG = reaches(compared.iou_NDG, protocol.cutoffs[0], protocol.comparison)
+    xp = namespace(compared.similarity_NDG)
+    _, num_detections, num_truths = compared.similarity_NDG.shape
+    is_candidate_NDG = reaches(compared.similarity_NDG, protocol.cutoffs[0], protocol.comparison)
     count_P = to_numpy(xp.sum(xp.astype(is_candidate_NDG, xp.int32), axis=2)).reshape(-1)
     in_area_NDA1 = to_numpy(compared.is_in_area_NDA)[..., None]
     verdict_NDAT = np.repeat(
@@ -170,26 +181,14 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
     verdict_PAT = verdict_NDAT.reshape(-1, *verdict_NDAT.shape[2:])  # the same memory
     row_S = np.flatnonzero(count_P)
     if row_S.size:
-        iou_SG = _gather(xp.reshape(compared.iou_NDG, (-1, num_truths)), row_S)
-        first_truth_S = convert(row_S // num_detections * num_truths, like=iou_SG)
+        similarity_SG = _gather(xp.reshape(compared.similarity_NDG, (-1, num_truths)), row_S)
+        first_truth_S = convert(row_S // num_detections * num_truths, like=similarity_SG)
         num_candidates = 1 if protocol.matching == "best" else int(count_P.max())
-        candidates = nominate(iou_SG, first_truth_S, protocol.matching, num_candidates=num_candidates)
+        candidates = nominate(similarity_SG, first_truth_S, protocol.matching, num_candidates=num_candidates)
         rank_S = _gather(xp.reshape(compared.rank_ND, (-1,)), row_S)
         found_SAT = to_numpy(settle(candidates, rank_S, compared.truths, protocol))
         verdict_PAT[row_S] = np.where(found_SAT == FALSE, verdict_PAT[row_S], found_SAT)
     return verdict_NDAT
-
-
-def _which_count(there: PaddedTruths, truths: Truths, protocol: Protocol) -> NDArray[np.bool_]:
-    """Whether each truth counts in each area range, in host memory. Shape (H, A)."""
-    xp = namespace(there.box)
-    real = float_dtype(there.box)
-    box_H4, ignore_H = there.box[:-1], there.ignore[:-1]
-    if there.area is None:
-        _, area_H = measure(xp.astype(box_H4, real), box_format=truths.box_format, pixels=protocol.pixels)
-    else:
-        area_H = xp.astype(there.area[:-1], real)
-    return to_numpy(is_in_areas(area_H, protocol.areas) & ~ignore_H[:, None])
 
 
 def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001

@@ -6,7 +6,7 @@ Dimensions: N images, D detections, G truths.
 from typing import get_args
 
 from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
-from boxscore.geometry.boxes import BoxFormat, check_box_format, measure
+from boxscore.geometry.boxes import BoxFormat, check_box_format, iou_of_measured, measure
 from boxscore.model.protocol import Pixels, check_choice, extent_of
 
 NO_PAIR = -1.0
@@ -30,30 +30,6 @@ def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pi
     detections = measure(xp.astype(box, real), box_format=box_format, pixels=pixels)
     truths = measure(xp.astype(truth, real), box_format=box_format, pixels=pixels)
     return iou_of_measured(*detections, *truths, extent=extent_of(pixels))
-
-
-def iou_of_measured(
-    corner_ND4: Array,
-    area_ND: Array,
-    truth_corner_NG4: Array,
-    truth_area_NG: Array,
-    *,
-    extent: float,
-    is_crowd_NG: Array | None = None,
-) -> Array:
-    """IoU from corners and areas; with a crowd the union is the detection's own area. Shape (N, D, G)."""
-    xp = namespace(corner_ND4)
-    near_ND12, far_ND12 = corner_ND4[:, :, None, :2], corner_ND4[:, :, None, 2:]
-    truth_near_N1G2, truth_far_N1G2 = truth_corner_NG4[:, None, :, :2], truth_corner_NG4[:, None, :, 2:]
-    side_NDG2 = xp.minimum(far_ND12, truth_far_N1G2) - xp.maximum(near_ND12, truth_near_N1G2) + extent
-    side_NDG2 = xp.maximum(side_NDG2, xp.zeros_like(side_NDG2))
-    shared_NDG = side_NDG2[..., 0] * side_NDG2[..., 1]
-    union_NDG = area_ND[:, :, None] + truth_area_NG[:, None, :] - shared_NDG
-    if is_crowd_NG is not None:
-        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND[:, :, None], union_NDG)
-    is_apart_NDG = shared_NDG <= 0
-    safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
-    return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)
 
 
 def filter_iou(iou: Array, label: Array, truth_label: Array, discarded: Array | None = None) -> Array:
