@@ -31,7 +31,7 @@ _searched: set[str] = set()
 
 @contextlib.contextmanager
 def temporary_file(target: Path, mode: int | None = None) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A new file beside `target`, open for writing; removed at the end, unless renamed. `mode`: its permissions."""
+    """A new file beside `target`, open for writing; removed at the end unless renamed. `mode`: its permissions."""
     with _reserved(target) as path:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         with os.fdopen(descriptor, "wb") as file:
