@@ -1,6 +1,6 @@
 """Shards on all cores of one machine with concurrent.futures: python -m examples.process_pool.
 
-Each process matches whole images and hands back a tally, about 20 bytes a detection; the parent merges and finishes.
+Each process matches whole images and returns a tally, about 20 bytes per detection; the parent finishes them all.
 The same three steps are all that Spark, Dask or a queue need: match_shard, Tally.merge, Tally.finish.
 """
 
@@ -22,9 +22,9 @@ def match_one(shard: int) -> bytes:
     truths = boxscore.read_truths(FOLDER / "truths.json")
     detections = boxscore.read_detections(FOLDER / "detections.json", truths)
     images = np.array(list(truths.image_names or ()))
-    mine = images[shard_of(images, NUM_SHARDS) == shard].tolist()
-    found, there = boxscore.select(detections, truths, images=mine)
-    tally = boxscore.match_shard(found, there, "coco", name=f"shard {shard}", images=mine, threads=1)
+    own = images[shard_of(images, NUM_SHARDS) == shard].tolist()
+    detections, truths = boxscore.select(detections, truths, images=own)
+    tally = boxscore.match_shard(detections, truths, "coco", name=f"shard {shard}", images=own, threads=1)
     return storage.to_bytes(tally)
 
 

@@ -1,7 +1,7 @@
-"""Shards that meet on disk, for machines that share nothing but a folder: python -m examples.shards_on_disk FOLDER.
+"""Shards as files, for machines that share nothing but a folder: python -m examples.shards_on_disk FOLDER.
 
-`match` runs once a shard, anywhere, at any time, and leaves a file; `finish` puts the files together. A file that is
-there already is not made again, so a run that was interrupted goes on where it stopped.
+`match` runs once per shard, on any machine, and writes a file; `finish` reads all of them. A file that already exists
+is not made again, so a run that was interrupted continues where it stopped.
 """
 
 import sys
@@ -17,20 +17,20 @@ NUM_SHARDS = 4
 
 
 def match(shard: int, folder: Path) -> None:
-    """The tally of a shard is on disk, whole: it is written under another name, and renamed."""
+    """Write the tally of a shard: under a temporary name, which is then renamed, so that no file is incomplete."""
     path = folder / f"shard-{shard}.tally"
     if path.exists():
         return
     truths = boxscore.read_truths(FOLDER / "truths.json")
     detections = boxscore.read_detections(FOLDER / "detections.json", truths)
     images = np.array(list(truths.image_names or ()))
-    mine = images[shard_of(images, NUM_SHARDS) == shard].tolist()
-    found, there = boxscore.select(detections, truths, images=mine)
-    boxscore.match_shard(found, there, "coco", name=path.stem, images=mine).save(path)
+    own = images[shard_of(images, NUM_SHARDS) == shard].tolist()
+    detections, truths = boxscore.select(detections, truths, images=own)
+    boxscore.match_shard(detections, truths, "coco", name=path.stem, images=own).save(path)
 
 
 def finish(folder: Path) -> boxscore.Result:
-    """The result of all shards in a folder. A file that is cut off, changed or of another kind is refused by name."""
+    """The result of all shards in a folder. A file that is truncated, changed or of another kind is an error."""
     return boxscore.finish([boxscore.Tally.load(path) for path in sorted(folder.glob("*.tally"))])
 
 

@@ -448,11 +448,11 @@ def test_a_tally_goes_through_bytes() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content[:0], "t: not a tally of boxscore, or of another version"),
-        (lambda content: b"x" + content[1:], "t: not a tally of boxscore, or of another version"),
-        (lambda content: content[:20], "t: a tally that ends too early, after 20 bytes"),
-        (lambda content: content[:-1], "t: a tally that ends too early, after "),
-        (lambda content: content[:-9] + b"\0" + content[-8:], "t: a tally whose checksum does not fit"),
+        (lambda content: content[:0], "t: not a boxscore tally, or one of another version"),
+        (lambda content: b"x" + content[1:], "t: not a boxscore tally, or one of another version"),
+        (lambda content: content[:20], "t: the tally is truncated: got 20 bytes"),
+        (lambda content: content[:-1], "t: the tally is truncated: got "),
+        (lambda content: content[:-9] + b"\0" + content[-8:], "t: the checksum of the tally does not match"),
         (lambda content: content + b"x", "t: 1 bytes after the end of the tally"),
     ],
 )

@@ -95,7 +95,14 @@ def test_folders_and_patterns_are_all_of_their_files(tmp_path: Path) -> None:
         evaluate_files(str(tmp_path / "nowhere"), truths_path, memory=PLENTY)
 
 
-def test_a_file_that_is_there_twice_is_found_by_its_images(tmp_path: Path) -> None:
+def test_threads_and_the_kind_of_path_change_nothing(tmp_path: Path) -> None:
+    """Columns are read by one thread, or by those of pyarrow; a path may be text or a `Path`."""
+    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path, is_named=True)
+    expected = evaluate_files(detections_path, truths_path, memory=PLENTY, threads=1)
+    assert_same(evaluate_files(Path(detections_path), Path(truths_path), memory=PLENTY, threads=3), expected)
+
+
+def test_a_file_that_is_given_twice_is_found_by_its_images(tmp_path: Path) -> None:
     """Under another name; both are told."""
     truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
     shutil.copy(detections_path, tmp_path / "dt again.parquet")

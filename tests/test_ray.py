@@ -195,7 +195,7 @@ def test_files_that_can_not_be_read_are_told_by_their_names(
         file.write_bytes(whole[:-50])
         assert told(tmp_path / "dt").startswith(f"dt/{name}: can't be read: Parquet magic bytes not found")
         file.write_bytes(b"")
-        assert told(folders[1]) == f"dt/{name}: must have something in it; got a file of no bytes"
+        assert told(folders[1]) == f"dt/{name}: must not be empty; got 0 bytes"
         file.write_bytes(whole)
     (tmp_path / "dt" / "part-9.csv").write_text("image,label\n")
     assert told(folders[1]) == "dt: must have files of one kind; got dt/part-0.parquet and dt/part-9.csv"

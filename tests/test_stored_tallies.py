@@ -82,23 +82,23 @@ def changed(column: str, value: Any) -> Any:
         (stored(is_counted=changed("is_counted", 2**64 - 1)), "`is_true` and `is_counted` must be verdicts"),
         (stored(image=TALLY.image[:-1]), "`label` has an unexpected shape or dtype"),
         (described(iou_dtype="float8"), "`iou_dtype` must be float32 or float64; got 'float8'"),
-        (described(protocol="{}"), "a tally that can't be read"),
-        (described(protocol='{"name": "x", "thresholds": [7]}'), "a tally that can't be read"),
-        (described(columns=[]), "a tally that can't be read"),
-        (described(class_names=7), "a tally that can't be read"),
-        (described(class_names=[["a", "b"]]), "a tally that can't be read"),
-        (sealed(b"[" * 100_000, parts()[1]), "a tally that can't be read"),
-        (sealed(b"7", parts()[1]), "a tally that can't be read"),
+        (described(protocol="{}"), "the tally is invalid"),
+        (described(protocol='{"name": "x", "thresholds": [7]}'), "the tally is invalid"),
+        (described(columns=[]), "the tally is invalid"),
+        (described(class_names=7), "the tally is invalid"),
+        (described(class_names=[["a", "b"]]), "the tally is invalid"),
+        (sealed(b"[" * 100_000, parts()[1]), "the tally is invalid"),
+        (sealed(b"7", parts()[1]), "the tally is invalid"),
     ],
 )
 def test_content_that_can_not_be_is_refused(content: bytes, message: str) -> None:
     """By its source, from bytes, and from a checkpoint."""
     with pytest.raises(InputError) as error:
         storage.from_bytes(content, "run.tally")
-    assert str(error.value).startswith("run.tally: a tally that can't be read: ")
+    assert str(error.value).startswith("run.tally: the tally is invalid: ")
     assert message in str(error.value)
     state = MeanAveragePrecision().state_dict()
-    with pytest.raises(InputError, match=r"^`state`: a tally that can't be read"):
+    with pytest.raises(InputError, match=r"^`state`: the tally is invalid"):
         MeanAveragePrecision().load_state_dict(state | {"tally": content})
 
 
@@ -106,7 +106,7 @@ def test_content_that_can_not_be_is_refused(content: bytes, message: str) -> Non
 def test_shapes_that_can_not_be_are_refused(shape: Any) -> None:
     """Before anything is allocated for them."""
     columns = json.loads(parts()[0])["columns"]
-    with pytest.raises(InputError, match=r"^t: a tally that can't be read"):
+    with pytest.raises(InputError, match=r"^t: the tally is invalid"):
         storage.from_bytes(described(columns=columns | {"image": ["<i4", shape]}), "t")
 
 
@@ -133,7 +133,7 @@ def test_a_table_with_wrong_content_is_refused() -> None:
     arrow = pytest.importorskip("pyarrow")
     bad = storage.from_bytes(CONTENT)
     object.__setattr__(bad, "score", changed("score", np.inf))
-    with pytest.raises(InputError, match=r"^t: a tally that is not whole: `score` must be finite"):
+    with pytest.raises(InputError, match=r"^t: the tally is invalid: `score` must be finite"):
         Tally.from_arrow(bad.to_arrow(), "t")
     table = TALLY.to_arrow()
     for content in (b"7", b"[]", b"[" * 100_000, b'{"version": 1, "tally": 3}', b'{"version": 1, "tally": "{}"}'):

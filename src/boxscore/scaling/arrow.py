@@ -1,6 +1,6 @@
 """Arrow tables to columns, and a tally as an Arrow table: for Spark, Dask, Ray and files that many tools read.
 
-The table of a tally has a row a detection, and after those a row a truth:
+The table of a tally has one row per detection, then one row per truth:
 
 | column | |
 |---|---|
@@ -32,7 +32,7 @@ _VERSION = 1
 
 
 def pyarrow() -> Any:
-    """The library, or the error that it is not there."""
+    """The library; `InputError` if it is not installed."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -54,7 +54,7 @@ def truths_of(table: Any, *, box_format: BoxFormat, class_names: ClassNames | No
 
 def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(table, pyarrow().Table):
-        raise InputError(f"must be columns of boxscore or a pyarrow.Table; got {type(table).__name__}")
+        raise InputError(f"must be boxscore columns or a pyarrow.Table; got {type(table).__name__}")
     if any(name not in table.column_names for name in names):
         got = ", ".join(table.column_names) or "none"
         raise InputError(f"must have the columns {', '.join(names)}; got {got}")
@@ -78,7 +78,7 @@ def to_numpy(column: Any, name: str) -> NDArray[Any]:
 
 
 def is_list(kind: Any) -> bool:
-    """Whether a column of this type has lists."""
+    """Whether a type is one of lists."""
     types = pyarrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
@@ -90,8 +90,8 @@ def fours(column: Any, name: str) -> NDArray[Any]:
     for chunk in column.chunks:
         lengths = chunk.value_lengths().to_numpy(zero_copy_only=False)
         if (lengths != 4).any():
-            place = int(np.argmax(lengths != 4))
-            raise RowError(name, row + place, f"must have 4 numbers; got {lengths[place]}")
+            index = int(np.argmax(lengths != 4))
+            raise RowError(name, row + index, f"must have 4 numbers; got {lengths[index]}")
         chunks.append(chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, 4))
         row += len(chunk)
     return np.concatenate(chunks[1:] or chunks)
@@ -106,14 +106,14 @@ def to_arrow(tally: Tally) -> Any:
 
 
 def from_arrow(table: Any, source: str = "this table") -> Tally:
-    """The tally that a table holds; anything else is refused, in the name of `source`."""
+    """The tally of a table; for anything else `InputError`, which begins with `source`."""
     arrow = pyarrow()
     if not isinstance(table, arrow.Table):
         raise InputError(f"{source}: must be a pyarrow.Table; got {type(table).__name__}")
     try:
         described = json.loads((table.schema.metadata or {})[_KEY])
         if described["version"] != _VERSION:
-            raise InputError(f"{source}: a tally of version {described['version']}; this boxscore reads {_VERSION}")
+            raise InputError(f"{source}: must be a tally of version {_VERSION}; got version {described['version']}")
         header = described["tally"].encode()
         num_words = int(json.loads(header)["columns"]["is_true"][1][1])
         columns = rows_of(table, num_words) | {"classes": np.array(described["classes"], np.int64)}
@@ -121,11 +121,11 @@ def from_arrow(table: Any, source: str = "this table") -> Tally:
     except InputError:
         raise
     except KeyError:
-        raise InputError(f"{source}: not a tally of boxscore, or not all of its columns") from None
+        raise InputError(f"{source}: not a boxscore tally, or one with missing columns") from None
     except (*storage.UNREADABLE, arrow.ArrowException) as error:
-        raise InputError(f"{source}: a tally that is not whole: {error}") from None
+        raise InputError(f"{source}: the tally is invalid: {error}") from None
     if storage.checksum(header, {name: getattr(tally, name) for name in storage.COLUMNS}) != described["checksum"]:
-        raise InputError(f"{source}: a tally whose checksum does not fit; its rows have changed")
+        raise InputError(f"{source}: the checksum of the tally does not match: its rows have changed")
     return tally
 
 
@@ -163,10 +163,10 @@ def rows_of(table: Any, num_words: int) -> dict[str, NDArray[Any]]:
     Detections, and truths, stay in the order in which they are.
     """
     is_truth = table.column("is_truth")
-    found, there = table.filter(pyarrow().compute.invert(is_truth)), table.filter(is_truth)
-    columns = {name: found.column(name).to_numpy() for name in ROWS}
-    columns |= {f"truth_{name}": there.column(name).to_numpy() for name in ("image", "label", "state")}
-    words = _words(found.column("verdict").combine_chunks(), num_words)
+    detections, truths = table.filter(pyarrow().compute.invert(is_truth)), table.filter(is_truth)
+    columns = {name: detections.column(name).to_numpy() for name in ROWS}
+    columns |= {f"truth_{name}": truths.column(name).to_numpy() for name in ("image", "label", "state")}
+    words = _words(detections.column("verdict").combine_chunks(), num_words)
     is_true, is_counted = np.split(words.astype(np.uint64, copy=False), 2, axis=1)
     return columns | {"is_true": np.ascontiguousarray(is_true), "is_counted": np.ascontiguousarray(is_counted)}
 

@@ -259,7 +259,7 @@ class _DiskStore(TallyStore):
         """One bin at a time is in memory."""
         for path in self.folder.glob("bin-*"):
             path.unlink()
-        for tally in self.map(lambda tally: tally):
+        for tally in map(storage.load, self.tallies):
             for number, rows in bins.split(tally):
                 with self._bin(number).open("ab") as file:
                     file.write(storage.to_bytes(rows))

@@ -1,4 +1,13 @@
-"""A tally as bytes, for files, queues and other processes: a mark, a header in JSON, columns and a checksum."""
+"""A tally as bytes, for files, queues and other processes:
+
+    magic       "boxscore tally 1" and a line feed; 1 is the version
+    lengths     bytes of the header; bytes of columns and checksum (two uint64)
+    header      JSON: protocol, dtype and shape of each column, class names
+    columns     concatenated in the order of `COLUMNS`
+    checksum    CRC-32 of header and columns (uint32)
+
+All numbers are little-endian.
+"""
 
 import json
 import math
@@ -19,12 +28,11 @@ from boxscore._support.writing import write_file
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
 
-_MARK = b"boxscore tally 1\n"
+_MAGIC = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")
-"""Of the header and of all that follows it, checksum included."""
 _CHECKSUM = struct.Struct("<I")
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
-"""What Python and NumPy raise for a header and columns that don't go together."""
+"""What Python and NumPy raise for an invalid header, or columns that don't fit it."""
 COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
 """All columns of a tally, in the order in which they are stored."""
 
@@ -40,7 +48,7 @@ def save(tally: Tally, path: str | PathLike[str]) -> None:
 
 
 def load(path: str | PathLike[str]) -> Tally:
-    """The tally in a file that `save` made; any other, and one that is not whole, is refused by its name."""
+    """The tally in a file that `save` made; `InputError` with the name of any other, or truncated, file."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -53,7 +61,7 @@ def header_of(tally: Tally) -> bytes:
     columns = {name: getattr(tally, name) for name in COLUMNS}
     return json.dumps(
         {
-            "protocol": _text_of(tally.protocol),
+            "protocol": _protocol_json(tally.protocol),
             "columns": {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in columns.items()},
             "class_names": None if tally.class_names is None else list(tally.class_names.items()),
             "iou_dtype": tally.iou_dtype,
@@ -70,7 +78,7 @@ def checksum(header: bytes | memoryview, columns: Mapping[str, Any]) -> int:
 
 
 def from_columns(header: bytes | memoryview, columns: Mapping[str, Any]) -> Tally:
-    """The tally of a header and its columns; one of `UNREADABLE` if they don't go together."""
+    """The tally of a header and its columns; one of `UNREADABLE` if they don't fit."""
     return _from_described(json.loads(bytes(header)), columns)
 
 
@@ -98,7 +106,7 @@ def _from_described(described: Mapping[str, Any], columns: Mapping[str, Any]) ->
 def _pieces(tally: Tally) -> Iterator[bytes | memoryview]:
     columns = {name: getattr(tally, name) for name in COLUMNS}
     header = header_of(tally)
-    yield _MARK
+    yield _MAGIC
     yield _LENGTHS.pack(len(header), sum(array.nbytes for array in columns.values()) + _CHECKSUM.size)
     yield header
     for array in columns.values():
@@ -111,7 +119,7 @@ def _stored(array: Any) -> memoryview:
 
 
 def from_bytes(content: bytes | bytearray | memoryview, source: str = "these bytes") -> Tally:
-    """The tally that `to_bytes` made the bytes of; anything else is refused, in the name of `source`."""
+    """The tally that `to_bytes` made the bytes of; for anything else `InputError`, which begins with `source`."""
     tally, rest = split_bytes(content, source)
     if len(rest):
         raise InputError(f"{source}: {len(rest):,} bytes after the end of the tally")
@@ -119,30 +127,30 @@ def from_bytes(content: bytes | bytearray | memoryview, source: str = "these byt
 
 
 def split_bytes(content: bytes | bytearray | memoryview, source: str = "these bytes") -> tuple[Tally, memoryview]:
-    """The first of some tallies that stand one after the other, and the bytes of the others."""
+    """The first of several concatenated tallies, and the bytes of the others."""
     view = memoryview(content)
-    start = len(_MARK) + _LENGTHS.size
-    if bytes(view[: len(_MARK)]) != _MARK:
-        raise InputError(f"{source}: not a tally of boxscore, or of another version")
+    start = len(_MAGIC) + _LENGTHS.size
+    if bytes(view[: len(_MAGIC)]) != _MAGIC:
+        raise InputError(f"{source}: not a boxscore tally, or one of another version")
     if len(view) < start:
-        raise InputError(f"{source}: a tally that ends too early, after {len(view):,} bytes")
-    header_size, rest_size = _LENGTHS.unpack(view[len(_MARK) : start])
+        raise InputError(f"{source}: the tally is truncated: got {len(view):,} bytes")
+    header_size, rest_size = _LENGTHS.unpack(view[len(_MAGIC) : start])
     end = start + header_size + rest_size
     if len(view) < end or rest_size < _CHECKSUM.size:
-        raise InputError(f"{source}: a tally that ends too early, after {len(view):,} of {end:,} bytes")
+        raise InputError(f"{source}: the tally is truncated: got {len(view):,} of {end:,} bytes")
     header, data = view[start : start + header_size], view[start + header_size : end - _CHECKSUM.size]
     if zlib.crc32(data, zlib.crc32(header)) != _CHECKSUM.unpack(view[end - _CHECKSUM.size : end])[0]:
-        raise InputError(f"{source}: a tally whose checksum does not fit; its bytes have changed")
+        raise InputError(f"{source}: the checksum of the tally does not match: its bytes have changed")
     try:
         described = json.loads(bytes(header))
         return _from_described(described, _cut(described["columns"], data)), view[end:]
     except UNREADABLE as error:
-        raise InputError(f"{source}: a tally that can't be read: {error}") from None
+        raise InputError(f"{source}: the tally is invalid: {error}") from None
 
 
 @lru_cache(maxsize=32)
-def _text_of(protocol: Protocol) -> str:
-    """The protocol as JSON, made once for the many tallies of one metric."""
+def _protocol_json(protocol: Protocol) -> str:
+    """The protocol as JSON, cached for the many tallies of one metric."""
     return json.dumps(protocol.to_dict())
 
 
@@ -152,19 +160,19 @@ def _protocol_of(content: str) -> Protocol:
 
 
 def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
-    """The columns that stand one after the other in the data."""
+    """The columns, which are concatenated in the data."""
     columns: dict[str, Any] = {}
     offset = 0
     for name in COLUMNS:
         dtype, shape = np.dtype(described[name][0]), tuple(described[name][1])
         if not all(type(length) is int and length >= 0 for length in shape):
-            raise ValueError(f"`{name}` has an impossible shape")
+            raise ValueError(f"`{name}` has an invalid shape")
         size = dtype.itemsize * math.prod(shape)
         array = np.frombuffer(data[offset : offset + size], dtype).reshape(shape)
         columns[name] = array.astype(dtype.newbyteorder("="))  # a copy: one column must not keep all of them alive
         offset += size
     if offset != len(data):
-        raise ValueError("columns that don't fill it")
+        raise ValueError(f"columns must have {len(data):,} bytes; got {offset:,}")
     return columns
 
 
@@ -184,22 +192,21 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
         "classes": (8,),
     }
     for name, array in columns.items():
-        is_odd = array.dtype.kind != kinds.get(name, "i") or array.dtype.itemsize not in widths.get(name, (4, 8))
-        if array.shape != shapes[name] or is_odd:
+        is_unexpected = array.dtype.kind != kinds.get(name, "i") or array.dtype.itemsize not in widths.get(name, (4, 8))
+        if array.shape != shapes[name] or is_unexpected:
             raise ValueError(f"`{name}` has an unexpected shape or dtype")
     if columns["state"].dtype != state_dtype(protocol) or columns["truth_state"].dtype != state_dtype(protocol):
         raise ValueError("`state` has an unexpected dtype")
 
 
 def _check_values(columns: dict[str, Any], protocol: Protocol) -> None:
-    """Raise `ValueError` if columns of the right shapes hold what no tally can: compiled code trusts them."""
+    """Raise `ValueError` if columns of the right shapes have invalid values: compiled code trusts them."""
     classes, num_areas = columns["classes"], len(protocol.areas)
     if not (classes[1:] > classes[:-1]).all():
         raise ValueError("`classes` must be ascending")
     for name in ("label", "truth_label"):
-        seen = _compiled.distinct(compact(columns[name]))
-        place = np.searchsorted(classes, seen)
-        if seen.size and not (place[-1] < classes.size and (classes[place] == seen).all()):
+        labels = _compiled.distinct(compact(columns[name]))
+        if not np.isin(labels, classes).all():
             raise ValueError(f"`{name}` must be one of `classes`")
     if not np.isfinite(columns["score"]).all():
         raise ValueError("`score` must be finite")
@@ -209,6 +216,6 @@ def _check_values(columns: dict[str, Any], protocol: Protocol) -> None:
         if int(columns[name].max(initial=0)) >> num_bits:
             raise ValueError(f"`{name}` must have {num_bits} bits")
     is_true, is_counted = columns["is_true"], columns["is_counted"]
-    num_odd = num_areas * len(protocol.thresholds) % 64
-    if (is_true & ~is_counted).any() or (num_odd and (is_counted[:, -1] >> np.uint64(num_odd)).any()):
+    num_used = num_areas * len(protocol.thresholds) % 64  # bits of the last word; 0: all
+    if (is_true & ~is_counted).any() or (num_used and (is_counted[:, -1] >> np.uint64(num_used)).any()):
         raise ValueError("`is_true` and `is_counted` must be verdicts")

@@ -1,4 +1,4 @@
-"""Datasets of Ray: what their columns are, where their rows come from, and what tasks tell the driver."""
+"""Datasets of Ray: their columns, the files of their rows, messages from tasks to the driver, errors in one line."""
 
 import logging
 import pickle
@@ -16,11 +16,11 @@ from boxscore._support.exceptions import InputError
 from boxscore.scaling import arrow
 
 _TASK_BITS = 33
-"""Bits of a row's number for its place within the task that read it; those above are the task's."""
+"""Bits of a row's number for its index within the task that read it; those above are the task's."""
 
 
 def library() -> Any:
-    """Ray, or the error that it is not there."""
+    """Ray; `InputError` if it is not installed."""
     try:
         import ray
         import ray.data
@@ -59,7 +59,7 @@ def _types_of(dataset: Any) -> dict[str, Any]:
     schema = dataset.schema()
     if schema is None:
         return {}
-    if None in schema.types and dataset.count():  # a block of pandas: of some of its types Ray knows no name
+    if None in schema.types and dataset.count():  # pandas has types for which Ray has no name
         schema = dataset.take_batch(1, batch_format="pyarrow").schema
     return {name: kind or arrow.pyarrow().null() for name, kind in zip(schema.names, schema.types, strict=True)}
 
@@ -88,7 +88,7 @@ def distinct_values(dataset: Any, name: str) -> list[Any]:
 
 
 def place_of(table: Any, row: int, side: str) -> str:
-    """Where a row is, as well as can be told: its file, or its side, and its image."""
+    """Where a row is, for errors: its file, or else its side, and its image."""
     known = table.column_names if table.num_rows else ()
     source = str(table.column("path")[row]) if "path" in known else side
     return f"{source}: image {table.column('image')[row]}" if "image" in known else source
@@ -110,7 +110,7 @@ def _number_of(path: str) -> int:
 
 @contextmanager
 def settings_of(context: Any, quiet: bool) -> Iterator[None]:
-    """Rows stay in order, so that ties can be broken by it; the user's own settings are back afterwards."""
+    """Rows stay in order, which breaks ties; the user's own settings are restored afterwards."""
     options = context.execution_options
     before = options.preserve_order, context.enable_progress_bars
     options.preserve_order, context.enable_progress_bars = True, before[1] and not quiet
@@ -122,7 +122,7 @@ def settings_of(context: Any, quiet: bool) -> Iterator[None]:
 
 @contextmanager
 def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()) -> Iterator[None]:
-    """What was wrong in a task is told in one line, without the stacks of all that was between.
+    """Errors in tasks become an `InputError` of one line, without the stack traces of Ray.
 
     `files`: what the datasets read, where Ray doesn't know it.
     """
@@ -138,7 +138,7 @@ def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()
     try:
         yield
     except ray.exceptions.RayError as error:
-        # Of an error in a task only the text is left.
+        # Ray keeps only the text of an error in a task.
         found = re.findall(rf"^{re.escape(InputError.__module__)}\.InputError: (.*)$", str(error), flags=re.MULTILINE)
         if found:
             raise InputError(_with_paths(found[0], datasets)) from None
@@ -153,7 +153,7 @@ def plain_errors(datasets: Sequence[Any], quiet: bool, files: Sequence[str] = ()
 
 
 def _paths_of(dataset: Any) -> list[str]:
-    """The files of a dataset: those that Ray knows, or those in its column of paths, for which no other is read."""
+    """The files of a dataset: those that Ray knows, or else those in its column `path`."""
     try:
         known: list[str] = dataset.input_files()
         return known or (distinct_values(dataset, "path") if has_text(dataset, "path") else [])
@@ -162,7 +162,7 @@ def _paths_of(dataset: Any) -> list[str]:
 
 
 def _damage_in(paths: Sequence[str]) -> str | None:
-    """Which of the files can't be read, and why; None if all can be from here. A task reads a file whole."""
+    """Which of the files can't be read, and why; None if all can be. One task reads one file to its end."""
     ray = library()
     tasks = [ray.remote(damage_of).options(max_retries=0).remote(path) for path in paths]
     try:
@@ -178,15 +178,15 @@ def _damage_in(paths: Sequence[str]) -> str | None:
 
 
 def damage_of(path: str) -> str | None:
-    """Why a Parquet, CSV or JSON-lines file can't be read to its end, a piece at a time; None if it can be."""
+    """Why a Parquet, CSV or JSON-lines file can't be read to its end, batch by batch; None if it can be."""
     from pyarrow import csv, fs, json, parquet
 
     try:
-        system, place = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+        system, local = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
     except (OSError, arrow.pyarrow().ArrowException):
-        return None  # a place that only its reader knew how to reach
+        return None  # an address that only its reader can open
     try:
-        with system.open_input_file(place) as file:
+        with system.open_input_file(local) as file:
             suffix = PurePosixPath(path).suffix.lower()
             if suffix == ".csv":
                 batches: Any = csv.open_csv(file)
@@ -203,7 +203,7 @@ def damage_of(path: str) -> str | None:
 
 @contextmanager
 def readable(file: str) -> Iterator[None]:
-    """What is wrong with the one file that is read is told with its name."""
+    """Errors begin with the name of the one file that is read."""
     try:
         yield
     except library().exceptions.RayError as error:
@@ -213,18 +213,18 @@ def readable(file: str) -> Iterator[None]:
 
 
 def _is_of_reading(error: Exception) -> bool:
-    """Whether a task failed where Ray's own readers are at work; what we do with rows is not in that stack."""
+    """Whether a task failed in one of Ray's own readers, by its stack trace."""
     return re.search(r"ray/data/\S*(datasource|reader)\S*\.py", str(error)) is not None
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what a task ended with, or its kind."""
+    """The first line of the error of a task, or else its type."""
     cause = getattr(error, "cause", None) or error
     return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def _with_paths(message: str, datasets: Sequence[Any]) -> str:
-    """The message with the paths of its sources, where rows have paths; else they are blocks."""
+    """The message with paths for the numbers of its sources, where rows have paths; else sources are blocks."""
     if not re.search(r"source \d+", message):
         return message
     paths = [path for dataset in datasets if has_text(dataset, "path") for path in distinct_values(dataset, "path")]

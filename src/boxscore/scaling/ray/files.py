@@ -1,4 +1,4 @@
-"""Files of many rows, here or at an address, as datasets with our columns."""
+"""Files, local or at an address, as datasets with our columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Files:
     box: Sequence[str]
     """One column of lists, or four of numbers."""
     box_format: BoxFormat | None
-    """As the names of the box's columns tell it; none if it is one column."""
+    """As the names of the box's columns tell it; None if it is one column."""
 
     @classmethod
     def at(cls, path: str, *, has_scores: bool = False, quiet: bool = False) -> "Files":
@@ -83,15 +83,17 @@ class Files:
 
     def renamed(self, table: Any) -> Any:
         """The columns that are needed, under our names; the box as a list of four."""
-        kept = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
+        columns = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
         if len(self.box) == 1:
-            return arrow.pyarrow().table(kept | {"box": table.column(self.box[0])})
+            return arrow.pyarrow().table(columns | {"box": table.column(self.box[0])})
         try:
             numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
         except (ValueError, TypeError):
-            place = table.column("path")[0] if table.num_rows else self.files[0]
-            raise InputError(f"{place}: `{', '.join(self.box)}` must hold numbers; got others") from None
-        return arrow.pyarrow().table(kept | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), 4)})
+            file = table.column("path")[0] if table.num_rows else self.files[0]
+            raise InputError(f"{file}: `{', '.join(self.box)}` must hold numbers; got others") from None
+        return arrow.pyarrow().table(
+            columns | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), 4)}
+        )
 
 
 def _kind_of(file: str) -> str:
@@ -110,25 +112,25 @@ def files_at(path: str) -> list[str]:
     arrow.pyarrow()
     scheme, mark, _ = path.rpartition("://")
     try:
-        system, place = fs.FileSystem.from_uri(path) if mark else (fs.LocalFileSystem(), str(Path(path).absolute()))
-        base = PurePosixPath(place)
+        system, local = fs.FileSystem.from_uri(path) if mark else (fs.LocalFileSystem(), str(Path(path).absolute()))
+        base = PurePosixPath(local)
         while has_magic(str(base)):
             base = base.parent
         (info,) = system.get_file_info([str(base)])
-        found = [info]
+        infos = [info]
         if info.type == fs.FileType.Directory:
-            found = system.get_file_info(fs.FileSelector(str(base), recursive=True))
-        sizes = {each.path: each.size for each in found if each.type == fs.FileType.File}
+            infos = system.get_file_info(fs.FileSelector(str(base), recursive=True))
+        sizes = {each.path: each.size for each in infos if each.type == fs.FileType.File}
     except (OSError, arrow.pyarrow().ArrowException) as error:
         raise InputError(f"{path}: can't be read: {error}") from None
-    kept = [file for file in sorted(sizes) if PurePosixPath(file).suffix.lower() in _KINDS]
-    if has_magic(place):
-        kept = [file for file in kept if PurePosixPath(file).match(place)]
-    if not kept:
+    files = [file for file in sorted(sizes) if PurePosixPath(file).suffix.lower() in _KINDS]
+    if has_magic(local):
+        files = [file for file in files if PurePosixPath(file).match(local)]
+    if not files:
         raise InputError(f"{path}: no files with a name that ends in {', '.join(_KINDS)}")
-    whole = [file for file in kept if sizes[file] != 0]
-    for file in kept:
-        # Ray would leave it out; of no lines there are none, but others begin with a mark or a heading.
-        if sizes[file] == 0 and (_kind_of(file) != "json" or not whole):
-            raise InputError(f"{file}: must have something in it; got a file of no bytes")
-    return [f"{scheme}://{file}" if mark and scheme != "file" else file for file in whole]
+    filled = [file for file in files if sizes[file] != 0]
+    for file in files:
+        # Ray would skip it. A file of JSON lines may be empty; Parquet has a magic number and CSV a heading.
+        if sizes[file] == 0 and (_kind_of(file) != "json" or not filled):
+            raise InputError(f"{file}: must not be empty; got 0 bytes")
+    return [f"{scheme}://{file}" if mark and scheme != "file" else file for file in filled]

@@ -40,7 +40,7 @@ class Names:
     label: Mapping[str, int] | None = None
 
     def name_image(self, number: int) -> Any:
-        """The image of a number, as it was given."""
+        """An image as it was given."""
         return number if self.image is None else self.image[number]
 
     def numbered(self, table: Any) -> Any:
@@ -129,7 +129,7 @@ class Job:
         return groups.map_groups(self.match_rows, batch_format="pyarrow").materialize()
 
     def check(self, table: Any, is_truth: bool) -> Any:
-        """Rows as they are sent to shards: checked, numbered, each with its shard."""
+        """Rows as they are sent to shards: validated, numbered, each with its shard."""
         side = "truths" if is_truth else "detections"
         try:
             numbered = self.names.numbered(table.drop_columns(["row"]))
@@ -142,9 +142,9 @@ class Job:
             raise InputError(f"{place_of(table, error.row, side)}: `{error.column}` {error.rule}") from None
         except InputError as error:
             raise InputError(f"{place_of(table, 0, side)}: {error}") from None
-        return self._sent(table, rows, is_truth)
+        return self._shard_rows(table, rows, is_truth)
 
-    def _sent(self, table: Any, rows: Any, is_truth: bool) -> Any:
+    def _shard_rows(self, table: Any, rows: Any, is_truth: bool) -> Any:
         num = table.num_rows
         box, image = np.asarray(rows.box, np.float64), np.asarray(rows.image, np.int64)
 
