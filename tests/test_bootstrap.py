@@ -9,6 +9,7 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths
 from boxscore.analysis.bootstrap import Samples, draws, spread
+from tests.support.random_datasets import random_dataset
 from tests.support.scenes import Scene, random_scene
 
 AVERAGES = ("macro", "weighted", "micro")
@@ -198,36 +199,13 @@ def test_a_plan_that_can_not_be_is_refused(options: dict[str, Any], message: str
         result_of(num_images=2).intervals(**options)
 
 
-def drawn_from_a_process(random: np.random.Generator, num_images: int) -> tuple[Detections, Truths]:
-    """Images of a known process: boxes of three classes, found more or less well, in images that are easy or not."""
-    counts = random.poisson(2.0, num_images)
-    image = np.repeat(np.arange(num_images), counts)
-    label = random.integers(0, 3, image.size)
-    left = (np.arange(image.size) - np.repeat(np.cumsum(counts) - counts, counts)) * 50.0
-    box = np.stack([left, np.zeros_like(left), np.full_like(left, 40), np.full_like(left, 40)], axis=1)
-    ease = np.array([2.0, 1.0, 0.0])[label] + random.normal(0, 0.7, num_images)[image]
-    is_found = random.random(image.size) < 1 / (1 + np.exp(-ease))
-    found = box[is_found]
-    found[:, 0] += random.uniform(0, 15, found.shape[0])
-    stray_image = np.repeat(np.arange(num_images), random.poisson(1.0, num_images))
-    stray = np.tile([0.0, 100.0, 40.0, 40.0], (stray_image.size, 1))
-    detections = Detections(
-        image=np.concatenate([image[is_found], stray_image]),
-        label=np.concatenate([label[is_found], random.integers(0, 3, stray_image.size)]),
-        score=np.concatenate([random.beta(4, 2, found.shape[0]), random.beta(2, 4, stray_image.size)]),
-        box=np.concatenate([found, stray]),
-        box_format="xywh",
-    )
-    return detections, Truths(image=image, label=label, box=box, box_format="xywh", class_names=["a", "b", "c"])
-
-
 def test_intervals_cover_what_they_should() -> None:
     """Of 300 data sets of 60 images, about 95 % have an interval with the mean number of such data sets inside."""
     protocol = Protocol.named("coco", thresholds=(0.5, 0.75), areas={"all": (0, None)})
     names, trials = ("map", "map_50", "mar_100"), 300
 
     def result_by(seed: int) -> Result:
-        return boxscore.evaluate(*drawn_from_a_process(np.random.default_rng(seed), 60), protocol)
+        return boxscore.evaluate(*random_dataset(np.random.default_rng(seed), 60), protocol)
 
     others = [result_by(10_000 + seed) for seed in range(1000)]
     expected = {name: np.mean([other[name] for other in others]) for name in names}

@@ -14,12 +14,6 @@ from boxscore.cli import sample
 BOX = [[0, 0, 10, 10]]
 
 
-@pytest.fixture(scope="module")
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
-
-
 def test_it_is_a_mapping_of_the_names_people_know(result: boxscore.Result) -> None:
     """In the order of COCO's twelve lines."""
     assert isinstance(result, Mapping)
