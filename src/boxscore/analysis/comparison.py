@@ -185,20 +185,19 @@ class Comparison:
 
         Also written to `path`, if given.
         """
-        from boxscore.analysis import comparison_exports
-        from boxscore.report.exports import save
+        from boxscore.report import comparison_exports, exports
 
-        return save(comparison_exports.to_csv(self), path)
+        return exports.save(comparison_exports.to_csv(self), path)
 
     def to_markdown(self) -> str:
         """Two tables: every number, and the AP of every class, with difference, interval and p-value."""
-        from boxscore.analysis import comparison_exports
+        from boxscore.report import comparison_exports
 
         return comparison_exports.to_markdown(self)
 
     def to_latex(self) -> str:
         """The same tables for LaTeX's booktabs, in percent."""
-        from boxscore.analysis import comparison_exports
+        from boxscore.report import comparison_exports
 
         return comparison_exports.to_latex(self)
 

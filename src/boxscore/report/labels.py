@@ -56,8 +56,8 @@ def _start(name: str, most: int) -> str:
 
 def _plain(name: str) -> str:
     """The name on one line, without control characters, direction marks and lone surrogates."""
-    whole = text.line(name).encode("utf-8", "replace").decode()
-    return "".join(letter for letter in whole if unicodedata.category(letter) not in ("Cc", "Cf", "Zl", "Zp"))
+    encodable = text.line(name).encode("utf-8", "replace").decode()
+    return "".join(letter for letter in encodable if unicodedata.category(letter) not in ("Cc", "Cf", "Zl", "Zp"))
 
 
 @functools.lru_cache(maxsize=64)

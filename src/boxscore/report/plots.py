@@ -128,11 +128,11 @@ def draw_pr(recall_points: Sequence[float], lines: Sequence[Line], *, is_ordered
     colors = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(lines))) if is_ordered else _CYCLE
     for i, line in enumerate(lines):
         dash = "-" if is_ordered else _DASHES[i // len(_CYCLE) % len(_DASHES)]
-        look: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": labels[i]}
+        style: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": labels[i]}
         if is_crowded:
             is_last = i + 1 == len(lines)
-            look = {"color": _BLUE, "label": labels[i]} if is_last else {"color": "#cccccc", "linewidth": 0.5}
-        axes.plot(recall_points, line.precision, **look)
+            style = {"color": _BLUE, "label": labels[i]} if is_last else {"color": "#cccccc", "linewidth": 0.5}
+        axes.plot(recall_points, line.precision, **style)
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(visible=True)
     if is_crowded:
@@ -244,8 +244,8 @@ def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]]) -> "Fi
     figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
     for i, values in enumerate(per_threshold.values()):
         dash = _DASHES[i // len(_CYCLE) % len(_DASHES)]
-        look: dict[str, Any] = {"color": _CYCLE[i % len(_CYCLE)], "linestyle": dash, "label": labels[i]}
-        axes.plot(list(values), list(values.values()), marker="o", markersize=3, **look)
+        style: dict[str, Any] = {"color": _CYCLE[i % len(_CYCLE)], "linestyle": dash, "label": labels[i]}
+        axes.plot(list(values), list(values.values()), marker="o", markersize=3, **style)
     axes.set(xlabel="IoU threshold", ylabel="AP", ylim=(0, 1.02))
     axes.grid(visible=True)
     _add_legend(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
@@ -329,9 +329,9 @@ def draw_confusion(confusion: Confusion) -> "Figure":
                 ink = _ink_on(image.cmap(image.norm(share[i, j])))
                 axes.text(j, i, shown, ha="center", va="center", fontsize=6, color=ink)
     slope: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if is_small else {"rotation": 90}
-    look: dict[str, Any] = {"fontsize": 7 if is_small else 5, "fontfamily": families, "parse_math": False}
-    axes.set_xticks(range(len(names)), names, **look, **slope)
-    axes.set_yticks(range(len(names)), names, **look)
+    style: dict[str, Any] = {"fontsize": 7 if is_small else 5, "fontfamily": families, "parse_math": False}
+    axes.set_xticks(range(len(names)), names, **style, **slope)
+    axes.set_yticks(range(len(names)), names, **style)
     axes.set(xlabel="Detection", ylabel="Ground truth")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

@@ -59,7 +59,7 @@ function showTip(_, event, item, datum) {
 // A figure that Vega fills; `spec` is a Vega-Lite view. Expressions are interpreted: the page's policy has no eval.
 function chart(description, height, spec) {
   const container = el("div", { class: "chart" });
-  const whole = {
+  const complete = {
     width: "container",
     height,
     autosize: { type: "fit", contains: "padding" },
@@ -70,7 +70,7 @@ function chart(description, height, spec) {
   // The width is that of the container, which is known only once it is in the page.
   requestAnimationFrame(() => {
     window
-      .vegaEmbed(container, whole, {
+      .vegaEmbed(container, complete, {
         mode: "vega-lite",
         renderer: "svg",
         ast: true,

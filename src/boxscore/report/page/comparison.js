@@ -82,25 +82,25 @@ function comparison() {
     };
     const images = [
       { title: "image", isText: true, isHead: true, isPath: true, value: (row) => row[0], cell: (row) => row[0] },
-      { title: "truths", value: (row) => row[1], cell: (row) => whole(row[1]) },
+      { title: "truths", value: (row) => row[1], cell: (row) => integer(row[1]) },
       {
         title: named(of.first, first),
         under: el("div", {}, "TP / FP"),
         class: "model",
-        cell: (row) => `${whole(row[2])} / ${whole(row[3])}`,
+        cell: (row) => `${integer(row[2])} / ${integer(row[3])}`,
       },
       {
         title: named(of.second, second),
         under: el("div", {}, "TP / FP"),
         class: "model",
-        cell: (row) => `${whole(row[4])} / ${whole(row[5])}`,
+        cell: (row) => `${integer(row[4])} / ${integer(row[5])}`,
       },
       {
         title: "gain",
         isSigned: true,
         value: (row) => row[6],
         cell: (row) =>
-          el("span", { class: row[6] > 0 ? "better" : "worse" }, (row[6] > 0 ? "+" : "−") + whole(Math.abs(row[6]))),
+          el("span", { class: row[6] > 0 ? "better" : "worse" }, (row[6] > 0 ? "+" : "−") + integer(Math.abs(row[6]))),
       },
     ];
     container.replaceChildren(
@@ -147,7 +147,7 @@ function comparison() {
       caption(
         "Largest changes first.",
         of.classes.length < of.num_classes
-          ? `The table has the ${whole(of.classes.length)} of ${whole(of.num_classes)} classes that changed most.`
+          ? `The table has the ${integer(of.classes.length)} of ${integer(of.num_classes)} classes that changed most.`
           : null,
       ),
       table({

@@ -32,7 +32,7 @@ const shortNames = (() => {
   const given = names.map((each) => brief(each.length > 28 ? each.slice(start, each.length - end) : each, 28));
   return given.map((each, i) => (given.indexOf(each) === given.lastIndexOf(each) ? each : `${each} (${i + 1})`));
 })();
-const shortName = (whole) => shortNames[report.models.findIndex((model) => model.name === whole)] ?? brief(whole, 28);
+const shortName = (name) => shortNames[report.models.findIndex((model) => model.name === name)] ?? brief(name, 28);
 
 function decode(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

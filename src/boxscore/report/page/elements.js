@@ -19,7 +19,7 @@ const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG,
 const isNumber = (value) => typeof value === "number";
 const fraction = (value) => (isNumber(value) ? value.toFixed(4) : "–");
 const short = (value) => (isNumber(value) ? value.toFixed(3) : "–");
-const whole = (value) => (isNumber(value) ? value.toLocaleString("en-US") : "–");
+const integer = (value) => (isNumber(value) ? value.toLocaleString("en-US") : "–");
 const signed = (value) => (isNumber(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(4) : "–");
 const range = (low, high) => (isNumber(low) && isNumber(high) ? `${short(low)} – ${short(high)}` : "");
 const percent = (value) => `${(100 * value).toFixed(1)} %`;

@@ -11,13 +11,13 @@ function errors(model) {
       ...row,
       tip: [
         ["error", row.type],
-        ["count", whole(row.count)],
+        ["count", integer(row.count)],
         ["gain in AP", signed(row.gain)],
       ],
     }));
   const columns = [
     { title: "error", isText: true, isHead: true, cell: (row) => row.type },
-    { title: "count", cell: (row) => whole(row.count) },
+    { title: "count", cell: (row) => integer(row.count) },
     { title: "gain in AP", cell: (row) => signed(row.gain) },
     { title: "meaning", isText: true, class: "soft wide", cell: (row) => row.meaning },
   ];
@@ -68,7 +68,7 @@ function confusion(model) {
     tip: [
       ["ground truth", label(truth)],
       ["detected as", label(detected)],
-      ["count", whole(num)],
+      ["count", integer(num)],
       ["share of the row", percent(share)],
     ],
   }));
@@ -105,7 +105,7 @@ function confusion(model) {
       value: (row) => label(row[1]),
       cell: (row) => el("span", { dir: "auto", class: "clamp", title: label(row[1]) }, label(row[1])),
     },
-    { title: "count", value: (row) => row[2], cell: (row) => whole(row[2]) },
+    { title: "count", value: (row) => row[2], cell: (row) => integer(row[2]) },
     { title: "share of truths", value: (row) => row[3], cell: (row) => percent(row[3]) },
   ];
   return section(
@@ -178,10 +178,10 @@ function inkOn(opacity) {
 
 function worst(model) {
   const of = model.worst;
-  const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => whole(row[i]) });
+  const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => integer(row[i]) });
   const columns = [
     { title: "image", isText: true, isHead: true, isPath: true, value: (row) => row[0], cell: (row) => row[0] },
-    { title: "errors", value: (row) => row[2] + row[3], cell: (row) => whole(row[2] + row[3]) },
+    { title: "errors", value: (row) => row[2] + row[3], cell: (row) => integer(row[2] + row[3]) },
     column("false positives", 2),
     column("false negatives", 3),
     column("true positives", 1),

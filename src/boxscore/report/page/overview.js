@@ -5,18 +5,18 @@ const MOST_WHISKERS = 4;
 function summary(model) {
   const [low, high] = intervalOf(model, 0);
   const counts = [
-    ["images", whole(model.counts.images)],
-    ["ground truths", whole(model.counts.truths)],
+    ["images", integer(model.counts.images)],
+    ["ground truths", integer(model.counts.truths)],
     [
       "detections",
       report.limit === null
-        ? whole(model.counts.detections)
+        ? integer(model.counts.detections)
         : [
-            `${whole(model.counts.detections)} `,
+            `${integer(model.counts.detections)} `,
             el("span", { class: "soft" }, `at most ${report.limit} per image and class`),
           ],
     ],
-    ["classes", whole(model.counts.classes)],
+    ["classes", integer(model.counts.classes)],
   ];
   const many = report.models.length > 1;
   const headline = el(
@@ -152,13 +152,13 @@ function classes(model) {
     ...(isOne ? [] : [{ title: `AP${cents(main)}`, value: atMain, cell: (k) => fraction(atMain(k)) }]),
     { title: `PR@${main}`, isText: true, class: "curve", cell: (k) => spark(curve(model, drawn, k)) },
     column("AR", "ar", fraction),
-    { ...column("truths", "truths", whole), help: "Ground truths that count" },
+    { ...column("truths", "truths", integer), help: "Ground truths that count" },
     {
-      ...column("detections", "detections", whole),
+      ...column("detections", "detections", integer),
       help: `Within the limit (${report.limit ?? "none"} per image and class); ignored detections are neither TP nor FP`,
     },
-    column(`TP@${main}`, "true", whole),
-    column(`FP@${main}`, "false", whole),
+    column(`TP@${main}`, "true", integer),
+    column(`FP@${main}`, "false", integer),
     { ...column("best F1", "f1", short), help: `The best F1 over all score thresholds, at IoU ${main}` },
     { ...column("at score", "score", short), help: "The score threshold with the best F1" },
     { ...column("P", "precision", short), help: "Precision at this score threshold" },

@@ -88,7 +88,7 @@ function scores(model) {
         drawn: sign * num,
         tip: [
           ["score", `${short(of.edge[i])} to ${short(of.edge[i + 1])}`],
-          [sign > 0 ? "true positives" : "false positives", whole(num)],
+          [sign > 0 ? "true positives" : "false positives", integer(num)],
         ],
       }));
     const best =
@@ -125,7 +125,7 @@ function scores(model) {
     });
     container.replaceChildren(
       chart(
-        `Histogram of scores: ${whole(sum(hits))} true positives upwards, ${whole(sum(misses))} false positives downwards`,
+        `Histogram of scores: ${integer(sum(hits))} true positives upwards, ${integer(sum(misses))} false positives downwards`,
         260,
         {
           layer: [
@@ -218,7 +218,7 @@ function calibration(model) {
       ["score", `${bin.from.toFixed(2)} to ${bin.to.toFixed(2)}`],
       ["mean score", short(bin.score)],
       ["precision", short(bin.precision)],
-      ["detections", whole(bin.num)],
+      ["detections", integer(bin.num)],
     ],
   }));
   const y = unit("precision", "precision");

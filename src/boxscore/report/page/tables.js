@@ -53,9 +53,9 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
       matching.sort((one, other) => compare(value(one), value(other), sign));
     }
     body.replaceChildren(...matching.slice(0, most).map(draw));
-    if (search) live.textContent = `${whole(matching.length)} of ${whole(rows.length)} ${noun}`;
+    if (search) live.textContent = `${integer(matching.length)} of ${integer(rows.length)} ${noun}`;
     rest.hidden = matching.length <= most;
-    rest.textContent = `Show all ${whole(matching.length)} (now: the first ${whole(most)})`;
+    rest.textContent = `Show all ${integer(matching.length)} (now: the first ${integer(most)})`;
     heads.forEach((head, c) => {
       const way = order.isBySize ? "other" : order.isDown ? "descending" : "ascending";
       if (c === order.column) head.setAttribute("aria-sort", way);
