@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+    from boxscore import Result
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets on stderr
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
@@ -95,6 +97,21 @@ def theirs(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "torchvision.ops", ops)
     monkeypatch.setattr(module, "_TORCHVISION_AVAILABLE", True)
     return module.MeanAveragePrecision
+
+
+@pytest.fixture(scope="session")
+def result() -> "Result":
+    """The sample under COCO."""
+    import boxscore
+    from boxscore.cli import sample
+
+    return boxscore.evaluate(*sample.load())
+
+
+@pytest.fixture(scope="session")
+def html(result: "Result") -> str:
+    """The HTML report on the sample."""
+    return result.to_html(title="The sample")
 
 
 @pytest.fixture(scope="session")

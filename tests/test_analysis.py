@@ -20,12 +20,6 @@ from tests.support.scenes import Scene, random_scene
 pytestmark = pytest.mark.native
 
 
-@pytest.fixture(scope="module")
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
-
-
 def ious_of(scene: Scene, protocol: Protocol) -> Any:
     """The IoU of all pairs, -1 for those of different images. Shape (D, G)."""
     found, truth = scene.detection, scene.truth

@@ -8,8 +8,9 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths
 from boxscore.analysis.bootstrap import Samples, draws, spread
+from tests.support.random_datasets import random_dataset
 from tests.support.resampling import assert_resamples_are_exact
-from tests.support.scenes import drawn_from_a_process, random_scene
+from tests.support.scenes import random_scene
 
 pytestmark = pytest.mark.native
 
@@ -183,7 +184,7 @@ def test_intervals_cover_what_they_should() -> None:
     names, trials = ("map", "map_50", "mar_100"), 300
 
     def result_by(seed: int) -> Result:
-        return boxscore.evaluate(*drawn_from_a_process(np.random.default_rng(seed), 60), protocol)
+        return boxscore.evaluate(*random_dataset(np.random.default_rng(seed), 60), protocol)
 
     others = [result_by(10_000 + seed) for seed in range(1000)]
     expected = {name: np.mean([other[name] for other in others]) for name in names}

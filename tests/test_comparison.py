@@ -8,7 +8,8 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths, compare
-from tests.support.scenes import drawn_from_a_process, random_scene
+from tests.support.random_datasets import random_dataset
+from tests.support.scenes import random_scene
 
 
 def thinned(detections: Detections, keep: float, seed: int = 0) -> Detections:
@@ -163,7 +164,7 @@ def test_without_a_difference_small_p_values_are_rare() -> None:
     protocol = Protocol.named("voc2012")
     num_small, trials = 0, 200
     for seed in range(trials):
-        found, truths = drawn_from_a_process(np.random.default_rng(seed), 60)
+        found, truths = random_dataset(np.random.default_rng(seed), 60)
         two = [boxscore.evaluate(thinned(found, 0.8, seed=2 * seed + i), truths, protocol) for i in (0, 1)]
         change = compare(two, resamples=200, threads=1).differences[0].numbers["map"]
         num_small += change.p_value < 0.05
@@ -200,12 +201,12 @@ def test_what_can_not_be_compared_is_refused() -> None:
     other, _ = pair("voc2007")
     less = boxscore.finish(second.tally.without(second.images[:1]))
     with pytest.raises(
-        InputError, match=r"^`results` must have one protocol; 'result 1' and 'result 2' differ in theirs"
+        InputError, match=r"^`results` must have one protocol; 'result 1' and 'result 2' have different ones"
     ):
         compare([first, other])
-    with pytest.raises(InputError, match=r"^`results` must be of the same truths; 'a' and 'b' differ in theirs"):
+    with pytest.raises(InputError, match=r"^`results` must have the same truths; 'a' and 'b' have different ones"):
         compare({"a": first, "b": less})
-    with pytest.raises(InputError, match=r"^`results` must have at least two results, to compare; got 1"):
+    with pytest.raises(InputError, match=r"^`results` must have at least two results; got 1"):
         compare([first])
     with pytest.raises(InputError, match=r"^`results` must be a mapping or a sequence of results; got Result"):
         compare(first)  # type: ignore[arg-type]

@@ -50,12 +50,6 @@ def refused(capsys: Captured, command: str, code: int) -> str:
     return err
 
 
-@pytest.fixture
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
-
-
 @pytest.mark.parametrize(
     ("option", "shown"),
     [
@@ -231,7 +225,7 @@ def test_no_intervals_are_wanted(folder: Path, capsys: Captured) -> None:
         capsys, "eval truths.json found.json"
     )
     out = printed(capsys, "compare truths.json fewer.json found.json --bootstrap 0 --per-class --images-changed 0")
-    assert out.startswith("coco: differences on 40 images, without intervals\n")
+    assert out.startswith("coco: differences on 40 images, without confidence intervals\n")
     assert out.splitlines()[4].split()[-2:] == ["-", "-"]
     plain = json.loads(printed(capsys, "compare truths.json fewer.json found.json --bootstrap 0 --json -"))
     assert plain["differences"][0]["map"]["p_value"] is None

@@ -17,16 +17,10 @@ from boxscore import Detections, InputError, Protocol, Truths
 from boxscore._support import text
 from boxscore.analysis.errors import TYPES
 from boxscore.cli import main, sample
-from boxscore.report import letters, plots
+from boxscore.report import labels, plots
 
 CHARTS = ["ap_by_iou", "calibration", "confusion", "errors", "pr", "scores", "sizes"]
 FILES = [str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]
-
-
-@pytest.fixture(scope="module")
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
 
 
 def texts(figure: Figure) -> list[str]:
@@ -180,7 +174,7 @@ def test_the_command_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert sorted({path.stem for path in (tmp_path / "two" / folders[0]).iterdir()}) == CHARTS
     (tmp_path / "file").write_text("mine")
     assert main(["eval", *FILES, "--plots", str(tmp_path / "file")]) == 1
-    assert "file: can't be made a folder: File exists" in capsys.readouterr().err
+    assert "file: can't be created as a folder: File exists" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -269,16 +263,16 @@ def test_names_of_any_script_and_length_are_drawn_without_warnings(kind: str, tm
 
 def test_letters_that_the_base_font_lacks_come_from_another() -> None:
     """One that is installed; matplotlib's own STIX has letters that its DejaVu Sans has not."""
-    base, other = (letters._letters_of(font_manager.findfont(name)) for name in ("DejaVu Sans", "STIXGeneral"))
+    base, other = (labels._letters_of(font_manager.findfont(name)) for name in ("DejaVu Sans", "STIXGeneral"))
     lacking = chr(min(code for code in other - base if chr(code).isprintable() and code > 0x2000))
-    names, families, longest = letters.written([f"a{lacking}b", "dog"], 20)
+    names, families, longest = labels.fit_labels([f"a{lacking}b", "dog"], 20)
     assert names == [f"a{lacking}b", "dog"]
     assert families[0] == "DejaVu Sans"
     assert len(families) == 2
-    assert ord(lacking) in letters._letters_of(font_manager.findfont(families[1]))
+    assert ord(lacking) in labels._letters_of(font_manager.findfont(families[1]))
     assert longest == max(map(text.width, names))
     nowhere = chr(0x10FFFD)  # of private use
-    assert letters.written([nowhere], 20).names == [letters.MISSING]
+    assert labels.fit_labels([nowhere], 20).names == [labels.MISSING]
 
 
 def test_numbers_of_the_matrix_are_read_on_every_shade() -> None:

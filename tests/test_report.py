@@ -13,20 +13,8 @@ import boxscore
 from boxscore import Detections, Truths
 from boxscore._support.text import fraction
 from boxscore.cli import main, sample
-from boxscore.report.contents import rounded
+from boxscore.report.compact import rounded
 from tests.support.pages import DETECTIONS, TRUTHS, Open, classes_shown
-
-
-@pytest.fixture(scope="module")
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
-
-
-@pytest.fixture(scope="module")
-def html(result: boxscore.Result) -> str:
-    """Its report."""
-    return result.to_html(title="The sample")
 
 
 def test_it_has_the_numbers_of_the_result(show: Open, html: str, result: boxscore.Result) -> None:
@@ -62,19 +50,19 @@ def test_classes_have_what_people_look_for(show: Open, html: str, result: boxsco
         assert {head: cells[heads.index(head)] for head in columns} == {head: of[k] for head, of in columns.items()}
     table.get_by_role("columnheader", name="AP50", exact=True).get_by_role("button").click()
     assert classes_shown(page) == [result.per_class.name[k] for k in np.argsort(-result.per_class.ap_at[:, 0])]
-    assert "within the limit of 100 per image and class" in page.locator("#classes .how").inner_text()
+    assert "within the limit of 100 per image and class" in page.locator("#classes .caption").inner_text()
 
 
 def test_every_number_has_its_interval(show: Open, html: str, result: boxscore.Result) -> None:
     """That of `Result.intervals`, for classes, too; without resamples there is none."""
     page, sure = show(html), result.intervals()
     between = f"{sure.low['map']:.3f} – {sure.high['map']:.3f}"
-    expect(page.locator(".headline .between")).to_have_text(f"{between} 95 % interval")
+    expect(page.locator(".headline .interval")).to_have_text(f"{between} 95 % confidence interval")
     row = page.locator("#summary tbody tr").filter(has_text="mar_large")
     expect(row).to_contain_text(f"{sure.low['mar_large']:.3f} – {sure.high['mar_large']:.3f}")
     low, high = sure.per_class.ap_low[3], sure.per_class.ap_high[3]
     expect(page.locator("#classes tbody tr").filter(has_text="dog")).to_contain_text(f"{low:.3f} – {high:.3f}")
-    assert "interval" not in show(result.to_html(resamples=0)).locator("main").inner_text()
+    assert "confidence interval" not in show(result.to_html(resamples=0)).locator("main").inner_text()
 
 
 def test_it_says_why(show: Open, html: str, result: boxscore.Result) -> None:
@@ -90,7 +78,7 @@ def test_it_says_why(show: Open, html: str, result: boxscore.Result) -> None:
     best = result.operating_points()
     expect(page.locator("#scores [role=status]")).to_contain_text(f"Best F1: {best.f1[0]:.3f}")
     page.locator("#scores").get_by_label("Class").select_option("dog")
-    expect(page.locator("#scores [role=status]")).to_contain_text(f"score {best.score[4]:.3f}")
+    expect(page.locator("#scores [role=status]")).to_contain_text(f"score threshold {best.score[4]:.3f}")
     expect(page.locator("#calibration")).to_contain_text(f"Expected calibration error: {result.calibration().ece:.4f}")
     images = page.get_by_role("table", name="Worst images").locator("tbody th").all_text_contents()
     assert sorted(images) == sorted(name for name, num in zip(worst.name, worst.num_errors, strict=True) if num)
@@ -162,8 +150,8 @@ def test_chosen_classes_are_drawn(show: Open, html: str) -> None:
     page.keyboard.press("Enter")
     expect(chart.locator("svg path[aria-label=car]")).to_be_attached()
     expect(page.get_by_role("checkbox", name="Show car in the charts")).to_be_checked()
-    page.get_by_role("button", name="Take out dog").press("Enter")
-    expect(page.get_by_role("button", name="Take out mean of classes")).to_be_focused()
+    page.get_by_role("button", name="Remove dog").press("Enter")
+    expect(page.get_by_role("button", name="Remove mean of classes")).to_be_focused()
     expect(chart).to_have_attribute("aria-label", "Precision by recall: mean of classes; car")
     expect(page.get_by_role("checkbox", name="Show dog in the charts")).not_to_be_checked()
     page.get_by_role("button", name="worst 5").click()
@@ -224,7 +212,7 @@ def test_everything_that_can_be_used_has_a_name(show: Open, html: str) -> None:
                 "() => document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
             )
         )
-    assert {"Skip to the content", "Classes", "AP", "Show dog in the charts", "worst 5"} <= reached
+    assert {"Skip to content", "Classes", "AP", "Show dog in the charts", "worst 5"} <= reached
 
 
 def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
@@ -314,7 +302,6 @@ def test_without_the_chart_library_the_command_says_what_to_install(tmp_path: Pa
 import sys
 sys.modules["vl_convert"] = None  # as if it were not installed
 from boxscore.cli import main
-from boxscore.report.contents import rounded
 sys.exit(main(["eval", {TRUTHS!r}, {DETECTIONS!r}, "--html", {str(tmp_path / "report.html")!r}]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

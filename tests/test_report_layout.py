@@ -8,22 +8,8 @@ from playwright.sync_api import expect
 
 import boxscore
 from boxscore import Detections, Truths
-from boxscore.cli import sample
 from boxscore.report.html import make_report
 from tests.support.pages import Open, boxes_too_narrow
-
-
-@pytest.fixture(scope="module")
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
-
-
-@pytest.fixture(scope="module")
-def html(result: boxscore.Result) -> str:
-    """Its report."""
-    return result.to_html(title="The sample")
-
 
 CLASSES = [
     "pedestrian crossing the road with a bicycle and a shopping bag",
@@ -208,18 +194,19 @@ def test_numbers_of_the_matrix_are_read_on_every_shade(
 def test_on_paper_headings_stay_with_their_charts_and_hints_are_gone(show: Open, compared: str) -> None:
     """What only a screen can do is not printed; names are printed whole."""
     page = show(compared)
-    for hint in ("Point at", "Sort by"):
+    for hint in ("Hover over", "to sort"):
         assert hint in page.locator("main").inner_text()
     page.emulate_media(media="print")
     words = page.locator("main").inner_text()
-    assert "Point at" not in words
-    assert "Sort by" not in words
+    assert "Hover over" not in words
+    assert "to sort" not in words
     expect(page.get_by_role("combobox")).to_have_count(0)
     parted = page.evaluate(
         """() => {
             const style = (each) => getComputedStyle(each);
-            const heads = [...document.querySelectorAll("h2, h3, .how, .chips, .against")];
-            const wholes = [...document.querySelectorAll("figure, .how, #curves .together, .row, #errors .pair, tr")];
+            const heads = [...document.querySelectorAll("h2, h3, .caption, .chips, .against")];
+            const wholes = [...document.querySelectorAll(
+                "figure, .caption, #curves .together, .row, #errors .pair, tr")];
             return [...heads.filter((each) => style(each).breakAfter !== "avoid"),
                 ...wholes.filter((each) => style(each).breakInside !== "avoid")].map((each) => each.outerHTML);
         }"""

@@ -48,7 +48,7 @@ def test_a_comparison_is_a_report_on_what_models_differ_in(
         expect(row).to_contain_text("≤ 0.002")  # the least that 1,000 resamples can show
     expect(page.get_by_role("figure", name="Differences of all numbers")).to_be_visible()
     by_class = page.get_by_role("table", name="Differences by class")
-    interval = by_class.get_by_role("columnheader", name="interval", exact=True)
+    interval = by_class.get_by_role("columnheader", name="confidence interval", exact=True)
     interval.get_by_role("button").click()
     widest = max(difference["per_class"], key=lambda row: row["ap"]["high"] - row["ap"]["low"])
     expect(by_class.locator("tbody th").first).to_have_text(widest["name"])
@@ -67,10 +67,10 @@ def test_slices_are_in_the_report_beside_the_whole(show: Open, tmp_path: Path) -
     assert main(["eval", TRUTHS, DETECTIONS, *options]) == 0
     page = show(report.read_text())
     assert page.title() == "detections.json on truths.json"
-    expect(page.locator("#summary .how")).to_contain_text("50 resamples of 40 images")
+    expect(page.locator("#summary .caption")).to_contain_text("50 resamples of 40 images")
     assert page.get_by_role("combobox", name="Model").locator("option").all_text_contents() == ["all", "odd", "even"]
     page.get_by_role("combobox", name="Model").select_option("odd")
-    expect(page.locator("#summary .how")).to_contain_text("50 resamples of 20 images")
+    expect(page.locator("#summary .caption")).to_contain_text("50 resamples of 20 images")
 
 
 def test_different_protocols_are_refused() -> None:
@@ -160,7 +160,7 @@ def test_curves_of_several_models_are_in_one_chart(show: Open, tmp_path: Path) -
     results = [boxscore.evaluate(boxscore.read_detections(file, truths), truths) for file in files[1:3]]
     page.get_by_role("checkbox", name="Show dog in the charts").check()
     expect(charts.first.locator("svg path[aria-label='fewer.json: dog']")).to_be_attached()
-    page.get_by_role("button", name="Take out detections.json: mean of classes").click()
+    page.get_by_role("button", name="Remove detections.json: mean of classes").click()
     expect(charts.first.locator("svg .mark-line path[aria-label]")).to_have_count(2)
     charts.first.scroll_into_view_if_needed()
     charts.first.locator("svg .mark-rule line").nth(30).hover(force=True)
@@ -190,6 +190,6 @@ def test_models_with_different_classes_are_in_one_chart(show: Open) -> None:
     page = show(make_report({"here": here, "there": there}, intervals={}))
     page.get_by_role("checkbox", name="Show dog in the charts").check()
     page.get_by_role("checkbox", name="Show cat in the charts").check()
-    page.get_by_role("button", name="Take out here: mean of classes").click()
+    page.get_by_role("button", name="Remove here: mean of classes").click()
     names = "here: dog; there: dog; here: cat; there: cat"
     expect(page.locator("#curves figure").first).to_have_attribute("aria-label", f"Precision by recall: {names}")

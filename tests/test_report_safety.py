@@ -5,24 +5,16 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
-import pytest
 from playwright.sync_api import Browser, expect
 
 import boxscore
 from boxscore import Detections, Protocol, Truths
 from boxscore._support.text import fraction
-from boxscore.cli import sample
 from boxscore.report.contents import default_resamples
 from boxscore.report.html import make_report
 from tests.support.pages import Open, classes_shown
 
 LARGEST = 2_000_000
-
-
-@pytest.fixture(scope="module")
-def html() -> str:
-    """The report on the sample."""
-    return boxscore.evaluate(*sample.load()).to_html(title="The sample")
 
 
 HOSTILE = [
@@ -129,7 +121,7 @@ def test_a_comparison_of_three_is_small_with_the_classes_of_lvis(show: Open) -> 
     html = comparison.to_html()
     assert len(html.encode()) < LARGEST
     page = show(html)
-    page.get_by_role("combobox", name="shifted by 2 against").select_option("shifted by 6")
+    page.get_by_role("combobox", name="shifted by 2 compared with").select_option("shifted by 6")
     page.get_by_role("searchbox", name="Search classes").first.fill("class 1202")
     row = page.get_by_role("table", name="Differences by class").locator("tbody tr").first
     change = comparison.differences[1].ap[1202]
@@ -165,8 +157,8 @@ def test_20000_classes_take_neither_minutes_nor_gigabytes(show: Open, tmp_path: 
     assert len(html.encode()) < LARGEST
     page = show(html)
     notes = page.locator("#summary .note").all_text_contents()
-    assert notes[0].startswith("Tables and charts are of the 3,000 classes with the most truths, of 20,000.")
-    assert notes[1].startswith("There are no intervals: with 20,000 classes 1,000 resamples take minutes.")
+    assert notes[0].startswith("Tables and charts have the 3,000 of 20,000 classes with the most truths.")
+    assert notes[1].startswith("There are no confidence intervals: with 20,000 classes, 1,000 resamples take minutes.")
     expect(page.locator("#summary .counts").first).to_contain_text("classes20,000")
     assert len(classes_shown(page)) == 1500
     page.locator("#classes").get_by_role("button", name="Show all 3,000").click()
@@ -189,5 +181,5 @@ def test_a_few_thousand_classes_have_their_intervals_only_on_request(show: Open)
     assert default_resamples(result) == 1000
     assert default_resamples(boxscore.evaluate(found, truths)) == 0
     page = show(boxscore.evaluate(found, truths).to_html(resamples=3))
-    expect(page.locator("#summary .how")).to_contain_text("3 resamples of 200 images")
+    expect(page.locator("#summary .caption")).to_contain_text("3 resamples of 200 images")
     assert page.locator("#summary .note").count() == 0

@@ -2,22 +2,19 @@
 
 import json
 import math
+import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.cli import sample
+from boxscore.model.result import LazyTally
 
 BOX = [[0, 0, 10, 10]]
-
-
-@pytest.fixture(scope="module")
-def result() -> boxscore.Result:
-    """The sample under COCO."""
-    return boxscore.evaluate(*sample.load())
 
 
 def test_it_is_a_mapping_of_the_names_people_know(result: boxscore.Result) -> None:
@@ -140,3 +137,36 @@ def test_names_of_any_script_leave_the_columns_straight() -> None:
     cells = [row[: row.index("0.0000")] for row in rows]
     assert [cell.rstrip() for cell in cells] == ["dog", "犬", "de\u0301", "می\u200cرود", "\\x1b[31mred\\n"]
     assert [cell.count(" ") for cell in cells] == [15 - 3, 15 - 2, 15 - 2, 15 - 5, 15 - 13]
+
+
+def test_tallies_are_merged_when_the_tally_is_first_read() -> None:
+    """Once, into the tally that they merge to; the fields of the result stay the objects that they were."""
+    protocol = Protocol.named("coco")
+    parts = [
+        boxscore.match(
+            Detections(image=[i], label=[1], score=[0.9], box=BOX), Truths(image=[i], label=[1], box=BOX), protocol
+        )
+        for i in range(3)
+    ]
+    lazy = LazyTally(parts)
+    result = replace(boxscore.finish(parts), lazy_tally=lazy)
+    assert result.tally is result.tally
+    assert result.lazy_tally is lazy
+    expected = parts[0].merge(*parts[1:])
+    for name in ("image", "label", "score", "state", "truth_image", "truth_label", "truth_state"):
+        assert np.array_equal(getattr(result.tally, name), getattr(expected, name)), name
+    assert pickle.loads(pickle.dumps(result)).tally.image.tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="this result has no tally: it was computed class by class"):
+        _ = replace(result, lazy_tally=None).tally
+
+
+def test_inputs_are_what_was_evaluated() -> None:
+    """The same objects; the result of a tally has none."""
+    detections, truths = sample.load()
+    result = boxscore.evaluate(detections, truths)
+    assert result.inputs is not None
+    assert result.inputs.detections is detections
+    assert result.inputs.truths is truths
+    assert result.image_names == truths.image_names
+    assert boxscore.finish(result.tally).inputs is None
+    assert boxscore.finish(result.tally).image_names is None

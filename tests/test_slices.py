@@ -63,7 +63,7 @@ def test_images_without_a_group_are_one_of_their_own() -> None:
     assert repr(parts) == "Slices(night, day, (none))"
     json.dumps(parts.to_dict(), allow_nan=False)
     assert str(parts).splitlines()[0].split() == ["night", "day", "(none)"]
-    with pytest.raises(KeyError, match="'dusk' is no group; groups are night, day"):
+    with pytest.raises(KeyError, match="'dusk' is not a group; groups are night, day"):
         parts["dusk"]
 
 

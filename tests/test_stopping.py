@@ -90,7 +90,7 @@ def test_two_outputs_need_two_names(folder: Path, capsys: pytest.CaptureFixture[
 def test_charts_need_a_folder_and_a_name_of_their_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Known before anything is read; a folder that is read may have charts, too, as they replace nothing of it."""
     assert main(["eval", "nothing.json", "found.json", "--plots", "found.json"]) == 1
-    assert "found.json: can't be made a folder: File exists" in capsys.readouterr().err
+    assert "found.json: can't be created as a folder: File exists" in capsys.readouterr().err
     assert main(["eval", "nothing.json", "found.json", "--plots", "out", "--json", "out"]) == 1
     assert "out: is the output of both --json and --plots" in capsys.readouterr().err
     assert main(["eval", "nothing.json", ".", "--plots", "."]) == 1

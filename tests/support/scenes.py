@@ -153,28 +153,3 @@ def padded(scene: Scene) -> tuple[parallel.PaddedDetections, parallel.PaddedTrut
         box[image, : row.size], label[image, : row.size] = found["box"][row], found["label"][row]
         score[image, : row.size], discarded[image, : row.size] = found["score"][row], False
     return parallel.PaddedDetections(box, label, score, discarded), truths
-
-
-def drawn_from_a_process(random: np.random.Generator, num_images: int) -> tuple[boxscore.Detections, boxscore.Truths]:
-    """Images of a known process: boxes of three classes, found more or less well, in images that are easy or not."""
-    counts = random.poisson(2.0, num_images)
-    image = np.repeat(np.arange(num_images), counts)
-    label = random.integers(0, 3, image.size)
-    left = (np.arange(image.size) - np.repeat(np.cumsum(counts) - counts, counts)) * 50.0
-    box = np.stack([left, np.zeros_like(left), np.full_like(left, 40), np.full_like(left, 40)], axis=1)
-    ease = np.array([2.0, 1.0, 0.0])[label] + random.normal(0, 0.7, num_images)[image]
-    is_found = random.random(image.size) < 1 / (1 + np.exp(-ease))
-    found = box[is_found]
-    found[:, 0] += random.uniform(0, 15, found.shape[0])
-    stray_image = np.repeat(np.arange(num_images), random.poisson(1.0, num_images))
-    stray = np.tile([0.0, 100.0, 40.0, 40.0], (stray_image.size, 1))
-    detections = boxscore.Detections(
-        image=np.concatenate([image[is_found], stray_image]),
-        label=np.concatenate([label[is_found], random.integers(0, 3, stray_image.size)]),
-        score=np.concatenate([random.beta(4, 2, found.shape[0]), random.beta(2, 4, stray_image.size)]),
-        box=np.concatenate([found, stray]),
-        box_format="xywh",
-    )
-    return detections, boxscore.Truths(
-        image=image, label=label, box=box, box_format="xywh", class_names=["a", "b", "c"]
-    )

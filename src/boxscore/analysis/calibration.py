@@ -45,7 +45,7 @@ class Calibration:
     """Expected calibration error of each class, in the same bins. NaN without detections. Shape (K,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON. Undefined is None."""
+        """Plain values for JSON. Undefined is None."""
         return {
             "iou": self.iou,
             "ece": plain(self.ece),

@@ -1,4 +1,4 @@
-"""Comparison: what differs between the results of several detectors, and how sure that is."""
+"""Comparison: differences between the results of several models, with confidence intervals and p-values."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """One number, here and there. NaN: it is undefined; of interval and p-value also: all truths are in one image."""
+    """One number of both results. NaN: undefined, or, of interval and p-value, all truths are in one image."""
 
     first: float
     second: float
@@ -33,7 +33,7 @@ class Change(NamedTuple):
     error: float
     p_value: float
     is_least: bool = False
-    """Whether the p-value is the least that so many resamples can show: it is an upper bound then."""
+    """Whether the p-value is the smallest that this number of resamples can show, and so an upper bound."""
 
     def to_dict(self) -> dict[str, float | None]:
         """Plain values, ready for JSON; undefined is None."""
@@ -41,11 +41,11 @@ class Change(NamedTuple):
 
     @property
     def p_text(self) -> str:
-        """The p-value as tables show it: "0.034", or "≤ 0.002" where no resample spoke against the difference."""
+        """The p-value as tables show it: "0.034", or "≤ 0.002" if it is an upper bound."""
         return text.p_value(self.p_value, is_least=self.is_least)
 
     def cells(self) -> list[str]:
-        """As a table shows it."""
+        """The cells of a table row."""
         if self.difference != self.difference:
             return [text.fraction(self.first), text.fraction(self.second), "-", "-", "-"]
         values = [text.fraction(self.first), text.fraction(self.second), f"{self.difference:+.4f}"]
@@ -56,10 +56,10 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ImageChanges:
-    """What each image lost and won, in columns, the greatest change first; ties by image id. Shape (N,) each.
+    """The change of each image, in columns, the largest first; ties by image id. Shape (N,) each.
 
-    Counted at the first IoU threshold, in the first area range, with the detections that have at least the score at
-    which their detector has its best F1 over all classes: as if both were used at their best.
+    Counted at the first IoU threshold, in the first area range, with each model at its score threshold with the best F1
+    over all classes.
     """
 
     image: Ints
@@ -73,14 +73,14 @@ class ImageChanges:
 
     @property
     def gain(self) -> Ints:
-        """How many mistakes fewer the second makes, false or missed; below 0 it makes more."""
+        """How many fewer errors (false positives and false negatives) the second result has; negative: more."""
         return (self.second_true - self.second_false) - (self.first_true - self.first_false)
 
     def __len__(self) -> int:
         return len(self.name)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The images that changed, as plain values, ready for JSON."""
+        """The images that changed, as plain values for JSON."""
         gain = self.gain
         columns = ("num_truths", "first_true", "first_false", "second_true", "second_false")
         return [
@@ -96,12 +96,11 @@ class ImageChanges:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Difference:
-    """What a second result differs from the first in, with intervals by a paired bootstrap.
+    """The differences of a second result from the first, with confidence intervals by a paired bootstrap.
 
-    Both have the same images in every resample, so what is hard about an image is hard for both. The interval is the
-    samples' percentiles, moved so that their mean is the difference that was measured, and cut at -1 and 1. The p-value
-    is twice the part of them on the far side of 0, at least 2 / (resamples + 1): how surprising it would be if there
-    were no difference.
+    Both results have the same images in every resample. The interval is the percentiles of the samples, shifted so that
+    their mean is the measured difference, and clipped to -1 and 1. The p-value, for the hypothesis of no difference, is
+    twice the fraction of samples on the other side of 0, at least 2 / (resamples + 1).
     """
 
     first: str
@@ -111,7 +110,7 @@ class Difference:
     """The classes. Shape (K,)."""
     class_name: tuple[str, ...]
     ap: Sequence[Change]
-    """Of each class, as `ar`."""
+    """One per class, as `ar`."""
     ar: Sequence[Change]
     samples: Samples
     """The difference in every resample."""
@@ -133,12 +132,12 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Comparison:
-    """Several results of the same truths, each against the first. `print` shows a table for each of the others."""
+    """Several results on the same truths, each compared with the first. `print` shows one table per other result."""
 
     names: tuple[str, ...]
     results: tuple[Result, ...]
     differences: tuple[Difference, ...]
-    """One for each result but the first."""
+    """One per result after the first."""
     level: float
     resamples: int
     seed: int
@@ -146,15 +145,15 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """How sure it is made."""
+        """How the confidence intervals were computed."""
         images = text.count(self.num_images, "image")
         if not self.resamples:
-            return f"{self.results[0].protocol.title}: differences on {images}, without intervals"
-        how = f"{self.resamples:,} paired resamples of {images}, seed {self.seed}"
-        return f"{self.results[0].protocol.title}: {self.level * 100:g} % intervals, {how}"
+            return f"{self.results[0].protocol.title}: differences on {images}, without confidence intervals"
+        method = f"{self.resamples:,} paired resamples of {images}, seed {self.seed}"
+        return f"{self.results[0].protocol.title}: {self.level * 100:g} % confidence intervals, {method}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: how it was done, and `differences`. Undefined is None."""
+        """Plain values for JSON: the settings, and `differences`. Undefined is None."""
         return {
             "protocol": self.results[0].protocol.name,
             "level": self.level,
@@ -166,7 +165,7 @@ class Comparison:
         }
 
     def tables(self, *, is_per_class: bool = False, num_images: int = 0) -> str:
-        """A table for each result but the first; of classes, too, and of the images that changed most."""
+        """One table per result after the first; optionally also of classes, and of the images that changed most."""
         parts = [self.title]
         for difference in self.differences:
             heads = [difference.first, difference.second, "difference", "interval", "p"]
@@ -182,24 +181,23 @@ class Comparison:
         return "\n\n".join(parts)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """One difference a line: models, class (none: all), number, both values, difference, interval and p-value.
+        """One difference per line: models, class (empty: all), number, both values, difference, interval and p-value.
 
-        With `path`, a file gets it, too.
+        Also written to `path`, if given.
         """
-        from boxscore.analysis import comparison_exports
-        from boxscore.report.exports import save
+        from boxscore.report import comparison_exports, exports
 
-        return save(comparison_exports.to_csv(self), path)
+        return exports.save(comparison_exports.to_csv(self), path)
 
     def to_markdown(self) -> str:
         """Two tables: every number, and the AP of every class, with difference, interval and p-value."""
-        from boxscore.analysis import comparison_exports
+        from boxscore.report import comparison_exports
 
         return comparison_exports.to_markdown(self)
 
     def to_latex(self) -> str:
         """The same tables for LaTeX's booktabs, in percent."""
-        from boxscore.analysis import comparison_exports
+        from boxscore.report import comparison_exports
 
         return comparison_exports.to_latex(self)
 
@@ -211,9 +209,9 @@ class Comparison:
         made_from: Mapping[str, str] | None = None,
         threads: int | None = None,
     ) -> str:
-        """A report on all results and what they differ in, as one HTML file that opens offline.
+        """A report on all results and their differences, as one HTML file that opens offline.
 
-        Written to `path`, if there is one, whole or not at all. `made_from`: what it should say of its inputs. Needs
+        Written to `path`, if given, completely or not at all. `made_from`: descriptions of the inputs. Needs
         `boxscore[report]`, for the charts.
         """
         from boxscore.report.contents import default_resamples
@@ -225,13 +223,13 @@ class Comparison:
         return make_report(named, path, title=title, made_from=made_from, intervals=intervals, comparison=self)
 
     def plot_pr(self, *, iou: float | None = None) -> "Figure":
-        """Precision over recall, the mean over classes, of each model in one chart. `iou`: 0.5 or the first one."""
+        """Precision over recall, the mean over classes, one line per model. `iou`: as in `Result.calibration`."""
         from boxscore.report.plots import draw_models
 
         return draw_models(self._named, iou=iou)["models_pr"]
 
     def plot_ap_by_iou(self) -> "Figure":
-        """AP at each IoU threshold, of each model in one chart."""
+        """AP at each IoU threshold, one line per model."""
         from boxscore.report.plots import draw_models
 
         return draw_models(self._named)["models_ap_by_iou"]
@@ -255,11 +253,11 @@ def compare(
     level: float = 0.95,
     threads: int | None = None,
 ) -> Comparison:
-    """What the others differ from the first result in: every number, also per class, with its interval and p-value.
+    """The differences from the first result: every number, also per class, with confidence interval and p-value.
 
-    `results`: by name, or in a sequence; of the same truths, under the same protocol. Images are drawn with
+    `results`: by name, or in a sequence; on the same truths, under the same protocol. Images are drawn with
     replacement, the same for all; nothing is matched again. The bits depend on `seed`, not on `threads`. With 0
-    `resamples` there are differences alone.
+    `resamples` there are only the differences.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> box = [[0, 0, 10, 10]] * 9
@@ -274,7 +272,7 @@ def compare(
     """
     plan = Plan.checked(2 if resamples == 0 else resamples, seed, level)._replace(resamples=int(resamples))
     named = _named(results)
-    _check_alike(named)
+    _check_comparable(named)
     (first_name, first), *others = named.items()
     images = first.images
     for _, other in others:
@@ -307,20 +305,20 @@ def _named(results: Any) -> dict[str, Result]:
     pairs = results.items() if isinstance(results, Mapping) else ((f"result {i}", r) for i, r in enumerate(results, 1))
     named = {str(name): result for name, result in pairs}
     if len(named) < 2:
-        raise InputError(f"`results` must have at least two results, to compare; got {len(named)}")
+        raise InputError(f"`results` must have at least two results; got {len(named)}")
     for name, result in named.items():
         if not isinstance(result, Result):
             raise InputError(f"`results` must have boxscore.Result as values; got {type(result).__name__} for {name!r}")
     return named
 
 
-def _check_alike(named: Mapping[str, Result]) -> None:
+def _check_comparable(named: Mapping[str, Result]) -> None:
     (first_name, first), *others = named.items()
     for name, other in others:
         if other.protocol != first.protocol:
-            raise InputError(f"`results` must have one protocol; {first_name!r} and {name!r} differ in theirs")
+            raise InputError(f"`results` must have one protocol; {first_name!r} and {name!r} have different ones")
         if not all(np.array_equal(*pair) for pair in zip(_truths(first.tally), _truths(other.tally), strict=True)):
-            raise InputError(f"`results` must be of the same truths; {first_name!r} and {name!r} differ in theirs")
+            raise InputError(f"`results` must have the same truths; {first_name!r} and {name!r} have different ones")
 
 
 def _truths(tally: Tally) -> tuple[NDArray[Any], ...]:
@@ -329,7 +327,7 @@ def _truths(tally: Tally) -> tuple[NDArray[Any], ...]:
 
 
 def _samples(result: Result, images: Ints, labels: Ints, plan: Plan, threads: int | None) -> Samples:
-    """The numbers of every resample, with a column for each label; those of none have no rows."""
+    """The numbers of every resample, one column per label; without resamples there are no rows."""
     if plan.resamples:
         return _aligned(resample(result.tally, images, plan, threads=threads), result, labels)
     nothing = np.zeros((0, labels.size))
@@ -337,10 +335,10 @@ def _samples(result: Result, images: Ints, labels: Ints, plan: Plan, threads: in
 
 
 def _aligned(samples: Samples, result: Result, labels: Ints) -> Samples:
-    """The samples with a column for each label; NaN for a class that the result does not know, as it has no truths."""
-    place = np.searchsorted(labels, result.tally.classes)
+    """The samples with one column per label; NaN for a class that the result lacks, as it has no truths."""
+    index = np.searchsorted(labels, result.tally.classes)
     ap, ar = (np.full((column.shape[0], labels.size), np.nan) for column in (samples.ap, samples.ar))
-    ap[:, place], ar[:, place] = samples.ap, samples.ar
+    ap[:, index], ar[:, index] = samples.ap, samples.ar
     return Samples(numbers=samples.numbers, ap=ap, ar=ar)
 
 
@@ -358,8 +356,8 @@ def _difference(
     has = grounds(first[1].tally, labels)
     by_class = {}
     for name in ("ap", "ar"):
-        here, there = (_of_classes(result, name, labels) for _, result in (first, second))
-        by_class[name] = _changes(here, there, getattr(samples, name), level, has.classes)
+        old, new = (_of_classes(result, name, labels) for _, result in (first, second))
+        by_class[name] = _changes(old, new, getattr(samples, name), level, has.classes)
     class_names: dict[int, str] = {}
     for _, result in (second, first):
         class_names |= dict(zip(result.per_class.label.tolist(), result.per_class.name, strict=True))
@@ -382,33 +380,33 @@ def _of_classes(result: Result, name: str, labels: Ints) -> Floats:
 
 
 def _changes(first: Floats, second: Floats, samples: Floats, level: float, is_known: NDArray[np.bool_]) -> list[Change]:
-    """A change for each column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
+    """One change per column of `samples`, with its interval where one is known. Shapes (K,), (S, K) for samples."""
     difference = second - first
     if not len(samples):
         nan, known = float("nan"), (first.tolist(), second.tolist(), difference.tolist())
         return [Change(*row, nan, nan, nan, nan) for row in zip(*known, strict=True)]
     low, high, error = spread(samples, difference, level).where(is_known).within(-1, 1)
-    found, is_least = _p_values(samples, difference)
-    p_value = np.where(is_known, found, np.nan)
+    p_value, is_least = _p_values(samples, difference)
+    p_value = np.where(is_known, p_value, np.nan)
     columns = (first, second, difference, low, high, error, p_value, is_known & is_least)
     return [Change(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _p_values(samples: Floats, difference: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Twice the part of the samples, once their mean is the difference, that is not on its side of 0.
+    """Twice the fraction of the samples, shifted so that their mean is the difference, that is across 0.
 
-    And whether there was no such sample: then it is the least that so many samples can show.
+    And whether there was no such sample: then it is the smallest p-value that this number of samples can show.
     """
     is_defined = ~np.isnan(samples)
     num = is_defined.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        moved = samples + (difference - np.where(is_defined, samples, 0).sum(axis=0) / num)
-    tail = np.minimum((moved <= 0).sum(axis=0), (moved >= 0).sum(axis=0))
+        shifted = samples + (difference - np.where(is_defined, samples, 0).sum(axis=0) / num)
+    tail = np.minimum((shifted <= 0).sum(axis=0), (shifted >= 0).sum(axis=0))
     return np.where(num > 0, np.minimum(2 * (tail + 1) / (num + 1), 1), np.nan), (num > 0) & (tail == 0)
 
 
 class _Counts(NamedTuple):
-    """By image: detections that are true, that are false, and truths. Shape (N,)."""
+    """Counts per image. Shape (N,) each."""
 
     num_true: Ints
     num_false: Ints
@@ -419,7 +417,7 @@ def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
     before, after = _count(first.tally, images), _count(second.tally, images)
     gain = (after.num_true - after.num_false) - (before.num_true - before.num_false)
     order = np.argsort(-np.abs(gain), kind="stable")
-    names = next((r.inputs.truths.image_names for r in (first, second) if r.inputs is not None), None) or {}
+    names = first.image_names or second.image_names or {}
     ids = images[order]
     return ImageChanges(
         image=ids,
@@ -433,20 +431,20 @@ def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
 
 
 def _count(tally: Tally, images: Ints) -> _Counts:
-    """What the detections at the score of the best F1 find and miss, at the first threshold and in the first area."""
+    """The counts at the score threshold with the best F1, at the first IoU threshold and in the first area range."""
     verdict = tally.verdict_at(0)
     is_true, is_counted = verdict == TRUE, verdict != IGNORED
-    is_there = (tally.truth_state & tally.state.dtype.type(1)).astype(bool)
+    is_regular = (tally.truth_state & tally.state.dtype.type(1)).astype(bool)
     is_used = is_counted & (tally.score >= given_or_best(None, curve_of_all(tally, 0)))
-    place, truth_place = np.searchsorted(images, tally.image), np.searchsorted(images, tally.truth_image)
+    index, truth_index = np.searchsorted(images, tally.image), np.searchsorted(images, tally.truth_image)
 
     def count(rows: NDArray[np.int64]) -> Ints:
         return np.bincount(rows, minlength=images.size)
 
     return _Counts(
-        num_true=count(place[is_used & is_true]),
-        num_false=count(place[is_used & ~is_true]),
-        num_truths=count(truth_place[is_there]),
+        num_true=count(index[is_used & is_true]),
+        num_false=count(index[is_used & ~is_true]),
+        num_truths=count(truth_index[is_regular]),
     )
 
 

@@ -133,7 +133,7 @@ class OperatingPoints:
         return len(self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: `all` and `per_class`. Undefined is None."""
+        """Plain values for JSON: `all` and `per_class`. Undefined is None."""
         rows = [
             {
                 "label": label,

@@ -40,7 +40,7 @@ class Scores:
     """F1 of the detections with at least that score."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values for JSON."""
         return {
             "iou": self.iou,
             "best": plain(self.best),

@@ -1,4 +1,4 @@
-"""Slices: every number again for each group of images, from the verdicts that are there."""
+"""Slices: every number for each group of images, from the same verdicts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from boxscore.model.result import Inputs, Result
 from boxscore.pipeline import finish
 
 NO_GROUP = "(none)"
-"""The group of the images that are in no other."""
+"""The group of the images without a group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Slices(Mapping[str, Result]):
-    """A result for each group of images, under the group's name. `print` shows a table, a column a group."""
+    """One result per group of images, by name. `print` shows a table with one column per group."""
 
     results: Mapping[str, Result]
     num_images: Mapping[str, int]
@@ -30,7 +30,7 @@ class Slices(Mapping[str, Result]):
         try:
             return self.results[group]
         except KeyError:
-            raise KeyError(f"{group!r} is no group; groups are {', '.join(self)}") from None
+            raise KeyError(f"{group!r} is not a group; groups are {', '.join(self)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.results)
@@ -39,7 +39,7 @@ class Slices(Mapping[str, Result]):
         return len(self.results)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: what a result's `to_dict` has, by group, with `num_images`."""
+        """Plain values for JSON: `Result.to_dict()` by group, with `num_images`."""
         return {group: {"num_images": self.num_images[group], **self[group].to_dict()} for group in self}
 
     def __repr__(self) -> str:
@@ -59,14 +59,13 @@ class Slices(Mapping[str, Result]):
 def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = None) -> Slices:
     """The result of each group of images, from the same matching.
 
-    `groups`: the group of each image, by its id. Groups come in the order in which `groups` has them first. Images that
-    it does not have are a group of their own, the last, called "(none)"; ids that are none of the images' are left out.
-    Every group has all classes.
+    `groups`: the group of each image, by image id. Groups are in the order of their first image there. Images without a
+    group form the last group, "(none)"; unknown image ids are ignored. Every group has all classes.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> truths = Truths(image=[0, 1, 2], label=[1, 1, 1], box=[[0, 0, 10, 10]] * 3)
-    >>> found = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 10], [50, 50, 60, 60]])
-    >>> parts = slices(evaluate(found, truths, "voc2012"), {0: "day", 1: "night", 2: "night"})
+    >>> detections = Detections(image=[0, 1], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 10], [50, 50, 60, 60]])
+    >>> parts = slices(evaluate(detections, truths, "voc2012"), {0: "day", 1: "night", 2: "night"})
     >>> {group: part["map"] for group, part in parts.items()}
     {'day': 1.0, 'night': 0.0}
     """
@@ -75,9 +74,9 @@ def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = N
     images = result.images
     names = _names(groups)
     group_of = np.array([names.get(image, NO_GROUP) for image in images.tolist()], object)
-    found = set(group_of.tolist())
+    present = set(group_of.tolist())
     order = [*(group for group in dict.fromkeys(names.values()) if group != NO_GROUP), NO_GROUP]
-    members = {group: images[group_of == group] for group in order if group in found}
+    members = {group: images[group_of == group] for group in order if group in present}
     return Slices(
         results={group: _part(result, chosen, threads) for group, chosen in members.items()},
         num_images={group: chosen.size for group, chosen in members.items()},

@@ -44,7 +44,7 @@ class WorstImages:
         return self.num_false + self.num_unfound
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values for JSON."""
         columns = (self.image, self.num_true, self.num_false, self.num_unfound)
         keys = ("image", "num_true", "num_false", "num_unfound")
         rows = [dict(zip(keys, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]

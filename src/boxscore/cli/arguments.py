@@ -105,12 +105,14 @@ def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = N
     default = "" if resamples is None else f" (default: {resamples:,})"
     group.add_argument(
         "--bootstrap",
-        type=several,
+        type=num_resamples,
         default=resamples,
         metavar="N",
         help=f"confidence intervals from N bootstrap resamples of the images, such as 1000; 0: none{default}",
     )
-    group.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed of the resamples (default: 0)")
+    group.add_argument(
+        "--seed", type=non_negative, default=0, metavar="S", help="random seed of the resamples (default: 0)"
+    )
     group.add_argument(
         "--level", type=inner_fraction, default=0.95, metavar="P", help="confidence level (default: 0.95)"
     )
@@ -161,7 +163,7 @@ def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> Non
     if has_ray:
         group.add_argument(
             "--memory",
-            type=amount,
+            type=memory_size,
             metavar="SIZE",
             help="memory limit for Parquet files, such as 500MB or 2GiB; with ray: per worker",
         )
@@ -219,16 +221,16 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def whole(text: str) -> int:
+def non_negative(text: str) -> int:
     """A non-negative integer."""
     if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"must be a non-negative integer; got {text!r}")
     return int(text)
 
 
-def several(text: str) -> int:
+def num_resamples(text: str) -> int:
     """An integer of at least 2, or 0 for none."""
-    if (number := whole(text)) == 1:
+    if (number := non_negative(text)) == 1:
         raise argparse.ArgumentTypeError(f"must be 2 or more, or 0 for none; got {text!r}")
     return number
 
@@ -247,10 +249,10 @@ def inner_fraction(text: str) -> float:
     return value
 
 
-def amount(text: str) -> int:
+def memory_size(text: str) -> int:
     """A number of bytes.
 
-    >>> amount("1.5GB")
+    >>> memory_size("1.5GB")
     1500000000
     """
     try:

@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
     group.add_argument("--per-class", action="store_true", help="also print a table of classes")
     group.add_argument(
         "--images-changed",
-        type=arguments.whole,
+        type=arguments.non_negative,
         default=5,
         metavar="N",
         help="print the N images that changed most (default: 5)",

@@ -38,7 +38,7 @@ def check_outputs(options: argparse.Namespace) -> None:
         check_place(Path(path))
     if (folder := getattr(options, "plots", None)) is not None:
         if Path(folder).exists() and not Path(folder).is_dir():
-            raise InputError(f"{folder}: can't be made a folder: {os.strerror(errno.EEXIST)}")
+            raise InputError(f"{folder}: can't be created as a folder: {os.strerror(errno.EEXIST)}")
         files["--plots"] = folder
     if files:
         check_apart(files, _inputs(options))

@@ -37,9 +37,9 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         labels="`--map-classes` does that",
         classes="`--map-classes` says which is which",
     )
-    found = diagnose(counts, *result.inputs, words, has_classes=not result.protocol.class_agnostic)
-    if found is not None:
-        message = str(found)
+    cause = diagnose(counts, *result.inputs, words, has_classes=not result.protocol.class_agnostic)
+    if cause is not None:
+        message = str(cause)
     elif counts.is_near_zero:
         message = (
             f"{path}: AP at IoU {result.protocol.thresholds[0]:g} is {fraction(counts.mean_ap)}; no other reading of"
@@ -56,8 +56,8 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
         return
     from boxscore.formats.inspection.pycocotools_ids import differing
 
-    for told in differing(options.truths, scores, protocol, options.gt_format):
-        warnings.warn(told, stacklevel=2)
+    for message in differing(options.truths, scores, protocol, options.gt_format):
+        warnings.warn(message, stacklevel=2)
 
 
 def check_command(options: argparse.Namespace, path: str) -> str:

@@ -166,9 +166,9 @@ class Result(Mapping[str, float]):
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=range(9), label=[1] * 9, box=[[0, 0, 10, 10]] * 9)
-        >>> found = Detections(image=range(6), label=[1] * 6, score=[0.9] * 6, box=[[0, 0, 10, 10]] * 6)
-        >>> sure = evaluate(found, truths, "voc2012").intervals()  # six of nine were found
-        >>> round(sure.numbers["map"], 2), round(sure.low["map"], 2), round(sure.high["map"], 2)
+        >>> detections = Detections(image=range(6), label=[1] * 6, score=[0.9] * 6, box=[[0, 0, 10, 10]] * 6)
+        >>> intervals = evaluate(detections, truths, "voc2012").intervals()  # six of nine are found
+        >>> round(intervals.numbers["map"], 2), round(intervals.low["map"], 2), round(intervals.high["map"], 2)
         (0.67, 0.34, 0.89)
         """
         from boxscore.analysis import bootstrap

@@ -1,1 +1,1 @@
-"""A result for people: charts for papers, and one HTML file that explains it."""
+"""Charts for papers, the HTML report, and exports."""

@@ -1,4 +1,4 @@
-"""The script that draws the charts: Vega-Lite, from the package vl-convert."""
+"""The chart library of the HTML report: Vega-Lite, from the package vl-convert."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -9,14 +9,14 @@ _MISSING = "the HTML report needs vl-convert-python, for its charts: pip install
 
 
 def check_vl_convert() -> None:
-    """Raise `InputError` if it is not installed."""
+    """Raise `InputError` if vl-convert is not installed."""
     if find_spec("vl_convert") is None:
         raise InputError(_MISSING)
 
 
 @cache
 def chart_script() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that needs no network. Takes a second or two, once a process."""
+    """Vega, Vega-Lite and Vega-Embed as one script that works offline. Takes a second or two, once per process."""
     check_vl_convert()
     import vl_convert
 
@@ -24,7 +24,7 @@ def chart_script() -> str:
 
 
 def chart_versions() -> str:
-    """The versions of what draws."""
+    """The versions of Vega and Vega-Lite."""
     import vl_convert
 
     return f"Vega {vl_convert.get_vega_version()}, Vega-Lite {vl_convert.get_vegalite_versions()[-1]}"

@@ -1,4 +1,4 @@
-"""Exports: summaries as CSV, Markdown and LaTeX, and as flat numbers for loggers. Needs no array library."""
+"""Exports of summaries: CSV, Markdown, LaTeX, and flat numbers for loggers. Needs no array library."""
 
 import csv
 import io
@@ -13,22 +13,22 @@ from boxscore._support import text
 from boxscore._support.writing import write_file
 from boxscore.model.summary import ClassPoint, Interval, Summary, has_ap_50, plain
 
-LONGEST_TABLE = 40
-"""Rows that LaTeX has on one page; a table of more of them goes on on the next."""
+MAX_TABLE_ROWS = 40
+"""The most rows of a LaTeX table on one page; longer tables are a `longtable`."""
 
 
 def to_csv(
     summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
 ) -> str:
-    """One number a line: which class (none: all), which number, its value (none: undefined), and its interval if any.
+    """One number per line: class (empty: all), number, value (empty: undefined), and its confidence interval, if any.
 
-    `names`: what the first column, `detections`, has for each summary; `groups`: the same for a second, `slice` (none:
-    all images). Without them there is no such column.
+    `names`: one per summary, for a column `detections`; `groups`: one per summary, for a column `slice` (empty: all
+    images). Without them there is no such column.
     """
     ends = () if summaries[0].confidence is None else ("low", "high", "error")
-    places = {"detections": names, "slice": groups}
+    leading = {"detections": names, "slice": groups}
     rows: list[list[Any]] = [
-        [*(name for name in places if places[name] is not None), "class", "number", "value", *ends]
+        [*(name for name in leading if leading[name] is not None), "class", "number", "value", *ends]
     ]
     for i, summary in enumerate(summaries):
         whole = summary.to_dict()
@@ -38,7 +38,7 @@ def to_csv(
             for row, point in zip(whole["per_class"], summary.points, strict=True):
                 row |= {name: plain(value) for name, value in point._asdict().items()}
         parts = [("", whole, tuple(summary.numbers)), *((row["name"], row, per_class) for row in whole["per_class"])]
-        first = [column[i] for column in places.values() if column is not None]
+        first = [column[i] for column in leading.values() if column is not None]
         for class_name, values, numbers in parts:
             intervals = values.get("intervals", {})
             rows += [
@@ -56,7 +56,7 @@ def save(content: str, path: str | os.PathLike[str] | None) -> str:
 
 
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV; None is nothing. Text is on one line and no formula."""
+    """Rows as CSV; None is an empty cell. Text is on one line and never a formula."""
     output = io.StringIO()
     safe = ([text.csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     csv.writer(output, lineterminator="\n").writerows(safe)
@@ -64,10 +64,10 @@ def as_csv(rows: Iterable[Sequence[Any]]) -> str:
 
 
 class _Style(NamedTuple):
-    """How a language of tables writes what is in them."""
+    """How a table format writes the content of cells."""
 
     name: Callable[[str], str]
-    """Of a class, a model, a group."""
+    """Formats the name of a class, a model or a group."""
     measure: Callable[[str], str]
     value: Callable[[float], str]
     interval: Callable[[Interval], str]
@@ -77,7 +77,7 @@ class _Style(NamedTuple):
 def to_markdown(
     summaries: Sequence[Summary], names: Sequence[str] | None = None, groups: Sequence[str | None] | None = None
 ) -> str:
-    """Two tables: the numbers, a row for each summary, and a row for each class of each.
+    """Two tables: the numbers, one row per summary, and the classes, one row per class and summary.
 
     Fractions with four digits; a dash is undefined. `names`: for a column `model`; `groups`: for a column `slice`.
     """
@@ -90,7 +90,7 @@ def to_latex(
 ) -> str:
     """The same tables for LaTeX's booktabs. AP and AR in percent with one digit, as papers have them.
 
-    A table of many rows is a `longtable`, which goes on on the next page.
+    A table of many rows is a `longtable`, which continues on the next page.
     """
     style = _Style(text.latex, _short_name, percent, _percent_interval, latex_table)
     return _tables(summaries, {"model": names, "slice": groups}, style)
@@ -102,11 +102,14 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
     numbers, classes = [], []
     for i, summary in enumerate(summaries):
         lead = [style.name(values[i] or "") for values in leading.values()]
-        sure, points = summary.confidence, summary.points
+        confidence, points = summary.confidence, summary.points
         numbers.append(
             [
                 *lead,
-                *(_cell(style, value, sure.numbers[name] if sure else None) for name, value in summary.numbers.items()),
+                *(
+                    _cell(style, value, confidence.numbers[name] if confidence else None)
+                    for name, value in summary.numbers.items()
+                ),
             ]
         )
         classes += [
@@ -114,9 +117,9 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
                 *lead,
                 style.name(row.name),
                 *([style.value(points[k].precision), style.value(points[k].recall)] if points else []),
-                _cell(style, row.ap, sure.ap[k] if sure else None),
+                _cell(style, row.ap, confidence.ap[k] if confidence else None),
                 *([style.value(row.ap_50)] if half else []),
-                _cell(style, row.ar, sure.ar[k] if sure else None),
+                _cell(style, row.ar, confidence.ar[k] if confidence else None),
                 f"{row.num_truths:,}",
                 f"{row.num_detections:,}",
             ]
@@ -139,9 +142,9 @@ def _cell(style: _Style, value: float, interval: Interval | None) -> str:
 def log_dict(
     summary: Summary, prefix: str = "", *, undefined: float | None = None, per_class: bool = True
 ) -> dict[str, float]:
-    """Flat floats under `prefix`: the numbers, and `ap/<class>`. What is undefined is `undefined`, or left out.
+    """Flat floats with `prefix`: the numbers, and `ap/<class>`. Undefined numbers are `undefined`, or left out.
 
-    Of classes that share a name, each has its label behind it.
+    Classes that share a name have their label appended.
     """
     shared = Counter(row.name for row in summary.per_class)
     classes = {
@@ -155,33 +158,33 @@ def log_dict(
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, num_left: int = 0) -> str:
-    """Cells as a table of Markdown, the first `num_left` columns on the left."""
+    """Cells as a Markdown table, the first `num_left` columns left-aligned."""
     sides = ["---"] * num_left + ["---:"] * (len(header) - num_left)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, sides, *rows))
 
 
 def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, num_left: int = 0) -> str:
-    """Cells as a table for LaTeX's booktabs, the first `num_left` columns on the left; many are a `longtable`."""
+    """Cells as a table for LaTeX's booktabs, the first `num_left` columns left-aligned; a long one is a `longtable`."""
     first, *lines = [" & ".join(cells) + r" \\" for cells in (header, *rows)]
     sides = "l" * num_left + "r" * (len(header) - num_left)
     top = [r"\toprule", first, r"\midrule"]
-    if len(rows) <= LONGEST_TABLE:
+    if len(rows) <= MAX_TABLE_ROWS:
         return "\n".join([rf"\begin{{tabular}}{{{sides}}}", *top, *lines, r"\bottomrule", r"\end{tabular}"])
-    # what every page begins and ends with comes first
+    # head and foot of every page come first
     ends = [r"\endhead", r"\bottomrule", r"\endfoot"]
     needs = r"% \usepackage{booktabs, longtable}"
     return "\n".join([needs, rf"\begin{{longtable}}{{{sides}}}", *top, *ends, *lines, r"\end{longtable}"])
 
 
 def _short_name(name: str) -> str:
-    """A number's name as papers have it: `map_50` is AP with a low 50."""
+    """A number's name as in papers: `map_50` is AP with subscript 50."""
     quantity, _, which = name.partition("_")
     short = {"map": "AP", "mar": "AR"}[quantity]
     return rf"{short}\textsubscript{{{text.latex(which)}}}" if which else short
 
 
 def percent(value: float) -> str:
-    """A fraction in percent with one digit, as papers have it; two dashes for NaN."""
+    """A fraction in percent with one digit, as in papers; two dashes for NaN."""
     return "--" if math.isnan(value) else f"{100 * value:.1f}"
 
 

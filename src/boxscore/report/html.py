@@ -1,6 +1,6 @@
-"""The report as one HTML file: it opens offline, and runs no script but its own.
+"""The report as one HTML file that opens offline and runs only its own scripts.
 
-The template, the style and the scripts are in the folder `page`; the charts' script goes into the file, too.
+The template, styles and scripts are in the folder `page`; the chart library is embedded in the file, too.
 """
 
 import base64
@@ -36,10 +36,10 @@ SCRIPTS = (
     "mistakes.js",
     "page.js",
 )
-"""The page's own script, in this order, as one function."""
+"""The scripts of the page, concatenated in this order into one function."""
 
 STYLES = ("style.css", "tables.css", "screens.css")
-"""The page's style, in this order: what is for some screens only comes last."""
+"""The styles of the page, in this order: rules for some screens come last."""
 
 
 def sample_intervals(
@@ -80,8 +80,8 @@ def make_report(
 def render(contents: Mapping[str, Any], chart_script: str) -> str:
     """The page with these contents.
 
-    Text gets there as JSON in a block that is not run, or escaped. The page's policy allows its two scripts by their
-    hashes; no other script, no evaluated code and no connection.
+    Text is embedded as JSON in a block that is not executed, or escaped. The content security policy allows the two
+    scripts by their hashes; no other script, no evaluated code and no connection.
     """
     own = "\n".join(map(_read, SCRIPTS))
     scripts = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
@@ -104,7 +104,7 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
 
 
 def _data(contents: Mapping[str, Any]) -> str:
-    """JSON in ASCII that ends no element and opens none."""
+    """JSON in ASCII that neither opens nor closes an HTML element."""
     plain = json.dumps(contents, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
         plain = plain.replace(letter, f"\\u{ord(letter):04x}")
@@ -112,12 +112,12 @@ def _data(contents: Mapping[str, Any]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as HTML; what no encoding holds, such as half of a surrogate pair in a file's name, is a question mark."""
+    """Text as HTML; characters that can't be encoded, such as lone surrogates in file names, become question marks."""
     return html.escape(text.encode("utf-8", "replace").decode())
 
 
 def _closed(script: str) -> str:
-    """A script without text that would end its element."""
+    """The script, escaped so that it does not close its element."""
     return re.sub(r"</(?=script)", r"<\\/", script, flags=re.IGNORECASE)
 
 

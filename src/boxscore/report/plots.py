@@ -1,6 +1,7 @@
-"""Charts by matplotlib, fit for a paper: as wide as a column, no titles, colours that the colour-blind can tell apart.
+"""Charts by matplotlib for papers: one column wide, no titles, colours for colour-blind readers.
 
-Every function gives a `matplotlib.figure.Figure` that belongs to no window and to no state of pyplot.
+`draw_…` functions draw plain values, `plot_…` functions a result. Each returns a `matplotlib.figure.Figure` that is
+independent of pyplot.
 """
 
 import functools
@@ -21,7 +22,7 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
 from boxscore.model.curves import Floats
-from boxscore.report.letters import written
+from boxscore.report.labels import fit_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ _STYLE: Mapping[str, Any] = {
     "savefig.bbox": "tight",
     "savefig.pad_inches": 0.02,
     "figure.dpi": 150,
-    "pdf.fonttype": 42,  # letters stay letters: publishers refuse type 3
+    "pdf.fonttype": 42,  # TrueType: publishers reject type 3 fonts
     "svg.fonttype": "none",
 }
 
@@ -62,19 +63,19 @@ _CYCLE = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _SKY, "#000000")
 _DASHES = ("-", "--")
 
 _WIDTH, _HEIGHT = 3.4, 2.5
-"""Of a chart that fills a column of a paper, in inches."""
+"""Size of a chart that fills a column of a paper, in inches."""
 
-_MOST_NUMBERED = 16
-"""A larger matrix has no room for numbers."""
+_MAX_NUMBERED = 16
+"""The most classes of a matrix with numbers in its cells."""
 
-_MOST_DRAWN = 100
-"""Of more classes the matrix has those that are confused most: all of 1,203 would be a picture of two gigapixels."""
+_MAX_DRAWN = 100
+"""The most classes of a matrix; of more, the most confused: all 1,203 of LVIS would be an image of two gigapixels."""
 
-_MOST_OF_LABEL, _MOST_OF_NAME = 44, 26
-"""Columns that a line's label, or a class's name beside an axis, may take."""
+_MAX_LABEL, _MAX_NAME = 44, 26
+"""The most columns of a line's label, and of a class name on an axis."""
 
 _PER_COLUMN = 0.055
-"""Inches that a column of small letters takes."""
+"""Inches per column of small text."""
 
 FORMATS = ("png", "pdf")
 
@@ -88,7 +89,7 @@ class Line(NamedTuple):
 
 
 def _drawn(draw: Callable[Parameters, "Figure"]) -> Callable[Parameters, "Figure"]:
-    """The function with our style while it draws."""
+    """The function, drawing in the style of this module."""
 
     @functools.wraps(draw)
     def drawn(*arguments: Parameters.args, **options: Parameters.kwargs) -> "Figure":
@@ -99,7 +100,7 @@ def _drawn(draw: Callable[Parameters, "Figure"]) -> Callable[Parameters, "Figure
 
 
 def check_matplotlib() -> None:
-    """Raise `InputError` if matplotlib is not there."""
+    """Raise `InputError` if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise InputError("plots need matplotlib, which is not installed: pip install 'boxscore[plots]'")
 
@@ -109,41 +110,41 @@ def _style() -> Any:
     import matplotlib as mpl
 
     style: dict[Any, Any] = {**mpl.rcParamsDefault, **_STYLE}
-    del style["backend"]  # the user's; asking for it would import pyplot
+    del style["backend"]  # the user's; reading it would import pyplot
     return mpl.rc_context(style)
 
 
 @_drawn
 def draw_pr(recall_points: Sequence[float], lines: Sequence[Line], *, is_ordered: bool) -> "Figure":
-    """Precision over recall, a line each; colours in order if the lines are, else as different as may be.
+    """Precision-recall curves; sequential colours if the lines are ordered, else distinct colours.
 
-    Where there are more than can be told apart, all but the last are grey and nameless.
+    Of more lines than there are distinct colours, all but the last are grey and have no label.
     """
     import matplotlib as mpl
 
-    labels, families, longest = written([line.label for line in lines], _MOST_OF_LABEL)
+    labels, families, longest = fit_labels([line.label for line in lines], _MAX_LABEL)
     figure, axes = _figure(_WIDTH + _PER_COLUMN * max(longest - 24, 0), _WIDTH * 0.8)
     is_crowded = len(lines) > len(_CYCLE) * len(_DASHES) and not is_ordered
     colors = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(lines))) if is_ordered else _CYCLE
     for i, line in enumerate(lines):
         dash = "-" if is_ordered else _DASHES[i // len(_CYCLE) % len(_DASHES)]
-        look: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": labels[i]}
+        style: dict[str, Any] = {"color": colors[i % len(colors)], "linestyle": dash, "label": labels[i]}
         if is_crowded:
             is_last = i + 1 == len(lines)
-            look = {"color": _BLUE, "label": labels[i]} if is_last else {"color": "#cccccc", "linewidth": 0.5}
-        axes.plot(recall_points, line.precision, **look)
+            style = {"color": _BLUE, "label": labels[i]} if is_last else {"color": "#cccccc", "linewidth": 0.5}
+        axes.plot(recall_points, line.precision, **style)
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(visible=True)
     if is_crowded:
-        _name_lines(axes, families, loc="lower left")
+        _add_legend(axes, families, loc="lower left")
     elif lines:
-        _name_lines(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
+        _add_legend(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
     return figure
 
 
-def _name_lines(axes: "Axes", families: Sequence[str], **place: Any) -> None:
-    """A legend of names: in these fonts, and with dollars that are dollars, not formulas."""
-    legend = axes.legend(prop={"family": list(families), "size": _STYLE["legend.fontsize"]}, **place)
+def _add_legend(axes: "Axes", families: Sequence[str], **position: Any) -> None:
+    """A legend in these fonts; dollar signs are not read as formulas."""
+    legend = axes.legend(prop={"family": list(families), "size": _STYLE["legend.fontsize"]}, **position)
     for label in legend.get_texts():
         label.set_parse_math(False)
 
@@ -168,7 +169,7 @@ def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str
 
 
 def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) -> "dict[str, Figure]":
-    """Several models in one chart each: precision over recall at one IoU threshold, and AP by IoU threshold.
+    """Two charts of several models: precision over recall at one IoU threshold, and AP by IoU threshold.
 
     `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
     """
@@ -238,16 +239,16 @@ def plot_all(result: "Result") -> "dict[str, Figure]":
 
 @_drawn
 def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]]) -> "Figure":
-    """AP at each IoU threshold, a line for each model."""
-    labels, families, longest = written(list(per_threshold), _MOST_OF_LABEL)
+    """AP at each IoU threshold, one line per model."""
+    labels, families, longest = fit_labels(list(per_threshold), _MAX_LABEL)
     figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
     for i, values in enumerate(per_threshold.values()):
         dash = _DASHES[i // len(_CYCLE) % len(_DASHES)]
-        look: dict[str, Any] = {"color": _CYCLE[i % len(_CYCLE)], "linestyle": dash, "label": labels[i]}
-        axes.plot(list(values), list(values.values()), marker="o", markersize=3, **look)
+        style: dict[str, Any] = {"color": _CYCLE[i % len(_CYCLE)], "linestyle": dash, "label": labels[i]}
+        axes.plot(list(values), list(values.values()), marker="o", markersize=3, **style)
     axes.set(xlabel="IoU threshold", ylabel="AP", ylim=(0, 1.02))
     axes.grid(visible=True)
-    _name_lines(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
+    _add_legend(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
     return figure
 
 
@@ -270,13 +271,13 @@ def draw_ap_by_iou(per_threshold: Mapping[float, float]) -> "Figure":
 def draw_sizes(names: Sequence[str], ap: Sequence[float], ar: Sequence[float]) -> "Figure":
     """AP and AR of each area range, side by side."""
     figure, axes = _figure()
-    place = np.arange(len(names))
+    position = np.arange(len(names))
     for offset, values, color, label in ((-0.2, ap, _BLUE, "AP"), (0.2, ar, _ORANGE, "AR")):
-        bars = axes.bar(place + offset, np.nan_to_num(np.asarray(values)), 0.38, color=color, label=label)
+        bars = axes.bar(position + offset, np.nan_to_num(np.asarray(values)), 0.38, color=color, label=label)
         texts = ["–" if math.isnan(value) else f"{value:.2f}" for value in values]
         axes.bar_label(bars, texts, padding=1, fontsize=6.5)
-    axes.set(xticks=place, ylim=(0, 1.08), ylabel="AP, AR", xlabel="Object size")
-    labels, families, _ = written(names, _MOST_OF_NAME // 2)
+    axes.set(xticks=position, ylim=(0, 1.08), ylabel="AP, AR", xlabel="Object size")
+    labels, families, _ = fit_labels(names, _MAX_NAME // 2)
     axes.set_xticklabels(labels, fontfamily=families, parse_math=False)
     axes.legend(loc="upper left", ncols=2)
     axes.grid(visible=True, axis="y")
@@ -285,7 +286,7 @@ def draw_sizes(names: Sequence[str], ap: Sequence[float], ar: Sequence[float]) -
 
 @_drawn
 def draw_scores(scores: Scores) -> "Figure":
-    """How many true and false positives have which score, and the threshold with the best F1."""
+    """Histograms of the scores of true and false positives, and the threshold with the best F1."""
     figure, axes = _figure()
     for values, color, label in (
         (scores.num_false, _RED, "false positives"),
@@ -306,20 +307,20 @@ def draw_scores(scores: Scores) -> "Figure":
 
 @_drawn
 def draw_confusion(confusion: Confusion) -> "Figure":
-    """The matrix: shades are fractions of a row, dark soon where they are small; few classes have numbers, too.
+    """The confusion matrix: shades are fractions of a row, on a square-root scale; with few classes, also numbers.
 
-    Of very many classes those that are confused most are drawn.
+    Of very many classes the most confused are drawn.
     """
     from matplotlib.colors import PowerNorm
 
-    places = [*confusion.most_confused(_MOST_DRAWN), len(confusion.name)]
-    names, families, longest = written([[*confusion.name, "background"][place] for place in places], _MOST_OF_NAME)
-    is_small = len(names) <= _MOST_NUMBERED
+    indices = [*confusion.most_confused(_MAX_DRAWN), len(confusion.name)]
+    names, families, longest = fit_labels([[*confusion.name, "background"][k] for k in indices], _MAX_NAME)
+    is_small = len(names) <= _MAX_NUMBERED
     room = 1.2 + _PER_COLUMN * max(longest - 12, 0)
     side = max(_WIDTH, room + len(names) * (0.32 if is_small else 0.13))
     figure, axes = _figure(side, side * 0.92)
-    count = confusion.part(places)
-    share = count / np.maximum(confusion.num_of_row[places, None], 1)
+    count = confusion.part(indices)
+    share = count / np.maximum(confusion.num_of_row[indices, None], 1)
     image = axes.imshow(share, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1))
     if is_small:
         for (i, j), value in np.ndenumerate(confusion.matrix):
@@ -328,10 +329,10 @@ def draw_confusion(confusion: Confusion) -> "Figure":
                 ink = _ink_on(image.cmap(image.norm(share[i, j])))
                 axes.text(j, i, shown, ha="center", va="center", fontsize=6, color=ink)
     slope: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if is_small else {"rotation": 90}
-    look: dict[str, Any] = {"fontsize": 7 if is_small else 5, "fontfamily": families, "parse_math": False}
-    axes.set_xticks(range(len(names)), names, **look, **slope)
-    axes.set_yticks(range(len(names)), names, **look)
-    axes.set(xlabel="Detection", ylabel="Truth")
+    style: dict[str, Any] = {"fontsize": 7 if is_small else 5, "fontfamily": families, "parse_math": False}
+    axes.set_xticks(range(len(names)), names, **style, **slope)
+    axes.set_yticks(range(len(names)), names, **style)
+    axes.set(xlabel="Detection", ylabel="Ground truth")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     bar = figure.colorbar(image, ax=axes, fraction=0.046 if is_small else 0.02, pad=0.02, ticks=(0, 0.05, 0.25, 0.5, 1))
@@ -341,7 +342,7 @@ def draw_confusion(confusion: Confusion) -> "Figure":
 
 
 def _ink_on(color: Any) -> str:
-    """Black or white, whichever is read better on a colour of RGB: the better one has a contrast of 4.58 at least."""
+    """Black or white, whichever has more contrast on an RGB colour: at least 4.58."""
     level = np.asarray(color[:3])
     linear = np.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ (0.2126, 0.7152, 0.0722))
@@ -350,16 +351,16 @@ def _ink_on(color: Any) -> str:
 
 @_drawn
 def draw_errors(errors: Errors) -> "Figure":
-    """What fixing each type of error would add to AP, with how many there are."""
+    """What fixing each type of error would add to AP, with the number of errors."""
     figure, axes = _figure()
     rows = list(errors.rows())
     gains = np.nan_to_num([gain for _, _, gain in rows])
     colors = [_BLUE] * len(TYPES) + [_GREY] * (len(rows) - len(TYPES))
-    place = np.arange(len(rows)) + np.array([0] * len(TYPES) + [0.4] * (len(rows) - len(TYPES)))
-    bars = axes.barh(place, gains, 0.7, color=colors)
+    position = np.arange(len(rows)) + np.array([0] * len(TYPES) + [0.4] * (len(rows) - len(TYPES)))
+    bars = axes.barh(position, gains, 0.7, color=colors)
     texts = [f"{gain:.3f}  ({count:,})".replace("nan", "–") for _, count, gain in rows]
     axes.bar_label(bars, texts, padding=2, fontsize=6.5)
-    axes.set_yticks(place, [name.replace("_", " ") for name, _, _ in rows])
+    axes.set_yticks(position, [name.replace("_", " ") for name, _, _ in rows])
     axes.invert_yaxis()
     axes.set(xlabel=f"Gain in AP at IoU {errors.iou:g} (number of errors)", xlim=(0, max(gains.max() * 1.45, 1e-3)))
     axes.spines["left"].set_visible(False)
@@ -369,14 +370,14 @@ def draw_errors(errors: Errors) -> "Figure":
 
 @_drawn
 def draw_calibration(calibration: Calibration) -> "Figure":
-    """The reliability diagram: precision over score, and how many detections there are."""
+    """The reliability diagram: precision over score, and the number of detections."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, _WIDTH), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     middle, width = (calibration.edge[:-1] + calibration.edge[1:]) / 2, np.diff(calibration.edge)
     above.bar(middle, np.nan_to_num(calibration.precision), width * 0.92, color=_SKY, label="precision")
-    above.plot((0, 1), (0, 1), color="black", linewidth=0.8, linestyle="--", label="calibrated")
+    above.plot((0, 1), (0, 1), color="black", linewidth=0.8, linestyle="--", label="perfect calibration")
     is_full = calibration.count > 0
     above.plot(
         calibration.mean_score[is_full],
@@ -401,15 +402,15 @@ def draw_calibration(calibration: Calibration) -> "Figure":
 
 
 def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
-    """The charts as PNG and PDF in a folder, which is made if it is not there; the paths that were written.
+    """Write the charts as PNG and PDF to a folder, which is created if needed; the paths of the files.
 
-    All are drawn before the first is written.
+    All charts are rendered before the first is written.
     """
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: can't be made a folder: {error.strerror}") from None
+        raise InputError(f"{folder}: can't be created as a folder: {error.strerror}") from None
     with _style():
         drawn = {
             folder / f"{name}.{kind}": _rendered(figure, kind) for name, figure in figures.items() for kind in FORMATS
@@ -421,7 +422,7 @@ def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
 
 def _rendered(figure: "Figure", kind: str) -> bytes:
     output = io.BytesIO()
-    # No date inside: the same chart is the same file.
+    # Without a date, so that the same chart gives the same file.
     figure.savefig(output, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
     return output.getvalue()
 

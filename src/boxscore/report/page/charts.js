@@ -1,4 +1,4 @@
-// Charts by Vega-Lite. Their colours are the style's variables, so they follow light, dark and paper.
+// Charts by Vega-Lite. Colours are CSS variables, so they follow light mode, dark mode and print.
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const AXIS = {
@@ -23,12 +23,12 @@ const CONFIG = {
 const color = (i) => `var(--c${1 + (i % NUM_COLORS)})`;
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
-// What a mark says when it is pointed at is the datum's `tip`, pairs of a name and a text, and to a screen reader its
-// `who`. Names are data for Vega, never a part of its specifications: those have expressions and names of their own.
+// The tooltip of a mark is the datum's `tip`, pairs of a name and a text; its label for screen readers is `who`. Names
+// are data for Vega, never part of its specifications, where they could be read as expressions.
 const tip = document.body.appendChild(el("div", { id: "tip", "aria-hidden": "true", hidden: true }));
 const TIP = { content: "data" };
-// Vega keeps the values of an axis in a plain object, where "__proto__" is no key like others: so each has a mark in
-// front that is not seen.
+// Vega stores the values of an axis as keys of a plain object, where "__proto__" is special: so each value has an
+// invisible prefix.
 const tick = (label) => `\u2060${label}`;
 const WHO = { field: "who", type: "nominal" };
 
@@ -58,8 +58,8 @@ function showTip(_, event, item, datum) {
 
 // A figure that Vega fills; `spec` is a Vega-Lite view. Expressions are interpreted: the page's policy has no eval.
 function chart(description, height, spec) {
-  const place = el("div", { class: "chart" });
-  const whole = {
+  const container = el("div", { class: "chart" });
+  const complete = {
     width: "container",
     height,
     autosize: { type: "fit", contains: "padding" },
@@ -67,10 +67,10 @@ function chart(description, height, spec) {
     config: CONFIG,
     ...spec,
   };
-  // The width is that of the place, which it has only once it is in the page.
+  // The width is that of the container, which is known only once it is in the page.
   requestAnimationFrame(() => {
     window
-      .vegaEmbed(place, whole, {
+      .vegaEmbed(container, complete, {
         mode: "vega-lite",
         renderer: "svg",
         ast: true,
@@ -80,7 +80,7 @@ function chart(description, height, spec) {
       })
       .catch((error) => console.error(`${description}: ${error}`));
   });
-  return el("figure", { "aria-label": description }, place);
+  return el("figure", { "aria-label": description }, container);
 }
 const unit = (field, title, more = {}) => ({
   field,

@@ -1,15 +1,15 @@
-// What models differ in.
+// Differences between models.
 
 function comparison() {
   const all = report.comparison.differences;
-  const place = el("div");
+  const container = el("div");
 
   function draw(of) {
     const names = of.class_names || report.models[0].classes.name;
     const classes = of.classes.map((change, k) => [names[k], ...change]);
     const [first, second] = [of.first, of.second].map(shortName);
     const marked = ([, , , difference, low, high]) =>
-      !isNumber(low) || (low <= 0 && high >= 0) ? "" : difference > 0 ? "better sure" : "worse sure";
+      !isNumber(low) || (low <= 0 && high >= 0) ? "" : difference > 0 ? "better strong" : "worse strong";
     const columns = (what) => [
       {
         title: what,
@@ -33,7 +33,7 @@ function comparison() {
       },
       {
         title: "difference",
-        help: "Sorts by its size, then from gains to losses, then from losses to gains",
+        help: "Sorts by absolute value, then descending, then ascending",
         isSigned: true,
         value: (row) => row[3],
         cell: (row) => [
@@ -42,9 +42,9 @@ function comparison() {
         ],
       },
       {
-        title: "interval",
+        title: "confidence interval",
         class: "range broad",
-        help: "Sorts by its width",
+        help: "Sorts by width",
         value: (row) => (isNumber(row[4]) ? row[5] - row[4] : null),
         cell: spanned,
       },
@@ -61,7 +61,7 @@ function comparison() {
         tip: [
           ["number", row[0]],
           ["difference", signed(row[3])],
-          ["interval", spanned(row)],
+          ["confidence interval", spanned(row)],
           ["p", pText(row[6], row[7])],
         ],
       }));
@@ -82,28 +82,28 @@ function comparison() {
     };
     const images = [
       { title: "image", isText: true, isHead: true, isPath: true, value: (row) => row[0], cell: (row) => row[0] },
-      { title: "truths", value: (row) => row[1], cell: (row) => whole(row[1]) },
+      { title: "truths", value: (row) => row[1], cell: (row) => integer(row[1]) },
       {
         title: named(of.first, first),
         under: el("div", {}, "TP / FP"),
         class: "model",
-        cell: (row) => `${whole(row[2])} / ${whole(row[3])}`,
+        cell: (row) => `${integer(row[2])} / ${integer(row[3])}`,
       },
       {
         title: named(of.second, second),
         under: el("div", {}, "TP / FP"),
         class: "model",
-        cell: (row) => `${whole(row[4])} / ${whole(row[5])}`,
+        cell: (row) => `${integer(row[4])} / ${integer(row[5])}`,
       },
       {
         title: "gain",
         isSigned: true,
         value: (row) => row[6],
         cell: (row) =>
-          el("span", { class: row[6] > 0 ? "better" : "worse" }, (row[6] > 0 ? "+" : "−") + whole(Math.abs(row[6]))),
+          el("span", { class: row[6] > 0 ? "better" : "worse" }, (row[6] > 0 ? "+" : "−") + integer(Math.abs(row[6]))),
       },
     ];
-    place.replaceChildren(
+    container.replaceChildren(
       el(
         "div",
         { class: "lopsided more" },
@@ -118,7 +118,7 @@ function comparison() {
               "div",
               {},
               chart(
-                `Differences of all numbers with their intervals: ${of.second} less ${of.first}`,
+                `Differences of all numbers with their confidence intervals: ${of.second} minus ${of.first}`,
                 60 + 26 * values.length,
                 {
                   data: { values },
@@ -144,10 +144,10 @@ function comparison() {
           : null,
       ),
       el("h3", {}, "AP by class"),
-      reading(
-        "The largest changes first, gains and losses.",
+      caption(
+        "Largest changes first.",
         of.classes.length < of.num_classes
-          ? `In the table are the ${whole(of.classes.length)} classes that changed most, of ${whole(of.num_classes)}.`
+          ? `The table has the ${integer(of.classes.length)} of ${integer(of.num_classes)} classes that changed most.`
           : null,
       ),
       table({
@@ -159,9 +159,9 @@ function comparison() {
         noun: "classes",
       }),
       el("h3", {}, "Images that changed most"),
-      reading(
-        "With the detections that each model has at its best F1.",
-        "A gain is so many mistakes fewer, false or missed, with the second model.",
+      caption(
+        "Each model is at its score threshold with the best F1.",
+        "The gain is how many fewer errors (false positives and false negatives) the second model has.",
       ),
       of.images.length
         ? table({
@@ -177,31 +177,30 @@ function comparison() {
 
   draw(all[0]);
   const box = select(
-    `${shortName(all[0].first)} against`,
+    `${shortName(all[0].first)} compared with`,
     all.map(({ second }, i) => [i, second]),
     (value) => draw(all[value]),
   );
   const [only] = all;
   const names =
-    all.length > 1 ? null : el("p", { class: "against" }, named(only.first), " against ", named(only.second));
+    all.length > 1 ? null : el("p", { class: "against" }, named(only.first), " compared with ", named(only.second));
   return section(
     "comparison",
     "Comparison",
-    reading(
+    caption(
       `${report.comparison.title}.`,
-      "A difference in colour is one whose interval does not hold 0;",
-      "p is how surprising it would be if there were none;",
-      "with \u201c≤\u201d it is the least that so many resamples can show.",
+      "A difference is coloured if its confidence interval excludes 0.",
+      "p is the p-value under the hypothesis of no difference; \u201c≤\u201d marks the smallest that this number of resamples can show.",
     ),
     names,
     all.length > 1 ? el("div", { class: "controls" }, box) : null,
-    place,
+    container,
   );
 }
 
 const spanned = (row) => (isNumber(row[4]) ? `${signed(row[4])} to ${signed(row[5])}` : "");
 
-// Which model is better on which side of 0, below a chart.
+// Below a chart: which model is better on which side of 0.
 const sides = (first, second) =>
   el(
     "div",

@@ -1,6 +1,6 @@
 // Precision and recall, and AP by IoU threshold, of the models, classes and thresholds that are chosen.
 
-// Colours are of models where several are drawn, else of classes, else of thresholds; dashes tell the rest apart.
+// Colours distinguish models where several are drawn, else classes, else thresholds; dashes distinguish the rest.
 function lines(model) {
   const thresholds = state.thresholds.filter((t) => t < model.curves.thresholds.length);
   const { classes, models } = state;
@@ -15,31 +15,31 @@ function lines(model) {
     if (several.classes) return several.thresholds ? t : Math.floor(c / NUM_COLORS);
     return Math.floor(t / NUM_COLORS);
   };
-  const found = [];
+  const chosen = [];
   classes.forEach((k, c) => {
-    thresholds.forEach((t, place) => {
+    thresholds.forEach((t, index) => {
       const threshold = model.curves.thresholds[t];
       models.forEach((m) => {
         const of = report.models[m];
-        const own = { k: placeIn(of, model, k), t: of.curves.thresholds.indexOf(threshold) };
+        const own = { k: indexIn(of, model, k), t: of.curves.thresholds.indexOf(threshold) };
         if (own.k === undefined || own.t < 0) return;
         const at = several.thresholds ? `, IoU ${iou(report.thresholds[threshold])}` : "";
-        found.push({
+        chosen.push({
           m,
           k,
           own,
-          color: ink(m, c, place, k),
-          dash: DASHES[dash(m, c, place) % DASHES.length],
+          color: ink(m, c, index, k),
+          dash: DASHES[dash(m, c, index) % DASHES.length],
           width: k === MEAN ? 2.5 : 1.75,
-          label: `${whose(m)}${title(model, k)}${at}`,
+          label: `${modelPrefix(m)}${title(model, k)}${at}`,
         });
       });
     });
   });
-  return found.slice(0, MOST_LINES);
+  return chosen.slice(0, MOST_LINES);
 }
-// The model's name in front of a line's, where lines of several models are drawn.
-const whose = (m) => (state.models.length > 1 ? `${shortNames[m]}: ` : "");
+// The prefix of a line's label: the model's name, where several models are drawn.
+const modelPrefix = (m) => (state.models.length > 1 ? `${shortNames[m]}: ` : "");
 
 function choose(k, isChosen) {
   state.classes = state.classes.filter((other) => other !== k);
@@ -48,8 +48,8 @@ function choose(k, isChosen) {
   redraw();
 }
 
-// Take a line out: its class, or its model where there is no other class.
-function takeOut({ k, m }) {
+// Remove a line: its class, or its model where there is no other class.
+function removeLine({ k, m }) {
   if (state.classes.length > 1 || k !== MEAN || state.models.length === 1) return choose(k, false);
   state.models = state.models.filter((other) => other !== m);
   return redraw();
@@ -58,10 +58,10 @@ function takeOut({ k, m }) {
 function curves() {
   const chips = el("ul", { class: "chips", "aria-label": "Lines" });
   const isOne = report.thresholds.length === 1;
-  const places = { curves: el("div"), ious: el("div") };
+  const containers = { curves: el("div"), ious: el("div") };
   const field = el("input", {
     list: "class-names",
-    placeholder: "its name",
+    placeholder: "class name",
     "aria-describedby": "lines-status",
     onchange: (event) => add(event.target),
   });
@@ -115,13 +115,13 @@ function curves() {
     options.replaceChildren(...model.classes.name.map((_, k) => el("option", { value: unique(model, k) })));
     boxes.replaceChildren(
       boxes.firstChild,
-      ...model.curves.thresholds.map((t, place) =>
+      ...model.curves.thresholds.map((t, index) =>
         el(
           "label",
           {},
           el("input", {
             type: "checkbox",
-            value: place,
+            value: index,
             onchange: pick,
           }),
           iou(report.thresholds[t]),
@@ -137,12 +137,12 @@ function curves() {
   function pick() {
     const chosen = [...boxes.querySelectorAll("input:checked")].map((input) => Number(input.value));
     state.thresholds = chosen.length ? chosen : null;
-    settle();
+    setDefaultThresholds();
     redraw();
   }
   function draw(model) {
     const drawn = lines(model);
-    const isFocused = chips.contains(document.activeElement); // on a button that is about to go
+    const isFocused = chips.contains(document.activeElement); // on a button that is about to be removed
     chips.replaceChildren(
       ...drawn.map((line) =>
         el(
@@ -154,7 +154,7 @@ function curves() {
             ? null
             : el(
                 "button",
-                { type: "button", "aria-label": `Take out ${line.label}`, onclick: () => takeOut(line) },
+                { type: "button", "aria-label": `Remove ${line.label}`, onclick: () => removeLine(line) },
                 "×",
               ),
         ),
@@ -168,9 +168,9 @@ function curves() {
       box.checked = state.models.includes(Number(box.value));
     });
     const num = state.classes.length * state.thresholds.length * state.models.length;
-    status.textContent = num > drawn.length ? `the first ${drawn.length} of ${num} lines` : "";
-    places.curves.replaceChildren(prChart(model, drawn));
-    if (!isOne) places.ious.replaceChildren(iouChart(model));
+    status.textContent = num > drawn.length ? `showing the first ${drawn.length} of ${num} lines` : "";
+    containers.curves.replaceChildren(prChart(model, drawn));
+    if (!isOne) containers.ious.replaceChildren(iouChart(model));
     document.querySelectorAll("input[data-class]").forEach((box) => {
       box.checked = state.classes.includes(Number(box.dataset.class));
     });
@@ -178,11 +178,10 @@ function curves() {
   const element = section(
     "curves",
     "Precision and recall",
-    reading(
-      "The precision at a recall or beyond, as AP averages it: the better the detector, the further the line reaches",
-      "to the upper right.",
-      hint("Point at the chart to read it."),
-      isOne ? null : "Beside it, AP by IoU threshold: a steep fall means that boxes are found, but not tight.",
+    caption(
+      "The highest precision at each recall or beyond, as averaged by AP. Better detectors are closer to the upper right.",
+      hint("Hover over the chart to read values."),
+      isOne ? null : "AP by IoU threshold: a steep fall means that objects are found, but localized poorly.",
     ),
     el(
       "div",
@@ -196,14 +195,14 @@ function curves() {
     ),
     isOfMany ? el("div", { class: "controls" }, modelBoxes) : null,
     isOne ? null : el("div", { class: "controls" }, boxes),
-    together(chips, el("div", { class: isOne ? null : "lopsided" }, places.curves, isOne ? null : places.ious)),
+    together(chips, el("div", { class: isOne ? null : "lopsided" }, containers.curves, isOne ? null : containers.ious)),
   );
   return { element, start, draw };
 }
 
 function prChart(model, drawn) {
   const points = drawn.map(({ m, own }) => curve(report.models[m], own.t, own.k));
-  // Models may have their curves at different recalls, where some had more room than others.
+  // Models may have curves at different recalls, as curves of many classes are thinned.
   const read = points.map((line) => new Map((line ?? []).map(({ recall, precision }) => [recall, precision])));
   const readings = model.curves.recall.map((at) => {
     const values = drawn.flatMap((line, s) => (read[s].has(at) ? [[line.label, short(read[s].get(at))]] : []));
@@ -229,10 +228,10 @@ function prChart(model, drawn) {
 function iouChart(model) {
   const isOfMany = state.models.length > 1;
   const drawn = state.classes
-    .flatMap((k, c) => state.models.map((m) => ({ m, k, c, own: placeIn(report.models[m], model, k) })))
+    .flatMap((k, c) => state.models.map((m) => ({ m, k, c, own: indexIn(report.models[m], model, k) })))
     .filter(({ own }) => own !== undefined)
     .slice(0, MOST_LINES);
-  const label = ({ m, k }) => `${whose(m)}${title(model, k)}`;
+  const label = ({ m, k }) => `${modelPrefix(m)}${title(model, k)}`;
   const lowest = report.thresholds[0],
     highest = report.thresholds.at(-1);
   const x = {

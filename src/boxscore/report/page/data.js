@@ -1,25 +1,25 @@
-// What the report is of, and what its reader has chosen.
+// The data of the report, and the reader's selection.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 report.models.forEach((model, i) => {
-  const { label, name } = report.models[0].classes; // where a model has none of its own
+  const { label, name } = report.models[0].classes; // for models without their own
   model.classes = { label, name, ...model.classes };
   model.curves = report.curves[i];
 });
 const content = document.getElementById("content");
-const MEAN = -1; // the place of "all classes" among the classes
+const MEAN = -1; // the index of "all classes"
 const MOST_LINES = 24;
 const NUM_COLORS = 8;
-const UNDEFINED = 65535; // among packed numbers
+const UNDEFINED = 65535; // marks an undefined packed number
 const state = {
   model: 0,
-  models: report.models.length > NUM_COLORS ? [0] : report.models.map((_, i) => i), // whose lines are drawn
+  models: report.models.length > NUM_COLORS ? [0] : report.models.map((_, i) => i), // models whose lines are drawn
   classes: [MEAN],
   thresholds: null,
   theme: null,
 };
 
-// Short names of models, each different: without the folders and the suffix that all have.
+// Short, distinct names of models: without common folders and a common suffix.
 const shortNames = (() => {
   const names = report.models.map((model) => model.name);
   const [first] = names;
@@ -32,7 +32,7 @@ const shortNames = (() => {
   const given = names.map((each) => brief(each.length > 28 ? each.slice(start, each.length - end) : each, 28));
   return given.map((each, i) => (given.indexOf(each) === given.lastIndexOf(each) ? each : `${each} (${i + 1})`));
 })();
-const shortName = (whole) => shortNames[report.models.findIndex((model) => model.name === whole)] ?? brief(whole, 28);
+const shortName = (name) => shortNames[report.models.findIndex((model) => model.name === name)] ?? brief(name, 28);
 
 function decode(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -60,18 +60,18 @@ function apByThreshold(model, k) {
   return model.classes.aps.slice(k * num, (k + 1) * num).map((ap) => (ap === UNDEFINED ? null : ap / 10000));
 }
 
-// A name that no other class has.
+// A unique name of a class: with its label where classes share a name.
 function unique(model, k) {
   const { name: names, label } = model.classes;
   model.classes.times ??= names.reduce((times, each) => times.set(each, 1 + (times.get(each) ?? 0)), new Map());
   return model.classes.times.get(names[k]) > 1 ? `${names[k]} (${label[k]})` : names[k];
 }
 
-// The place that a class of one model has in another; undefined where it has none.
-function placeIn(other, model, k) {
+// The index in another model of a class of this model; undefined where it has none.
+function indexIn(other, model, k) {
   if (k === MEAN || other === model) return k;
-  other.classes.places ??= new Map(other.classes.label.map((label, place) => [label, place]));
-  return other.classes.places.get(model.classes.label[k]);
+  other.classes.indices ??= new Map(other.classes.label.map((label, index) => [label, index]));
+  return other.classes.indices.get(model.classes.label[k]);
 }
 
 const title = (model, k) => (k === MEAN ? "mean of classes" : model.classes.name[k]);

@@ -1,4 +1,4 @@
-// Elements, and numbers as text. All text goes in as text nodes: no name can become markup.
+// Elements, and formatting of numbers. All text is added as text nodes: no name can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -19,13 +19,13 @@ const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG,
 const isNumber = (value) => typeof value === "number";
 const fraction = (value) => (isNumber(value) ? value.toFixed(4) : "–");
 const short = (value) => (isNumber(value) ? value.toFixed(3) : "–");
-const whole = (value) => (isNumber(value) ? value.toLocaleString("en-US") : "–");
+const integer = (value) => (isNumber(value) ? value.toLocaleString("en-US") : "–");
 const signed = (value) => (isNumber(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(4) : "–");
 const range = (low, high) => (isNumber(low) && isNumber(high) ? `${short(low)} – ${short(high)}` : "");
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const iou = (threshold) => threshold.toFixed(2);
 
-// As `text.p_value` has it in Python: three digits, or one that is not 0; with "≤" and rounded upwards if it is a bound.
+// As `text.p_value` in Python: three digits, or the first nonzero digit; with "≤" and rounded up if it is a bound.
 function pText(p, isLeast) {
   if (!isNumber(p)) return "–";
   const digits = p >= 0.001 || p <= 0 ? 3 : -Math.floor(Math.log10(p));
@@ -36,14 +36,14 @@ function pText(p, isLeast) {
 
 const isNarrow = () => window.innerWidth < 560;
 
-// A name in at most so many letters, without its middle: ends tell runs of one model apart.
+// A name of at most `most` characters; the middle is cut, as the ends distinguish runs of one model.
 function brief(name, most) {
   const letters = [...name];
   if (letters.length <= most) return name;
   const tail = Math.floor((most - 1) / 2);
   return `${letters.slice(0, most - 1 - tail).join("")}…${letters.slice(-tail).join("")}`;
 }
-// A name inside of a sentence or a title: whole, as far as there is room for it, and of its own direction.
+// A name inside a sentence or a title, with its own text direction.
 const named = (text, shown = text) => el("bdi", { class: "name", title: text }, shown);
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);

@@ -1,6 +1,6 @@
-// Errors by type, confusion, the worst images.
+// Errors by type, the confusion matrix, the worst images.
 
-const used = (of) => `with detections of score ${short(of.score)} and above, at IoU ${iou(of.iou)}`;
+const operatingPoint = (of) => `at score ≥ ${short(of.score)} and IoU ${iou(of.iou)}`;
 
 function errors(model) {
   const of = model.errors;
@@ -11,26 +11,26 @@ function errors(model) {
       ...row,
       tip: [
         ["error", row.type],
-        ["count", whole(row.count)],
+        ["count", integer(row.count)],
         ["gain in AP", signed(row.gain)],
       ],
     }));
   const columns = [
     { title: "error", isText: true, isHead: true, cell: (row) => row.type },
-    { title: "count", cell: (row) => whole(row.count) },
+    { title: "count", cell: (row) => integer(row.count) },
     { title: "gain in AP", cell: (row) => signed(row.gain) },
-    { title: "a box", isText: true, class: "soft wide", cell: (row) => row.meaning },
+    { title: "meaning", isText: true, class: "soft wide", cell: (row) => row.meaning },
   ];
   const gains = values.map((row) => `${row.type} ${signed(row.gain)}`);
   return section(
     "errors",
     "Errors",
-    reading(
-      `What fixing all errors of one type would add to AP at IoU ${iou(of.iou)}, which is ${fraction(of.ap)}.`,
-      "The types are TIDE's. Gains don't add up: a fix changes what the others would do.",
+    caption(
+      `AP at IoU ${iou(of.iou)} is ${fraction(of.ap)}. The gain is what fixing all errors of one type would add to it.`,
+      "Error types are those of TIDE. Gains do not add up, as each fix changes the effect of the others.",
     ),
     !isNumber(of.ap)
-      ? missing("AP is undefined: there are no truths.")
+      ? missing("AP is undefined, as there is no ground truth.")
       : el(
           "div",
           { class: "pair" },
@@ -55,21 +55,21 @@ function errors(model) {
 
 function confusion(model) {
   const of = model.confusion;
-  if (of.missing) return section("confusion", "Confusion", missing(of.missing));
+  if (of.missing) return section("confusion", "Confusion matrix", missing(of.missing));
   const label = (k) => of.names[k];
   const isPart = of.shown.length <= of.num_classes;
   const isTight = of.shown.length > 12;
-  const values = of.cells.map(([truth, found, num, share]) => ({
+  const values = of.cells.map(([truth, detected, num, share]) => ({
     truth: tick(label(truth)),
-    found: tick(label(found)),
+    detected: tick(label(detected)),
     num,
     share,
     ink: inkOn(Math.sqrt(share)),
     tip: [
-      ["truth", label(truth)],
-      ["detected as", label(found)],
-      ["boxes", whole(num)],
-      ["of the row", percent(share)],
+      ["ground truth", label(truth)],
+      ["detected as", label(detected)],
+      ["count", integer(num)],
+      ["share of the row", percent(share)],
     ],
   }));
   const names = of.shown.map((k) => tick(label(k)));
@@ -84,13 +84,13 @@ function confusion(model) {
     ...more,
   });
   const x = {
-    field: "found",
+    field: "detected",
     type: "nominal",
     sort: null,
     scale: { domain: names },
     axis: axis("detected as", { orient: "top", labelAngle: isNarrow() ? -90 : -45 }),
   };
-  const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("truth") };
+  const y = { field: "truth", type: "nominal", sort: null, scale: { domain: names }, axis: axis("ground truth") };
   const depth = {
     field: "share",
     type: "quantitative",
@@ -98,24 +98,23 @@ function confusion(model) {
     scale: { type: "sqrt", domain: [0, 1], range: [0, 1] },
   };
   const columns = [
-    { title: "truth", isText: true, isHead: true, value: (row) => label(row[0]), cell: (row) => label(row[0]) },
+    { title: "ground truth", isText: true, isHead: true, value: (row) => label(row[0]), cell: (row) => label(row[0]) },
     {
       title: "detected as",
       isText: true,
       value: (row) => label(row[1]),
       cell: (row) => el("span", { dir: "auto", class: "clamp", title: label(row[1]) }, label(row[1])),
     },
-    { title: "boxes", value: (row) => row[2], cell: (row) => whole(row[2]) },
-    { title: "of its truths", value: (row) => row[3], cell: (row) => percent(row[3]) },
+    { title: "count", value: (row) => row[2], cell: (row) => integer(row[2]) },
+    { title: "share of truths", value: (row) => row[3], cell: (row) => percent(row[3]) },
   ];
   return section(
     "confusion",
-    "Confusion",
-    reading(
-      `What truths (rows) were detected as (columns), ${used(of)}.`,
-      "The stronger a cell's colour, the larger its share of the row.",
-      "In the last column are truths that nothing was found on, in the last row detections on nothing.",
-      isPart ? `Drawn are the ${of.shown.length - 1} classes that are confused most; the table is of all.` : null,
+    "Confusion matrix",
+    caption(
+      `Rows are ground truths, columns are detections, ${operatingPoint(of)}. Colour is the share of the row.`,
+      "The last column has ground truths that were not detected, the last row detections on background.",
+      isPart ? `The matrix has the ${of.shown.length - 1} most confused classes, the table all classes.` : null,
     ),
     el(
       "div",
@@ -155,12 +154,12 @@ function confusion(model) {
       ),
       of.pairs.length
         ? table({ label: "Most frequent confusions", columns, rows: of.pairs, sortBy: 2 })
-        : missing("No truth was detected as another class."),
+        : missing("No ground truth was detected as another class."),
     ),
   );
 }
 
-// Black or white, whichever is read better on `--c1` of some opacity: the better one has a contrast of 4.58 at least.
+// Black or white, whichever has more contrast on `--c1` at this opacity: at least 4.58.
 function inkOn(opacity) {
   const style = getComputedStyle(document.documentElement);
   const both = (variable) => style.getPropertyValue(variable).match(/#[0-9a-f]{6}/gi);
@@ -179,18 +178,18 @@ function inkOn(opacity) {
 
 function worst(model) {
   const of = model.worst;
-  const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => whole(row[i]) });
+  const column = (title, i) => ({ title, value: (row) => row[i], cell: (row) => integer(row[i]) });
   const columns = [
     { title: "image", isText: true, isHead: true, isPath: true, value: (row) => row[0], cell: (row) => row[0] },
-    { title: "errors", value: (row) => row[2] + row[3], cell: (row) => whole(row[2] + row[3]) },
+    { title: "errors", value: (row) => row[2] + row[3], cell: (row) => integer(row[2] + row[3]) },
     column("false positives", 2),
-    column("truths not found", 3),
+    column("false negatives", 3),
     column("true positives", 1),
   ];
   return section(
     "images",
     "Worst images",
-    reading(`Those with the most errors, ${used(of)}.`),
+    caption(`The images with the most false positives and false negatives, ${operatingPoint(of)}.`),
     of.rows.length
       ? table({ label: "Worst images", columns, rows: of.rows, sortBy: 1, search: (row) => row[0], noun: "images" })
       : missing("No image has an error."),

@@ -3,20 +3,20 @@
 const MOST_WHISKERS = 4;
 
 function summary(model) {
-  const [low, high] = between(model, 0);
+  const [low, high] = intervalOf(model, 0);
   const counts = [
-    ["images", whole(model.counts.images)],
-    ["truths", whole(model.counts.truths)],
+    ["images", integer(model.counts.images)],
+    ["ground truths", integer(model.counts.truths)],
     [
       "detections",
       report.limit === null
-        ? whole(model.counts.detections)
+        ? integer(model.counts.detections)
         : [
-            `${whole(model.counts.detections)} `,
+            `${integer(model.counts.detections)} `,
             el("span", { class: "soft" }, `at most ${report.limit} per image and class`),
           ],
     ],
-    ["classes", whole(model.counts.classes)],
+    ["classes", integer(model.counts.classes)],
   ];
   const many = report.models.length > 1;
   const headline = el(
@@ -28,7 +28,7 @@ function summary(model) {
       el("div", { class: "what" }, `mAP, ${report.measures[0].meaning[1]}`),
       el("div", { class: "value" }, short(model.numbers[0])),
       isNumber(low)
-        ? el("div", { class: "between" }, range(low, high), " ", el("span", { class: "soft" }, sureness(model)))
+        ? el("div", { class: "interval" }, range(low, high), " ", el("span", { class: "soft" }, intervalName(model)))
         : null,
     ),
     el(
@@ -42,10 +42,10 @@ function summary(model) {
     "summary",
     "Summary",
     model.intervals
-      ? reading(
+      ? caption(
           `${model.intervals.title}.`,
           many && !report.comparison
-            ? "Models whose intervals overlap may still differ: boxscore compare tells."
+            ? "Models whose confidence intervals overlap may still differ significantly: use boxscore compare."
             : null,
         )
       : null,
@@ -66,7 +66,14 @@ function ofOne(model) {
     NUMBER,
     { title: "value", cell: ({ m }) => fraction(model.numbers[m]) },
     ...(model.intervals
-      ? [{ title: sureness(model), class: "range", cell: ({ m }) => range(...between(model, m)) }]
+      ? [
+          {
+            title: model.intervals.short,
+            help: intervalName(model),
+            class: "range",
+            cell: ({ m }) => range(...intervalOf(model, m)),
+          },
+        ]
       : []),
     { title: "0 to 1", isText: true, class: "drawn", cell: ({ m }) => whiskers([whisker(model, m, "var(--c1)")]) },
     ...["", "IoU", "area", "limit"].map((title, i) => ({
@@ -79,7 +86,7 @@ function ofOne(model) {
 }
 
 const whisker = (model, m, ink) => {
-  const [low, high] = between(model, m);
+  const [low, high] = intervalOf(model, m);
   return { value: model.numbers[m], low, high, ink };
 };
 
@@ -95,10 +102,10 @@ function ofMany() {
   const column = (model, i) => ({
     title: named(model.name, shortNames[i]),
     under: isDrawn ? mark(i) : null,
-    class: i === state.model ? "model sure" : "model",
+    class: i === state.model ? "model strong" : "model",
     cell: ({ m }) => [
       fraction(model.numbers[m]),
-      model.intervals ? el("div", { class: "range" }, range(...between(model, m))) : null,
+      model.intervals ? el("div", { class: "range" }, range(...intervalOf(model, m))) : null,
     ],
   });
   const drawn = {
@@ -115,12 +122,12 @@ function ofMany() {
   ];
 }
 
-// What a number is of, in one cell.
+// The meaning of a number, in one cell.
 const meaning = ({ meaning: [what, at, area, limit] }) => [what, at, area, limit].filter((part) => part).join(", ");
 
 function classes(model) {
   const of = model.classes;
-  const sure = model.intervals;
+  const intervals = model.intervals;
   const rows = of.name.map((_, k) => k);
   const main = iou(report.thresholds[report.main]);
   const column = (title, key, cell) => ({ title, value: (k) => of[key][k], cell: (k) => cell(of[key][k]) });
@@ -128,42 +135,42 @@ function classes(model) {
   const isOne = report.thresholds.length === 1;
   const atMain = (k) => apByThreshold(model, k)[report.main];
   const columns = [
-    { title: "chart", help: "Drawn in the charts below", isText: true, class: "choice", cell: (k) => choice(k) },
+    { title: "chart", help: "Show in the charts below", isText: true, class: "choice", cell: (k) => choice(k) },
     { title: "class", isText: true, isHead: true, value: (k) => of.name[k], cell: (k) => of.name[k] },
     column("AP", "ap", fraction),
-    ...(sure
+    ...(intervals
       ? [
           {
-            title: sureness(model),
+            title: intervals.short,
             class: "range",
-            help: "Sorts by its width",
-            value: (k) => (isNumber(sure.low[k]) ? sure.high[k] - sure.low[k] : null),
-            cell: (k) => range(sure.low[k], sure.high[k]),
+            help: `${intervalName(model)}; sorts by width`,
+            value: (k) => (isNumber(intervals.low[k]) ? intervals.high[k] - intervals.low[k] : null),
+            cell: (k) => range(intervals.low[k], intervals.high[k]),
           },
         ]
       : []),
     ...(isOne ? [] : [{ title: `AP${cents(main)}`, value: atMain, cell: (k) => fraction(atMain(k)) }]),
     { title: `PR@${main}`, isText: true, class: "curve", cell: (k) => spark(curve(model, drawn, k)) },
     column("AR", "ar", fraction),
-    column("truths", "truths", whole),
+    { ...column("truths", "truths", integer), help: "Ground truths that count" },
     {
-      ...column("detections", "detections", whole),
-      help: `Within the limit (${report.limit ?? "none"} per image and class); ignored ones are neither TP nor FP`,
+      ...column("detections", "detections", integer),
+      help: `Within the limit (${report.limit ?? "none"} per image and class); ignored detections are neither TP nor FP`,
     },
-    column(`TP@${main}`, "true", whole),
-    column(`FP@${main}`, "false", whole),
-    { ...column("best F1", "f1", short), help: `At IoU ${main}, over all scores` },
-    { ...column("at score", "score", short), help: "The score threshold at which F1 is best" },
-    { ...column("P", "precision", short), help: "Precision at that score" },
-    { ...column("R", "recall", short), help: "Recall at that score" },
+    column(`TP@${main}`, "true", integer),
+    column(`FP@${main}`, "false", integer),
+    { ...column("best F1", "f1", short), help: `The best F1 over all score thresholds, at IoU ${main}` },
+    { ...column("at score", "score", short), help: "The score threshold with the best F1" },
+    { ...column("P", "precision", short), help: "Precision at this score threshold" },
+    { ...column("R", "recall", short), help: "Recall at this score threshold" },
   ];
   return section(
     "classes",
     "Classes",
-    reading(
-      `Best F1, its score threshold, precision (P) and recall (R) there, TP and FP are at IoU ${main}.`,
-      report.limit === null ? null : `Detections are those within the limit of ${report.limit} per image and class.`,
-      hint("Sort by a column's title. A class that is ticked is drawn in the charts below."),
+    caption(
+      `TP, FP and the best F1, with its score threshold, precision (P) and recall (R), are at IoU ${main}.`,
+      report.limit === null ? null : `Detections are counted within the limit of ${report.limit} per image and class.`,
+      hint("Click a column title to sort. Ticked classes are drawn in the charts below."),
     ),
     table({ label: "Classes", columns, rows, sortBy: 2, search: (k) => of.name[k], noun: "classes" }),
   );
@@ -179,5 +186,5 @@ function choice(k) {
   });
 }
 
-// A threshold as names have it: "50" for "0.50".
+// A threshold as in names of numbers: "50" for "0.50".
 const cents = (threshold) => threshold.replace(/^0\./, "");

@@ -1,11 +1,11 @@
-// The page: all sections of the chosen model.
+// The page: all sections of the selected model.
 
 function protocol() {
   const row = ([what, value]) => [el("dt", {}, what), el("dd", {}, value)];
   return section(
     "protocol",
-    "How it was made",
-    reading("All that decided a number, and the versions that computed it."),
+    "Settings",
+    caption("The settings that decide the numbers, and the versions of the software."),
     el("dl", { class: "counts" }, report.made.flatMap(row)),
   );
 }
@@ -13,15 +13,15 @@ function protocol() {
 let chooser = null;
 const redraw = () => chooser.draw(report.models[state.model]);
 
-// Without a choice, the main threshold is drawn.
-function settle() {
+// By default, the main threshold is drawn.
+function setDefaultThresholds() {
   state.thresholds ??= [report.models[state.model].curves.thresholds.indexOf(report.main)];
 }
 
 function show() {
   const model = report.models[state.model];
-  settle();
-  const keep = [...content.children].filter((child) => child.dataset.kept !== undefined);
+  setDefaultThresholds();
+  const keep = [...content.children].filter((child) => child.dataset.permanent !== undefined);
   chooser = curves();
   const sections = [
     summary(model),
@@ -48,10 +48,10 @@ function show() {
 
 function head() {
   const heading = content.querySelector("h1");
-  heading.dataset.kept = "";
+  heading.dataset.permanent = "";
   heading.title = heading.textContent;
   if (heading.textContent.length > 70) heading.classList.add("long");
-  const lead = el("p", { class: "lead", "data-kept": "" }, report.subtitle);
+  const lead = el("p", { class: "lead", "data-permanent": "" }, report.subtitle);
   content.append(lead);
   if (report.models.length > 1) {
     const box = select(
@@ -64,7 +64,7 @@ function head() {
         show();
       },
     );
-    content.append(el("div", { class: "controls", "data-kept": "" }, box));
+    content.append(el("div", { class: "controls", "data-permanent": "" }, box));
   }
   content.querySelectorAll("noscript").forEach((each) => each.remove());
 }

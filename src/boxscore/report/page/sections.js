@@ -1,21 +1,21 @@
-// What all sections have in common.
+// Parts of all sections.
 
-// Sentences that say how to read what follows; those that don't apply are null. Hints on how to use it are not printed.
-const reading = (...sentences) =>
+// Sentences that explain what follows; null sentences are left out. Hints are not printed on paper.
+const caption = (...sentences) =>
   el(
     "p",
-    { class: "how" },
+    { class: "caption" },
     sentences.filter((each) => each !== null).flatMap((each, i) => (i ? [" ", each] : [each])),
   );
 const hint = (sentence) => el("span", { class: "hint" }, sentence);
 const section = (id, title, ...children) =>
   el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), ...children);
-// Parts that stay on one page of paper.
+// Parts that stay together on one printed page.
 const together = (...parts) => el("div", { class: "together" }, ...parts);
 const missing = (why) => el("p", { class: "note" }, why);
 
-const sureness = (model) => model.intervals.name;
-const between = (model, m) => model.intervals?.numbers[m] ?? [null, null];
+const intervalName = (model) => model.intervals.name;
+const intervalOf = (model, m) => model.intervals?.numbers[m] ?? [null, null];
 
 function select(label, options, onchange) {
   const box = el(

@@ -3,7 +3,7 @@
 function sizes(model) {
   const values = report.measures.flatMap((measure, m) => {
     const value = model.numbers[m];
-    const [low, high] = between(model, m);
+    const [low, high] = intervalOf(model, m);
     return measure.is_size && isNumber(value)
       ? [
           {
@@ -15,7 +15,7 @@ function sizes(model) {
             tip: [
               ["number", measure.name],
               ["value", fraction(value)],
-              ...(isNumber(low) ? [[sureness(model), range(low, high)]] : []),
+              ...(isNumber(low) ? [[intervalName(model), range(low, high)]] : []),
             ],
           },
         ]
@@ -42,9 +42,9 @@ function sizes(model) {
   return section(
     "sizes",
     "By object size",
-    reading(
+    caption(
       `${report.areas.map(({ name: each, text }) => `${each}: ${text}`).join("; ")}.`,
-      model.intervals ? "The thin lines are the intervals." : null,
+      model.intervals ? "Thin lines are confidence intervals." : null,
     ),
     legend([
       { label: "AP", color: "var(--c1)" },
@@ -72,9 +72,9 @@ function sizes(model) {
 
 function scores(model) {
   const of = model.scores;
-  const place = el("div");
+  const container = el("div");
   const chosen = { t: report.main, k: MEAN, isLog: of.is_log };
-  const found = el("p", { class: "how", role: "status" });
+  const bestF1 = el("p", { class: "caption", role: "status" });
 
   function draw() {
     const [hits, misses] =
@@ -88,14 +88,14 @@ function scores(model) {
         drawn: sign * num,
         tip: [
           ["score", `${short(of.edge[i])} to ${short(of.edge[i + 1])}`],
-          [sign > 0 ? "true positives" : "false positives", whole(num)],
+          [sign > 0 ? "true positives" : "false positives", integer(num)],
         ],
       }));
     const best =
       chosen.k === MEAN ? of.best[chosen.t] : { score: model.classes.score[chosen.k], f1: model.classes.f1[chosen.k] };
     const hasBest = isNumber(best.score);
-    found.textContent = hasBest
-      ? `Best F1: ${short(best.f1)}, with detections of score ${short(best.score)} and above (the dashed line).`
+    bestF1.textContent = hasBest
+      ? `Best F1: ${short(best.f1)} at score threshold ${short(best.score)} (dashed line).`
       : "";
     const most = Math.max(1, ...hits, ...misses);
     const decades = Array.from({ length: 1 + Math.floor(Math.log10(most)) }, (_, i) => 10 ** i);
@@ -123,9 +123,9 @@ function scores(model) {
       mark: { type: "bar", fill: ink, fillOpacity: 0.85, binSpacing: 1, description: what, tooltip: TIP },
       encoding: { x, x2: { field: "to" }, y },
     });
-    place.replaceChildren(
+    container.replaceChildren(
       chart(
-        `Histogram of scores: ${whole(sum(hits))} true positives upwards, ${whole(sum(misses))} false positives downwards`,
+        `Histogram of scores: ${integer(sum(hits))} true positives upwards, ${integer(sum(misses))} false positives downwards`,
         260,
         {
           layer: [
@@ -141,7 +141,7 @@ function scores(model) {
                           ...best,
                           tip: [
                             ["best F1", short(best.f1)],
-                            ["at score", short(best.score)],
+                            ["score threshold", short(best.score)],
                           ],
                         },
                       ],
@@ -188,24 +188,24 @@ function scores(model) {
         draw();
       },
     }),
-    "logarithmic",
+    "log scale",
   );
   thresholds.querySelector("select").value = report.main;
   draw();
   return section(
     "scores",
     "Scores",
-    reading(
-      "How many true (upwards) and false positives (downwards) there are at each score.",
-      "The better the score, the further right the first and left the second.",
+    caption(
+      "Histogram of scores: true positives upwards, false positives downwards.",
+      "Good scores separate them: true positives on the right, false positives on the left.",
     ),
     el("div", { class: "controls" }, report.thresholds.length > 1 ? thresholds : null, who, log),
     legend([
       { label: "true positives", color: "var(--c1)" },
       { label: "false positives", color: "var(--c2)" },
     ]),
-    place,
-    found,
+    container,
+    bestF1,
   );
 }
 
@@ -218,16 +218,16 @@ function calibration(model) {
       ["score", `${bin.from.toFixed(2)} to ${bin.to.toFixed(2)}`],
       ["mean score", short(bin.score)],
       ["precision", short(bin.precision)],
-      ["detections", whole(bin.num)],
+      ["detections", integer(bin.num)],
     ],
   }));
   const y = unit("precision", "precision");
   return section(
     "calibration",
     "Calibration",
-    reading(
-      `Detections by score, and how many of them are right at IoU ${iou(of.iou)}.`,
-      "On the diagonal a score is the chance of being right; below it scores promise too much.",
+    caption(
+      `Precision of detections by score, at IoU ${iou(of.iou)}.`,
+      "On the diagonal, a score is the probability of being correct; below it, scores are overconfident.",
       `Expected calibration error: ${fraction(of.error)}.`,
     ),
     chart(`Calibration: precision by score, expected calibration error ${fraction(of.error)}`, 260, {

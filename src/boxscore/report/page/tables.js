@@ -1,9 +1,9 @@
-// Tables that sort and search, and the small drawings in their cells.
+// Tables with sorting and search, and the small charts in their cells.
 
 const MOST_ROWS = 1500; // drawn at once
 
 // Columns: { title, under, value(row), cell(row), isText, isHead, isPath, isSigned }. A column without `value` can't be
-// sorted by. One that is signed is sorted by size first, then by value, downwards and upwards.
+// sorted. A signed column is sorted by absolute value first, then descending, then ascending.
 function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWhole }) {
   const order = { column: sortBy, isDown, isBySize: columns[sortBy]?.isSigned ?? false };
   let query = "";
@@ -45,17 +45,17 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
 
   function show() {
     const wanted = query.trim().toLocaleLowerCase();
-    const kept = rows.filter((row) => !wanted || search(row).toLocaleLowerCase().includes(wanted));
+    const matching = rows.filter((row) => !wanted || search(row).toLocaleLowerCase().includes(wanted));
     if (order.column !== undefined) {
       const { value: given } = columns[order.column];
       const value = (row) => (order.isBySize && isNumber(given(row)) ? Math.abs(given(row)) : given(row));
       const sign = order.isDown ? -1 : 1;
-      kept.sort((one, other) => compare(value(one), value(other), sign));
+      matching.sort((one, other) => compare(value(one), value(other), sign));
     }
-    body.replaceChildren(...kept.slice(0, most).map(draw));
-    if (search) live.textContent = `${whole(kept.length)} of ${whole(rows.length)} ${noun}`;
-    rest.hidden = kept.length <= most;
-    rest.textContent = `Show all ${whole(kept.length)}; drawn are the first ${whole(most)}`;
+    body.replaceChildren(...matching.slice(0, most).map(draw));
+    if (search) live.textContent = `${integer(matching.length)} of ${integer(rows.length)} ${noun}`;
+    rest.hidden = matching.length <= most;
+    rest.textContent = `Show all ${integer(matching.length)} (now: the first ${integer(most)})`;
     heads.forEach((head, c) => {
       const way = order.isBySize ? "other" : order.isDown ? "descending" : "ascending";
       if (c === order.column) head.setAttribute("aria-sort", way);
@@ -93,14 +93,14 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
 
 const classOf = (column) => [column.isText ? "text" : "", column.class || ""].join(" ").trim() || null;
 
-// Undefined numbers come last, whichever way the others go.
+// Undefined numbers come last in both directions.
 function compare(one, other, sign) {
   const isMissing = [one, other].map((value) => value === null || value === undefined);
   if (isMissing[0] || isMissing[1]) return isMissing[0] - isMissing[1];
   return sign * (typeof one === "string" ? one.localeCompare(other) : one - other);
 }
 
-// Values between 0 and 1 with their intervals, one below the other: { value, low, high, ink }.
+// Values between 0 and 1 with their confidence intervals, one per line: { value, low, high, ink }.
 function whiskers(rows) {
   const x = (at) => (4 + 112 * at).toFixed(1);
   const line = (y, { value, low, high, ink }) => {

@@ -1,4 +1,4 @@
-"""Names in charts: short enough for their place, and in letters that some installed font has."""
+"""Labels of charts: short enough for their space, with characters that an installed font has."""
 
 import functools
 import unicodedata
@@ -8,37 +8,37 @@ from typing import NamedTuple
 from boxscore._support import text
 
 BASE_FAMILY = "DejaVu Sans"
-"""It comes with matplotlib."""
+"""Part of matplotlib."""
 
 MISSING = "□"
-"""What stands for a letter that no installed font has."""
+"""Replaces a character that no installed font has."""
 
 _UNFIT = ("emoji", "color", "last resort")
-"""Words in the names of fonts that matplotlib can't draw, or that have a sign for "no such letter" only."""
+"""Words in the names of fonts that matplotlib can't draw, or that only have placeholders."""
 
 _LIKELY = ("cjk", "noto sans", "gothic", "hei", "sans")
-"""Words in the names of fonts that are asked first for letters that the base font lacks."""
+"""Words in the names of fonts that are tried first for characters that the base font lacks."""
 
 
-class Written(NamedTuple):
-    """Names as a chart has them, and the fonts to write them with, the first that has a letter."""
+class Labels(NamedTuple):
+    """Names as a chart shows them, and the font families to draw them with, in order of fallback."""
 
     names: list[str]
     families: list[str]
     longest: int
-    """The width of the widest name; a Chinese, Japanese or Korean letter counts as two."""
+    """The width of the widest name in columns; a Chinese, Japanese or Korean character takes two."""
 
 
-def written(names: Sequence[str], most: int) -> Written:
-    """Names of at most so many columns, without letters that can't be drawn. The middle of a longer one is left out."""
+def fit_labels(names: Sequence[str], most: int) -> Labels:
+    """Names of at most `most` columns that can be drawn. The middle of a longer name is cut."""
     plain = [brief(_plain(name), most) for name in names]
     families, missing = _fonts_for(frozenset("".join(plain)))
     shown = ["".join(MISSING if letter in missing else letter for letter in name) for name in plain]
-    return Written(shown, families, max(map(text.width, shown), default=0))
+    return Labels(shown, families, max(map(text.width, shown), default=0))
 
 
 def brief(name: str, most: int) -> str:
-    """A name in at most so many columns, without its middle.
+    """A name of at most `most` columns; the middle of a longer one is cut.
 
     >>> brief("dog", 9), brief("a rather long name", 9), brief("日本語のクラス名", 9)
     ('dog', 'a ra…name', '日本…ス名')
@@ -55,14 +55,14 @@ def _start(name: str, most: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """One line, without control characters, marks of direction and halves of surrogate pairs."""
-    whole = text.line(name).encode("utf-8", "replace").decode()
-    return "".join(letter for letter in whole if unicodedata.category(letter) not in ("Cc", "Cf", "Zl", "Zp"))
+    """The name on one line, without control characters, direction marks and lone surrogates."""
+    encodable = text.line(name).encode("utf-8", "replace").decode()
+    return "".join(letter for letter in encodable if unicodedata.category(letter) not in ("Cc", "Cf", "Zl", "Zp"))
 
 
 @functools.lru_cache(maxsize=64)
 def _fonts_for(letters: frozenset[str]) -> tuple[list[str], frozenset[str]]:
-    """The families that have these letters, and the letters that none has. Other fonts are read only if need be."""
+    """The families that have these characters, and the characters that none has. Fonts are read only if needed."""
     from matplotlib import font_manager
 
     families = [BASE_FAMILY]
@@ -75,23 +75,22 @@ def _fonts_for(letters: frozenset[str]) -> tuple[list[str], frozenset[str]]:
         if font.style == "normal" and not any(word in font.name.lower() for word in _UNFIT)
     }
     for family in sorted(fonts, key=_rank):
-        found = {letter for letter in missing if ord(letter) in _letters_of(fonts[family])}
-        if found:
+        present = {letter for letter in missing if ord(letter) in _letters_of(fonts[family])}
+        if present:
             families.append(family)
-            missing -= found
+            missing -= present
         if not missing:
             break
     return families, frozenset(missing)
 
 
 def _rank(family: str) -> tuple[int, str]:
-    place = next((i for i, word in enumerate(_LIKELY) if word in family.lower()), len(_LIKELY))
-    return place, family
+    return next((i for i, word in enumerate(_LIKELY) if word in family.lower()), len(_LIKELY)), family
 
 
 @functools.lru_cache(maxsize=256)
 def _letters_of(path: str) -> frozenset[int]:
-    """The code points that a font has; none if it can't be read."""
+    """The code points of a font; empty if it can't be read."""
     from matplotlib import font_manager
 
     try:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_csv(comparison: "Comparison") -> str:
-    """One number a line: which models, which class (none: all), which number, and what became of it."""
+    """One number per line: both models, class (empty: all), number, both values, difference, interval and p-value."""
     rows: list[list[Any]] = []
     for difference in comparison.differences:
         models = [difference.first, difference.second]
@@ -24,7 +24,7 @@ def to_csv(comparison: "Comparison") -> str:
 
 
 def to_markdown(comparison: "Comparison") -> str:
-    """Two tables: every number, and the AP of every class, each of both models, with difference, interval and p."""
+    """Two tables: every number, and the AP of every class, with both values, difference, interval and p-value."""
     return _tables(comparison, text.markdown, lambda change: change.cells(), markdown_table)
 
 
@@ -39,7 +39,7 @@ def _tables(
     cells: Callable[["Change"], list[str]],
     table: Callable[..., str],
 ) -> str:
-    """With a column for the second model where there are several of them."""
+    """Both tables, with a column `model` where several models are compared with the first."""
     names = comparison.names
     is_one = len(names) == 2
     head = [escape(names[0]), escape(names[1]) if is_one else "value", "difference", "interval", "p"]
