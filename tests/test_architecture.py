@@ -39,7 +39,7 @@ LAYERS = [
     ["pipeline", "scaling.reduction", "analysis.diagnosis"],
     ["analysis"],
     ["report"],
-    ["training.metric", "training.seen_boxes", "scaling.shards"],
+    ["training.metric", "training.stored_boxes", "scaling.shards"],
     ["training", "coco"],
     ["formats"],
     ["scaling.out_of_core", "scaling.ray", "cli.sample"],

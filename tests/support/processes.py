@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run_world(module: str, num_processes: int, folder: Path, *, seconds: float = 120) -> list[Any]:
