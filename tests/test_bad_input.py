@@ -100,7 +100,7 @@ GOOD = {"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (GOOD, "`images` must be a sequence of dicts, one an image; got dict"),
+        (GOOD, "`images` must be a sequence of dicts, one per image; got dict"),
         ([GOOD, {"boxes": []}], "images[1] must have the key 'scores'; got ['boxes']"),
         ([GOOD, GOOD | {"scores": [0.9, 0.8]}], "images[1]: `scores` must have shape (1,) for 1 labels; got (2,)"),
         ([GOOD, GOOD | {"boxes": [[0, 0, 9]]}], "images[1]: `boxes` must have shape (1, 4) for 1 labels; got (1, 3)"),
@@ -123,12 +123,12 @@ def test_truths_of_images() -> None:
         Truths.from_images([good, good | {"iscrowd": [2]}])
     with refused("images[1] must have the key 'area', as other images do; got ['boxes', 'labels']"):
         Truths.from_images([good | {"area": [81]}, good])
-    with refused("`image_ids` must have shape (1,), an id an image; got (2,)"):
+    with refused("`image_ids` must have one id per image; got 2 for 1 images"):
         Truths.from_images([good], image_ids=[3, 4])
     with refused("`image_ids` must have each id once; got 3 more than once"):
         Truths.from_images([good, good, good], image_ids=[3, 4, 3])
-    with refused("`image_ids` must hold integers; got float64"):
-        Truths.from_images([good], image_ids=[0.5])  # type: ignore[list-item]
+    with refused("image_ids[0]: an image id must be an integer of 64 bits or a name; got 0.5"):
+        Truths.from_images([good], image_ids=[0.5])
 
 
 def test_padded_batches() -> None:

@@ -54,7 +54,7 @@ def test_padded_batches(eager: Backend) -> None:
     label = array(np.array([[3, 5], [3, -1]]))
     box = array(np.arange(16.0).reshape(2, 2, 4))
     score, discarded = array(np.array([[0.9, 0.8], [0.7, 0.6]])), array(np.array([[False, True], [False, False]]))
-    detections = Detections.from_padded(box=box, label=label, score=score, discarded=discarded, image=[40, 30])
+    detections = Detections.from_padded(box=box, label=label, score=score, discarded=discarded, image_ids=[40, 30])
     assert_columns(
         detections, {"image": [40, 30], "label": [3, 3], "score": [0.9, 0.7], "box": [[0, 1, 2, 3], [8, 9, 10, 11]]}
     )
@@ -75,7 +75,7 @@ def test_ids_beyond_32_bits(eager: Backend) -> None:
     """They are ids, not indices."""
     label = np.array([[1], [2**32 + 3]])
     detections = Detections.from_padded(
-        box=eager.array(np.ones((2, 1, 4))), label=label, score=np.ones((2, 1)), image=[2**32 + 7, 7]
+        box=eager.array(np.ones((2, 1, 4))), label=label, score=np.ones((2, 1)), image_ids=[2**32 + 7, 7]
     )
     assert_columns(detections, {"image": [2**32 + 7, 7], "label": [1, 2**32 + 3]})
 

@@ -251,16 +251,23 @@ def test_metrics_merge() -> None:
     parts = [metric_of(scene) for _ in range(3)]
     for part, images in zip(parts, ([0, 5], [2], [1, 3, 4]), strict=True):
         part.update([preds[i] for i in images], [targets[i] for i in images], image_ids=images)
-    parts[0].merge(*parts[1:])
-    assert_same(parts[0].compute(), boxscore.evaluate(scene.detections, scene.truths))
+    before = [part.state_dict() for part in parts]
+    merged = parts[0].merge(*parts[1:])
+    expected = boxscore.evaluate(scene.detections, scene.truths)
+    assert_same(merged.compute(), expected)
+    assert_same(parts[0].merge(parts[1].merge(parts[2])).compute(), expected)
+    assert_same(parts[0].merge(parts[1]).merge(parts[2]).compute(), expected)
+    assert_same(metric_of(scene).merge(merged).merge(metric_of(scene)).compute(), expected)
+    assert [part.state_dict() for part in parts] == before, "merging changes none of them"
     with pytest.raises(
         InputError, match=r"^image 2 is in more than one of the metrics; unique_images=True counts the first$"
     ):
-        parts[0].merge(parts[1])
+        merged.merge(parts[1])
     unnamed = metric_of(scene)
     unnamed.update(preds[:1], targets[:1])
     with pytest.raises(InputError, match="if every update named its images"):
-        parts[0].merge(unnamed)
+        merged.merge(unnamed)
+    assert_same(unnamed.merge(metric_of(scene)).compute(), unnamed.compute())
 
 
 def test_inputs_are_neither_changed_nor_kept() -> None:
@@ -287,7 +294,7 @@ PADDED_TARGET = {"boxes": [[[0.0, 0, 9, 9]]], "labels": [[1]]}
 @pytest.mark.parametrize(
     ("preds", "targets", "message"),
     [
-        ([GOOD], [], "`preds` and `targets` must have an entry an image; got 1 and 0"),
+        ([GOOD], [], "`preds` and `targets` must have one entry per image; got 1 and 0"),
         ([GOOD | {"labels": np.array([1.0])}], [TARGET], "preds[0]: `labels` must hold integers; got float64"),
         ([GOOD | {"scores": np.array([np.nan])}], [TARGET], "preds[0]: `scores` row 0 must be finite; got nan"),
         ([GOOD], [TARGET | {"boxes": np.array([[5.0, 5, 4, 9]])}], "targets[0]: `boxes` row 0 must have x1 <= x2"),
@@ -319,8 +326,16 @@ PADDED_TARGET = {"boxes": [[[0.0, 0, 9, 9]]], "labels": [[1]]}
             PADDED_TARGET | {"ignore": [[0]], "iscrowd": [0]},
             "`targets`: `iscrowd` must have shape (1, 1), to go with `labels`; got (1,)",
         ),
-        (PADDED, PADDED_TARGET | {"image_id": 7}, "`image_ids` must be a list of integers, one an image; got 7"),
-        ([GOOD], [TARGET | {"image_id": 1.5}], "an image id must be an integer of 64 bits; got 1.5"),
+        (
+            PADDED,
+            PADDED_TARGET | {"image_id": 7},
+            "`image_ids` must be a list of integers or names, one per image; got 7",
+        ),
+        (
+            [GOOD],
+            [TARGET | {"image_id": 1.5}],
+            "targets[0]: an image id must be an integer of 64 bits or a name; got 1.5",
+        ),
     ],
 )
 @pytest.mark.parametrize("warn", [True, False])
@@ -339,8 +354,8 @@ def test_settings_that_can_not_be_are_refused_at_once() -> None:
     """Not at the first update; ids that are no list at the update that has them."""
     with pytest.raises(InputError, match=r"^`engine` must be one of auto, native, parallel, sequential; got 'gpu'"):
         MeanAveragePrecision(engine="gpu")
-    with pytest.raises(InputError, match=r"^`image_ids` must be a list of integers, one an image; got 5"):
-        MeanAveragePrecision().update([GOOD], [TARGET], image_ids=5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^`image_ids` must be a list of integers or names, one per image; got 5"):
+        MeanAveragePrecision().update([GOOD], [TARGET], image_ids=5)
 
 
 def test_padded_batches_may_name_their_images_in_a_list() -> None:
@@ -464,3 +479,14 @@ def test_bytes_that_are_no_tally_are_refused(change: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         storage.from_bytes(change(content), "t")
     assert str(error.value).startswith(message)
+
+
+def test_targets_have_the_name_of_torchmetrics_too() -> None:
+    """One of both."""
+    metric = MeanAveragePrecision(warn=False)
+    metric.update([GOOD], target=[TARGET])
+    metric.update(preds=[GOOD], targets=[TARGET])
+    assert metric.compute()["map"] == pytest.approx(1)
+    for sides in ({}, {"targets": [TARGET], "target": [TARGET]}):
+        with pytest.raises(InputError, match=r"^`targets` must be given once, under this name or as `target`$"):
+            metric.update([GOOD], **sides)

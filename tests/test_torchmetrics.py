@@ -340,12 +340,20 @@ def test_batches_that_cannot_be_right_are_refused_as_a_whole() -> None:
             [target | {"image_id": 3}],
             "preds[0] must be a dict with `boxes`, `scores` and `labels`; got NoneType",
         ),
-        ([pred], [target | {"image_id": 3.7}], "target[0]: an image id must be an integer of 64 bits; got 3.7"),
-        ([pred], [target | {"image_id": "a.jpg"}], "target[0]: an image id must be an integer of 64 bits; got 'a.jpg'"),
+        (
+            [pred],
+            [target | {"image_id": 3.7}],
+            "target[0]: an image id must be an integer of 64 bits or a name; got 3.7",
+        ),
+        (
+            [pred],
+            [target | {"image_id": None}],
+            "target[0]: an image id must be an integer of 64 bits or a name; got None",
+        ),
         (
             [pred],
             [target | {"image_id": torch.tensor([1, 2])}],
-            "target[0]: an image id must be an integer of 64 bits; got int64 of shape (2,)",
+            "target[0]: an image id must be an integer of 64 bits or a name; got int64 of shape (2,)",
         ),
         (
             [pred | {"boxes": pred["boxes"].to(torch.complex64)}],

@@ -84,8 +84,7 @@ def test_merging_leaves_out_copies() -> None:
     first, second = metric_of(), metric_of()
     first.update(PREDS[:5], NAMED[:5])
     second.update(PREDS[3:], NAMED[3:])
-    first.merge(second)
-    assert_same(first.compute(), EXPECTED)
+    assert_same(first.merge(second).compute(), EXPECTED)
 
 
 def test_errors_name_the_option() -> None:
@@ -147,5 +146,4 @@ def test_two_metrics_may_merge_each_other() -> None:
         with ThreadPoolExecutor(2) as pool:
             done = [pool.submit(one.merge, other) for one, other in (pair, pair[::-1])]
             for each in done:
-                each.result(timeout=60)
-        assert_same(pair[0].compute(), EXPECTED)
+                assert_same(each.result(timeout=60).compute(), EXPECTED)

@@ -1,16 +1,14 @@
 """What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, convert, is_array, library, namespace, to_numpy
 from boxscore._support.exceptions import InputError
-
-Made = TypeVar("Made")
 
 _KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
 """The array API's kinds of dtypes in NumPy's letters."""
@@ -136,35 +134,8 @@ def as_ids(name: str, column: Array) -> Array:
     return column
 
 
-def as_id(image: Any) -> int:
-    """An image id out of whatever holds it: a number, or an array of one.
-
-    >>> as_id(np.array([7]))
-    7
-    """
-    if type(image) is int and -(2**63) <= image < 2**63:
-        return image
-    value = to_numpy(as_array("image_id", image)) if is_array(image) else np.asarray(image)
-    if value.size != 1 or value.dtype.kind not in "iu":
-        came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
-        raise InputError(f"an image id must be an integer of 64 bits; got {came}")
-    if (number := int(value.reshape(()))) > np.iinfo(np.int64).max:
-        raise InputError(f"an image id must fit in 63 bits; got {number}")
-    return number
-
-
-def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: Any) -> Made:
-    """What `make` makes of an argument; errors say which one is meant."""
-    try:
-        return make(*values, **settings)
-    except InputError as error:
-        message = str(error)
-        is_of_image = message.startswith("images[")
-        raise InputError(f"{name}{message.removeprefix('images')}" if is_of_image else f"`{name}`: {message}") from None
-
-
-def as_flags(name: str, column: Array) -> Array:
-    """A column of 0 and 1 as booleans."""
+def as_flags(name: str, column: Array, *, is_traced: bool = False) -> Array:
+    """A column of 0 and 1 as booleans. `is_traced`: its values are not known yet, and not validated."""
     if is_kind(column, "bool"):
         return column
     if column.shape[0] == 0:
@@ -172,7 +143,7 @@ def as_flags(name: str, column: Array) -> Array:
     if not is_kind(column, "integral"):
         raise InputError(f"`{name}` must hold booleans, or integers 0 and 1; got {column.dtype}")
     flags = column != 0
-    if not (type(column) is np.ndarray and (flags == column).all()):
+    if not is_traced and not (type(column) is np.ndarray and (flags == column).all()):
         check_rows(name, (column == 0) | (column == 1), "must be 0 or 1", column)
     return flags
 

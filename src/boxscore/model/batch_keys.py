@@ -1,7 +1,7 @@
-"""The keys of dicts of images and of padded batches: one table, for every reader of dicts.
+"""The keys of batches: one table, for every reader of dicts and padded arrays.
 
 Dicts may have keys that are not read (`masks`, `size`, …), but none that looks like a misspelling of one that is: a
-flag that is dropped because of one letter would change the result without a word.
+flag that is dropped because of one letter would change the result silently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,16 @@ from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
 
+GEOMETRY_KEYS = {"boxes": "box"}
+"""The keys that hold shapes, and the column that each becomes."""
+
+ROW_SHAPES: dict[str, tuple[int, ...]] = {"box": (4,)}
+"""The shape of one row, for columns that have more than one number per row."""
+
 FLAGS = ("ignore", "iscrowd", "difficult")
 """The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
 
-_MISNOMERS = {
+_WRONG_NAMES = {
     "boxes": ("box", "bbox", "bboxes"),
     "iscrowd": ("crowd", "crowds", "crowded", "iscrowded"),
     "ignore": ("isignore", "isignored"),
@@ -23,7 +29,7 @@ _MISNOMERS = {
 }
 """Wrong names that are more than one letter away, without case and punctuation."""
 
-_OTHER_WORDS = {
+_SYNONYMS = {
     "labels": ("class", "classes", "classid", "classids", "classlabels", "category", "categoryid", "categoryids"),
     "scores": ("conf", "confidence", "confidences", "probs"),
 }
@@ -31,33 +37,40 @@ _OTHER_WORDS = {
 
 
 class Keys(NamedTuple):
-    """What dicts of one kind have, and the column that each key becomes."""
+    """The keys of dicts of one kind, and the column that each becomes."""
 
-    needed: Mapping[str, str]
+    required: Mapping[str, str]
     optional: Mapping[str, str]
     others: tuple[str, ...] = ()
     """Keys that are read, but become no column."""
+    defaults: Mapping[str, float] = dict.fromkeys(FLAGS, 0)
+    """The values of optional keys in images that lack them, while other images have them; without one, an error."""
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every key that is read."""
-        return (*self.needed, *self.optional, *self.others)
+        return (*self.required, *self.optional, *self.others)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column of each key that becomes one."""
+        return {**self.required, **self.optional}
 
     def used(self, images: Sequence[Any]) -> dict[str, str] | None:
-        """The keys of these images that become columns; None if there is something for `check` to say."""
+        """The keys of these images that become columns; None if `check` would raise an error."""
         if {*map(type, images)} != {dict} and not all(isinstance(image, Mapping) for image in images):
             return None
         present: set[Any] = set().union(*images)
-        used = {**self.needed, **{key: name for key, name in self.optional.items() if key in present}}
+        used = {**self.required, **{key: name for key, name in self.optional.items() if key in present}}
         unread = present.difference(used)
         return None if unread and any(_meant(key, self.all) for key in unread) else used
 
     def check(self, given: Mapping[str, Any], owner: str) -> None:
         """Raise `InputError`, in the name of the dict's owner, for a key that is missing or misspelled."""
-        for key in self.needed:
+        for key in self.required:
             if key not in given:
-                words = _OTHER_WORDS.get(key, ())
-                misnomers = [each for each in given if _meant(each, (key,)) or _plain(each) in words]
+                synonyms = _SYNONYMS.get(key, ())
+                misnomers = [each for each in given if _meant(each, (key,)) or _plain(each) in synonyms]
                 hint = f": {misnomers[0]!r} must be called {key!r}" if misnomers else ""
                 raise InputError(f"{owner} must have the key {key!r}; got {sorted(map(str, given))}{hint}")
         for key in given:
@@ -67,7 +80,7 @@ class Keys(NamedTuple):
                 raise InputError(f"{owner} {rule}: rename it to {meant!r}, or remove it")
 
     def of_padded(self, batch: Mapping[str, Any], owner: str) -> dict[str, Any]:
-        """What a padded batch holds under the keys that are read, but None; a batch has no other keys."""
+        """The values of a padded batch that are not None; a batch has no keys but those that are read."""
         given = {key: value for key, value in batch.items() if value is not None}
         self.check(given, owner)
         for key in batch:
@@ -76,15 +89,15 @@ class Keys(NamedTuple):
         return given
 
 
-DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
+DETECTION_KEYS = Keys({**GEOMETRY_KEYS, "scores": "score", "labels": "label"}, {})
 TRUTH_KEYS = Keys(
-    {"boxes": "box", "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
+    {**GEOMETRY_KEYS, "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
 )
 PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarded"}, others=("image_id",))
 
 
 def _meant(key: Any, known: tuple[str, ...]) -> str:
-    """The known key that this one is a misspelling of; nothing if it is known itself, or is not like any.
+    """The known key that this one is a misspelling of; "" if it is known itself, or is not like any.
 
     >>> _meant("is_crowd", FLAGS), _meant("ignroe", FLAGS), _meant("masks", FLAGS)
     ('iscrowd', 'ignore', '')
@@ -100,7 +113,7 @@ def _meant_text(key: str, known: tuple[str, ...]) -> str:
     for right in known:
         # An `image_idx` may well be another number.
         is_near = plain == "imageid" if right == "image_id" else _is_near(plain, right)
-        if is_near or plain in _MISNOMERS.get(right, ()):
+        if is_near or plain in _WRONG_NAMES.get(right, ()):
             return right
     return ""
 
@@ -110,7 +123,7 @@ def _plain(key: Any) -> str:
 
 
 def _is_near(key: str, right: str) -> bool:
-    """Whether a key is the right one, or one letter away: one more, one less, another, or two that changed places.
+    """Whether a key is the right one, or one edit away: a letter added, removed or replaced, or two letters swapped.
 
     >>> _is_near("iscrwd", "iscrowd"), _is_near("lables", "labels"), _is_near("boxes", "bowls")
     (True, True, False)

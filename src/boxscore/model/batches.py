@@ -1,121 +1,220 @@
-"""Dicts of images, one per image, to columns: in one step if all are alike, else image by image with every check."""
+"""The one reader of batches: dicts, one per image, and padded arrays become columns.
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+Dicts that are all alike are concatenated column by column (the fast path); others are validated image by image (the
+general path). The keys are in `model.batch_keys`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from math import prod
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import Array, convert, is_array, is_in_host_memory, library, namespace, to_numpy
-from boxscore._support.checks import RowError, as_array, as_flags, as_ids, is_kind, shape_of
+from boxscore._support.arrays import (
+    Array,
+    constant,
+    convert,
+    int_dtype,
+    is_array,
+    is_in_host_memory,
+    library,
+    namespace,
+    to_numpy,
+)
+from boxscore._support.checks import RowError, as_array, as_flags, as_ids, check_is_plain, is_kind, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.model.batch_keys import FLAGS, Keys
+from boxscore.model.batch_keys import FLAGS, ROW_SHAPES, Keys
 
 Made = TypeVar("Made")
 
 
-def columns_from_images(
-    cls: Callable[..., Made],
-    images: Sequence[Mapping[str, Any]],
-    keys: Keys,
-    *,
-    image_ids: Sequence[int] | None,
-    is_hosted: bool = False,
-    **settings: Any,
-) -> Made:
-    """What `cls` makes of the columns of dicts, one dict per image; errors name the image, the key and its row."""
-    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
-        raise InputError(f"`images` must be a sequence of dicts, one an image; got {type(images).__name__}")
-    columns, num_rows, used = columns_of(images, keys)
-    if is_hosted and is_in_host_memory(columns["box"]):
-        columns = {name: to_numpy(column) for name, column in columns.items()}
-    ids = np.arange(len(images)) if image_ids is None else _image_ids("image_ids", image_ids, len(images))
-    columns["image"] = np.repeat(ids, num_rows)
+class ImageIds(NamedTuple):
+    """The ids of images, as integers."""
+
+    numbers: list[int]
+    names: dict[int, str]
+    """The names of those that were given by name."""
+
+    @property
+    def image_names(self) -> dict[int, str] | None:
+        """A name for every image, if any has one."""
+        return {number: self.names.get(number, str(number)) for number in self.numbers} if self.names else None
+
+    def shown(self, number: int) -> str:
+        """An id as it was given, for errors."""
+        return repr(self.names.get(number, number))
+
+    def take(self, rows: Sequence[int]) -> "ImageIds":
+        """Some of them, by their indices."""
+        return self._replace(numbers=[self.numbers[row] for row in rows])
+
+
+def read_image_ids(values: Any, name: str = "image_ids") -> ImageIds:
+    """The ids of images: integers as they are, and names as hashes of 63 bits, the same on every process.
+
+    >>> read_image_ids([7, np.array([8])]).numbers
+    [7, 8]
+    >>> read_image_ids(["a.jpg", 7]).names
+    {4959458484005905407: 'a.jpg'}
+    """
+    if isinstance(values, ImageIds):
+        return values
+    if is_array(values) and len(values.shape) == 1:
+        check_is_plain(name, values)
+        values = to_numpy(values).tolist()
+    if is_array(values) or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        came = f"{type(values).__name__} of shape {shape_of(values)}" if is_array(values) else repr(values)
+        raise InputError(f"`{name}` must be a list of integers or names, one per image; got {came}")
+    given = list(values)
+    if {*map(type, given)} == {int} and min(given) >= -(2**63) and max(given) < 2**63:
+        return ImageIds(given, {})
+    plain: list[int | str] = []
+    for index, image in enumerate(given):
+        try:
+            plain.append(_plain_image_id(image))
+        except InputError as error:
+            raise InputError(f"{name}[{index}]: {error}") from None
+    names = {hash_name(image): image for image in plain if isinstance(image, str)}
+    return ImageIds([hash_name(image) if isinstance(image, str) else image for image in plain], names)
+
+
+def image_ids_of(targets: Sequence[Any], reason: str) -> ImageIds:
+    """The ids that targets have under `image_id`; `reason` says why each must have one."""
+    for index, target in enumerate(targets):
+        if not isinstance(target, Mapping) or "image_id" not in target:
+            raise InputError(f"images[{index}] must have the key 'image_id', {reason}")
+    return read_image_ids([target["image_id"] for target in targets], "images")
+
+
+def hash_name(name: str) -> int:
+    """The id of an image that has a name: 63 bits of its BLAKE2 hash.
+
+    >>> hash_name("a.jpg")
+    4959458484005905407
+    """
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
+
+
+def _plain_image_id(image: Any) -> int | str:
+    """An id out of whatever holds it: a number, a name, its bytes (as TensorFlow has it), or an array of one of them.
+
+    >>> _plain_image_id(np.array([7])), _plain_image_id(b"a.jpg")
+    (7, 'a.jpg')
+    """
+    if isinstance(image, str):
+        return str(image)
+    if isinstance(image, bytes):
+        return image.decode("utf-8", "surrogateescape")
+    if type(image) is int and -(2**63) <= image < 2**63:
+        return image
+    if is_array(image):
+        check_is_plain("image_id", image)
+    value = to_numpy(image) if is_array(image) else np.asarray(image)
+    if is_array(image) and value.size == 1 and isinstance(value.reshape(-1)[0], str | bytes):
+        return _plain_image_id(value.reshape(-1)[0])
+    if value.size != 1 or value.dtype.kind not in "iu":
+        came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
+        raise InputError(f"an image id must be an integer of 64 bits or a name; got {came}")
+    if (number := int(value.reshape(()))) > np.iinfo(np.int64).max:
+        raise InputError(f"an image id must fit in 63 bits; got {number}")
+    return number
+
+
+def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: Any) -> Made:
+    """The result of `make`; errors say which argument is meant."""
     try:
+        return make(*values, **settings)
+    except InputError as error:
+        message = str(error)
+        is_of_image = message.startswith("images[")
+        raise InputError(f"{name}{message.removeprefix('images')}" if is_of_image else f"`{name}`: {message}") from None
+
+
+def build_from_images(
+    make: Callable[..., Made], images: Sequence[Any], keys: Keys, image_ids: Any = None, **settings: Any
+) -> Made:
+    """What `make` builds of the columns of dicts, one per image. Errors name the image, the key and its row.
+
+    `settings` go to `make`, but for `is_hosted`: whether what is in host memory becomes NumPy's.
+    """
+    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
+        raise InputError(f"`images` must be a sequence of dicts, one per image; got {type(images).__name__}")
+    batch = read_images(images, keys)
+    columns = dict(to_host(batch.columns)) if settings.pop("is_hosted", False) else batch.columns
+    ids = np.arange(len(images)) if image_ids is None else _different_ids(image_ids, len(images))
+    with batch.named_rows():
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
-        return cls(**columns, **settings)
-    except RowError as error:
-        index = int(np.searchsorted(np.cumsum(num_rows), error.row, side="right"))
-        row = error.row - sum(num_rows[:index])
-        key = next(key for key, name in used.items() if name == error.column and key in images[index])
-        raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+        return make(image=np.repeat(ids, batch.num_rows), **columns, **settings)
 
 
-def _image_ids(name: str, image_ids: Any, num_images: int) -> NDArray[np.int64]:
-    ids = as_array(name, image_ids)
-    if shape_of(ids) != (num_images,):
-        raise InputError(f"`{name}` must have shape ({num_images},), an id an image; got {shape_of(ids)}")
-    ids = to_numpy(as_ids(name, ids)).astype(np.int64, copy=False)
-    seen, counts = np.unique(ids, return_counts=True)
-    if seen.size < num_images:
-        raise InputError(f"`{name}` must have each id once; got {seen[counts > 1][0]} more than once")
-    return ids
+def to_host(columns: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Columns as NumPy's, if the first one, the geometry, is in host memory; else as they are."""
+    if not is_in_host_memory(next(iter(columns.values()))):
+        return columns
+    return {name: to_numpy(column) for name, column in columns.items()}
 
 
-def columns_from_padded(
-    cls: Callable[..., Made],
-    columns: Mapping[str, Array],
-    discarded: Array | None,
-    image: Array | None,
-    **settings: Any,
-) -> Made:
-    """What `cls` makes of the rows of a padded batch that are neither padding nor discarded."""
-    arrays = {name: as_array(name, column) for name, column in columns.items()}
-    shape: tuple[int, ...] = shape_of(arrays["label"])
-    if len(shape) != 2:
-        raise InputError(f"`label` must have two dimensions, images and boxes; got shape {shape}")
-    if discarded is not None:
-        arrays["discarded"] = as_array("discarded", discarded)
-    for name, array in arrays.items():
-        expected = (*shape, 4) if name == "box" else shape
-        if shape_of(array) != expected:
-            raise InputError(f"`{name}` must have shape {expected}, to go with `label`; got {shape_of(array)}")
-    if not is_kind(arrays["label"], "integral"):
-        raise InputError(f"`label` must hold integers; got {arrays['label'].dtype}")
-
-    # Ids are grouped in host memory, so that is where it is decided which rows there are.
-    label = to_numpy(arrays.pop("label")).reshape(-1)
-    is_kept = label >= 0
-    if discarded is not None:
-        is_kept &= ~as_flags("discarded", to_numpy(arrays.pop("discarded")).reshape(-1))
-    row = np.flatnonzero(is_kept)
-    ids = np.arange(shape[0]) if image is None else _image_ids("image", image, shape[0])
-    flat = {
-        name: namespace(array).reshape(array, (-1, 4) if name == "box" else (-1,)) for name, array in arrays.items()
-    }
-    try:
-        return cls(
-            image=np.repeat(ids, shape[1])[row],
-            label=label[row],
-            **{name: namespace(array).take(array, convert(row, like=array), axis=0) for name, array in flat.items()},
-            **settings,
-        )
-    except RowError as error:
-        place = [int(index) for index in np.unravel_index(row[error.row], shape)]
-        raise InputError(f"`{error.column}` row {place} {error.rule}") from None
+def _different_ids(image_ids: Any, num_images: int) -> NDArray[np.int64]:
+    """One id per image, each once."""
+    ids = read_image_ids(image_ids)
+    if len(ids.numbers) != num_images:
+        rule = "`image_ids` must have one id per image"
+        raise InputError(f"{rule}; got {len(ids.numbers)} for {num_images} images")
+    numbers = np.array(ids.numbers, np.int64)
+    different, counts = np.unique(numbers, return_counts=True)
+    if different.size < num_images:
+        repeated = ids.shown(int(different[counts > 1][0]))
+        raise InputError(f"`image_ids` must have each id once; got {repeated} more than once")
+    return numbers
 
 
-def columns_of(images: Sequence[Any], keys: Keys) -> tuple[dict[str, Array], list[int], dict[str, str]]:
-    """The columns of all images, how many rows each image has, and the keys that became columns."""
+class ImageBatch(NamedTuple):
+    """The columns of all images of a batch."""
+
+    columns: dict[str, Array]
+    """By name; flags may be integers. Shapes (R,), and (R, 4) for `box`."""
+    num_rows: list[int]
+    """How many rows each image has."""
+    keys: Mapping[str, str]
+    """The keys that became columns."""
+    images: Sequence[Mapping[str, Any]]
+
+    @contextmanager
+    def named_rows(self) -> Iterator[None]:
+        """Errors about a row of the batch name the image, the key and the row in it."""
+        try:
+            yield
+        except RowError as error:
+            index = int(np.searchsorted(np.cumsum(self.num_rows), error.row, side="right"))
+            row = error.row - sum(self.num_rows[:index])
+            key = next(key for key, name in self.keys.items() if name == error.column and key in self.images[index])
+            raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+
+
+def read_images(images: Sequence[Any], keys: Keys) -> ImageBatch:
+    """The columns of dicts, one per image."""
     used = keys.used(images)
-    if used is not None and (quick := join_alike(images, used)) is not None:
-        return *quick, used
+    if used is not None and (alike := concatenate_alike(images, used)) is not None:
+        return ImageBatch(*alike, used, images)
     for index, image in enumerate(images):
         if not isinstance(image, Mapping):
             raise InputError(f"images[{index}] must be a dict with {_listed(keys)}; got {_described(image, keys)}")
         keys.check(image, f"images[{index}]")
     optional = {key: name for key, name in keys.optional.items() if any(key in image for image in images)}
-    used = {**keys.needed, **optional}
-    parts = [_image_columns(index, image, used) for index, image in enumerate(images)]
-    num_rows = [int(part["label"].shape[0]) for part in parts]
-    return {name: _join([part[name] for part in parts], name) for name in used.values()}, num_rows, used
+    used = {**keys.required, **optional}
+    parts = [_image_columns(index, image, used, keys) for index, image in enumerate(images)]
+    columns = {name: _concatenate([part[name] for part in parts], name) for name in used.values()}
+    return ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images)
 
 
-def join_alike(
+def concatenate_alike(
     images: Sequence[Mapping[str, Any]], used: Mapping[str, str]
 ) -> tuple[dict[str, Array], list[int]] | None:
-    """The columns of all images and their lengths; None if images are not all alike, for the careful way to look at."""
+    """The columns of all images and their lengths: the fast path. None if images differ, for the general path."""
     if not images or len(set(used.values())) < len(used):
         return None
     try:
@@ -126,14 +225,15 @@ def join_alike(
     if not is_array(first):
         return None
     if library(first) == "torch":
-        return _join_tensors(parts)
+        return _concatenate_tensors(parts)
     if isinstance(first, np.ndarray) and type(first) is not np.ndarray:
         return None
     num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in parts["label"]]
     for name, column in parts.items():
         if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
             return None
-        if [part.shape for part in column] != [(num, 4) if name == "box" else (num,) for num in num_rows]:
+        row_shape = ROW_SHAPES.get(name, ())
+        if [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
             return None
     columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
     return (columns, num_rows) if _are_of_kind(columns) else None
@@ -146,8 +246,8 @@ def _are_of_kind(columns: Mapping[str, Array]) -> bool:
     return are_flags and is_kind(columns["label"], "integral")
 
 
-def _join_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], list[int]] | None:
-    """The same of PyTorch's tensors, which are asked as little as can be: a question takes as long as ten numbers."""
+def _concatenate_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], list[int]] | None:
+    """The same for PyTorch's tensors, with as few calls as possible: a call takes as long as ten numbers."""
     import torch
 
     try:
@@ -162,87 +262,193 @@ def _join_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], lis
             return None
     num_rows = [*map(torch.Tensor.numel, parts["label"])]
     for name, column in parts.items():
-        num_numbers = [4 * num for num in num_rows] if name == "box" else num_rows
-        if columns[name].shape != ((sum(num_rows), 4) if name == "box" else (sum(num_rows),)):
+        row_shape = ROW_SHAPES.get(name, ())
+        if columns[name].shape != (sum(num_rows), *row_shape):
             return None
-        if [*map(torch.Tensor.numel, column)] != num_numbers:
+        size = prod(row_shape)
+        if [*map(torch.Tensor.numel, column)] != [size * num for num in num_rows]:
             return None
     # Labels that are flags would have become numbers.
     return (columns, num_rows) if len({part.dtype for part in parts["label"]}) == 1 else None
 
 
-def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]) -> dict[str, Array]:
-    """The columns of one image under our names; a flag that only other images have is False here."""
-    if "area" in used and "area" not in image:
-        raise InputError(f"images[{index}] must have the key 'area', as other images do; got {sorted(map(str, image))}")
+def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str], keys: Keys) -> dict[str, Array]:
+    """The columns of one image by name, with defaults for what only other images have: the general path."""
+    missing = [key for key in used if key not in image]
+    for key in missing:
+        if key not in keys.defaults:
+            rule = f"must have the key {key!r}, as other images do"
+            raise InputError(f"images[{index}] {rule}; got {sorted(map(str, image))}")
     try:
         given = {key: as_array(key, image[key]) for key in used if key in image}
         size = shape_of(given["labels"])
         if len(size) != 1:
             raise InputError(f"`labels` must have one dimension; got shape {size}")
         for key, column in given.items():
-            expected = (*size, 4) if key == "boxes" else size
+            expected = (*size, *ROW_SHAPES.get(used[key], ()))
             if size == (0,) and shape_of(column) == (0,):
-                given[key] = np.zeros(expected)
+                given[key] = namespace(column).reshape(column, expected)
             elif shape_of(column) != expected:
                 raise InputError(f"`{key}` must have shape {expected} for {size[0]} labels; got {shape_of(column)}")
-        columns = {used[key]: column for key, column in given.items() if key not in FLAGS}
-        columns["label"] = as_ids("labels", given["labels"])
+        columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
+        columns |= {used[key]: column for key, column in given.items()}
+        columns["label"] = _as_labels(given["labels"])
         if "ignore" in used.values():
-            columns["ignore"] = any_of([as_flags(key, given[key]) for key in FLAGS if key in given], size)
+            columns["ignore"] = _any_flag({key: given[key] for key in FLAGS if key in given}, size)
     except InputError as error:
         raise InputError(f"images[{index}]: {error}") from None
     return columns
 
 
-def padded_columns(given: Mapping[str, Any], keys: Keys) -> dict[str, Array]:
-    """The columns of what `keys.of_padded` found in a batch, under our names."""
-    arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
-    flags = [key for key in FLAGS if key in arrays]
-    if len(flags) > 1:
-        shape = shape_of(arrays["labels"])
-        for key in flags:
-            if shape_of(arrays[key]) != shape:
-                raise InputError(f"`{key}` must have shape {shape}, to go with `labels`; got {shape_of(arrays[key])}")
-        arrays[flags[0]] = any_of([as_flags(key, arrays[key]) for key in flags], shape)
-    names = {**keys.needed, **keys.optional}
-    return {names[key]: array for key, array in arrays.items() if key not in flags[1:]}
+def _as_labels(labels: Array) -> Array:
+    if labels.shape[0]:
+        return as_ids("labels", labels)
+    return namespace(labels).astype(labels, int_dtype(labels))  # an empty column may have any dtype
 
 
-def any_of(flags: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """True where one of these columns of booleans is; without columns, False everywhere."""
-    if not flags:
+def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: bool = False) -> Array:
+    """True where one of these columns of flags is; without columns, False everywhere."""
+    columns = [as_flags(key, column, is_traced=is_traced) for key, column in flags.items()]
+    if not columns:
         return np.zeros(shape, bool)
-    framework = library(*flags)
-    marked = next(column for column in flags if library(column) == framework)
-    for column in flags:
+    framework = library(*columns)
+    marked = next(column for column in columns if library(column) == framework)
+    for column in columns:
         if column is not marked:
             marked = marked | convert(column, like=marked)
     return marked
 
 
-def _join(parts: Sequence[Array], name: str) -> Array:
-    """The rows of all parts; those of lists take the library of the others, those of empty parts their dtype, too."""
-    full = [part for part in parts if part.shape[0]] or list(parts[:1])
-    if not full:
-        return np.zeros((0, 4) if name == "box" else 0)
-    framework = library(*full)
-    home = next(part for part in full if library(part) == framework)
-    return namespace(home).concat([convert(part, like=home) for part in full], axis=0)
+def _concatenate(parts: Sequence[Array], name: str) -> Array:
+    """The rows of all parts. Lists take the library of the other parts, and empty parts their dtype, too."""
+    if not parts:
+        return np.zeros((0, *ROW_SHAPES.get(name, ())))
+    full = [part for part in parts if part.shape[0]]
+    framework = library(*(full or parts))
+    home = next(part for part in full or parts if library(part) == framework)
+    return namespace(home).concat([convert(part, like=home) for part in full or [home]], axis=0)
+
+
+class PaddedBatch(NamedTuple):
+    """The arrays of a padded batch, with shapes that go together."""
+
+    arrays: dict[str, Array]
+    """By key. Shapes (N, D), and (N, D, 4) for boxes."""
+    names: Mapping[str, str]
+    """The column that each key becomes."""
+
+    @classmethod
+    def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any]) -> "PaddedBatch":
+        """Columns by name, without optional ones that are None."""
+        columns = {**required, **{name: column for name, column in optional.items() if column is not None}}
+        arrays = {name: as_array(name, column) for name, column in columns.items()}
+        return cls(arrays, {name: name for name in arrays})._validated()
+
+    @classmethod
+    def from_dict(cls, argument: str, batch: Any, keys: Keys) -> "PaddedBatch":
+        """The columns of a dict that is an argument of this name."""
+        if not isinstance(batch, Mapping):
+            raise InputError(f"`{argument}` must be a dict of padded arrays; got {type(batch).__name__}")
+        given = keys.of_padded(batch, f"`{argument}`")
+
+        def read() -> PaddedBatch:
+            arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
+            return cls(arrays, keys.columns)._validated()
+
+        return in_argument(argument, read)
+
+    def _validated(self) -> "PaddedBatch":
+        key = self._key_of("label")
+        label = self.arrays[key]
+        shape = shape_of(label)
+        if len(shape) != 2:
+            raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
+        for other, column in self.arrays.items():
+            expected = (*shape, *ROW_SHAPES.get(self.names[other], ()))
+            if shape_of(column) != expected:
+                raise InputError(f"`{other}` must have shape {expected}, to go with `{key}`; got {shape_of(column)}")
+        if not is_kind(label, "integral"):
+            raise InputError(f"`{key}` must hold integers; got {label.dtype}")
+        return self
+
+    def _key_of(self, column: str) -> str:
+        return next(key for key in self.arrays if column in (key, self.names[key]))
+
+    @property
+    def num_images(self) -> int:
+        """N."""
+        return int(self.arrays[self._key_of("label")].shape[0])
+
+    def columns(self) -> dict[str, Array]:
+        """The columns by name. The values of flags are not validated: they may be traced by a compiler."""
+        return self._named(self.arrays, is_traced=True)
+
+    def _named(self, arrays: Mapping[str, Array], *, is_traced: bool = False) -> dict[str, Array]:
+        columns = {self.names[key]: array for key, array in arrays.items()}
+        for name in ("ignore", "discarded"):
+            if name in columns:
+                flags = {key: array for key, array in arrays.items() if self.names[key] == name}
+                columns[name] = _any_flag(flags, shape_of(columns[name]), is_traced=is_traced)
+        return columns
+
+    def take(self, images: Sequence[int]) -> "PaddedBatch":
+        """Some images of the batch, by their indices."""
+        rows = np.array(images, np.int64)
+        return self._replace(arrays={key: take_rows(array, rows) for key, array in self.arrays.items()})
+
+    def build(self, make: Callable[..., Made], image_ids: Any = None, **settings: Any) -> Made:
+        """What `make` builds of the rows that are neither padding, with a label below 0, nor discarded.
+
+        `settings` go to `make`, but for `is_hosted`: whether what is in host memory becomes NumPy's.
+        """
+        # Ids are grouped in host memory, so that is where it is decided which rows there are.
+        label = to_numpy(self.arrays[self._key_of("label")])
+        is_kept = label.reshape(-1) >= 0
+        flat = {
+            key: namespace(array).reshape(array, (-1, *ROW_SHAPES.get(self.names[key], ())))
+            for key, array in (to_host(self.arrays) if settings.pop("is_hosted", False) else self.arrays).items()
+        }
+        if "discarded" in flat:
+            is_kept &= ~as_flags("discarded", to_numpy(flat.pop("discarded")))
+        rows = np.flatnonzero(is_kept)
+        ids = np.arange(label.shape[0]) if image_ids is None else _different_ids(image_ids, label.shape[0])
+        try:
+            columns = self._named({key: take_rows(array, rows) for key, array in flat.items()})
+            columns |= {"image": np.repeat(ids, label.shape[1])[rows], "label": label.reshape(-1)[rows]}
+            return make(**columns, **settings)
+        except RowError as error:
+            index = [int(each) for each in np.unravel_index(rows[error.row], label.shape)]
+            raise InputError(f"`{self._key_of(error.column)}` row {index} {error.rule}") from None
+
+
+def take_rows(column: Array, rows: NDArray[np.int64]) -> Array:
+    """Some rows of a column, by their indices in host memory."""
+    return namespace(column).take(column, convert(rows, like=column), axis=0)
+
+
+def pad_rows(column: Array, num_rows: Sequence[int], length: int, fill: float) -> Array:
+    """The rows of all images, padded to `length` rows per image. Shape (R, …) to (N, length, …)."""
+    xp = namespace(column)
+    offset = np.cumsum([0, *num_rows])
+    slot = np.arange(length)
+    rows = np.where(slot < np.array(num_rows)[:, None], offset[:-1, None] + slot, offset[-1])  # else the one behind all
+    padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
+    taken = take_rows(xp.concat([column, padding], axis=0), rows.reshape(-1))
+    return xp.reshape(taken, (*rows.shape, *column.shape[1:]))
 
 
 def _listed(keys: Keys) -> str:
-    *first, last = (f"`{key}`" for key in keys.needed)
+    *first, last = (f"`{key}`" for key in keys.required)
     return f"{', '.join(first)} and {last}"
 
 
 def _described(value: Any, keys: Keys) -> str:
-    """What came in place of a dict, and what to pass if it is plain what it holds."""
+    """What came in place of a dict, and what to pass if its columns can be guessed."""
     kind = type(value).__name__
     if not is_array(value):
         return kind
     shape = shape_of(value)
-    if "scores" in keys.needed and len(shape) == 2 and shape[1] == 6:
+    if "scores" in keys.required and len(shape) == 2 and shape[1] == 6:
         columns = '{"boxes": rows[:, :4], "scores": rows[:, 4], "labels": rows[:, 5]}, with labels as integers'
         return f"{kind} of shape {shape}: if its rows have a box, a score and a label, pass {columns}"
     return f"{kind} of shape {shape}"

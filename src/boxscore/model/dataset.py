@@ -1,6 +1,6 @@
 """Detections and Truths as columns, one row a box. Data is checked here; past here it is trusted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -15,11 +15,14 @@ from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
-from boxscore.model.batches import columns_from_images, columns_from_padded
+from boxscore.model.batches import PaddedBatch, build_from_images, read_image_ids
 from boxscore.model.protocol import POOLED, Protocol
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
+
+ImageIdsLike = Iterable[int | str] | Array
+"""The ids of images: integers or names."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 
@@ -73,21 +76,19 @@ class Detections:
         cls,
         images: Sequence[Mapping[str, Any]],
         *,
-        image_ids: Sequence[int] | None = None,
+        image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
         is_hosted: bool = False,
     ) -> "Detections":
-        """Columns from one dict an image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
+        """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
-        Images are numbered 0, 1, 2, … unless `image_ids` says otherwise; batches to be merged later need their ids.
-        `is_hosted`: what is in host memory becomes NumPy's, which is quicker from there on.
+        Images are numbered 0, 1, 2, … unless `image_ids` has an integer or a name for each; a name becomes a hash of 63
+        bits. Batches to be merged later need ids. `is_hosted`: what is in host memory becomes NumPy's, which is faster.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
-        return columns_from_images(
-            cls, images, DETECTION_KEYS, image_ids=image_ids, is_hosted=is_hosted, box_format=box_format
-        )
+        return build_from_images(cls, images, DETECTION_KEYS, image_ids, is_hosted=is_hosted, box_format=box_format)
 
     @classmethod
     def from_padded(
@@ -97,15 +98,16 @@ class Detections:
         label: Array,
         score: Array,
         discarded: Array | None = None,
-        image: Array | None = None,
+        image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
     ) -> "Detections":
         """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
 
-        Shapes (N, D, 4), (N, D), (N, D), (N, D); `image`: the ids of the images, (N,), else 0 to N - 1.
+        Shapes (N, D, 4), (N, D), (N, D), (N, D); `image_ids`: as in `from_images`.
         """
-        given = {"box": box, "label": label, "score": score}
-        return columns_from_padded(cls, given, discarded, image, box_format=box_format)
+        required = {"box": box, "label": label, "score": score}
+        batch = PaddedBatch.from_columns(required, {"discarded": discarded})
+        return batch.build(cls, image_ids, box_format=box_format)
 
     @property
     def box(self) -> Array:
@@ -192,24 +194,18 @@ class Truths:
         cls,
         images: Sequence[Mapping[str, Any]],
         *,
-        image_ids: Sequence[int] | None = None,
+        image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
         is_hosted: bool = False,
     ) -> "Truths":
         """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
-        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. Images are numbered 0, 1,
-        2, … unless `image_ids` says otherwise. `is_hosted`: what is in host memory becomes NumPy's.
+        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `image_ids` and
+        `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`.
         """
-        return columns_from_images(
-            cls,
-            images,
-            TRUTH_KEYS,
-            image_ids=image_ids,
-            is_hosted=is_hosted,
-            box_format=box_format,
-            class_names=class_names,
-        )
+        ids = None if image_ids is None else read_image_ids(image_ids)
+        settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
+        return build_from_images(cls, images, TRUTH_KEYS, ids, is_hosted=is_hosted, box_format=box_format, **settings)
 
     @classmethod
     def from_padded(
@@ -219,17 +215,18 @@ class Truths:
         label: Array,
         ignore: Array | None = None,
         area: Array | None = None,
-        image: Array | None = None,
+        image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
     ) -> "Truths":
         """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
 
-        Shapes (N, G, 4), (N, G), (N, G), (N, G); `image`: the ids of the images, (N,), else 0 to N - 1.
+        Shapes (N, G, 4), (N, G), (N, G), (N, G); `image_ids`: as in `from_images`.
         """
-        columns = {"box": box, "label": label, "ignore": ignore, "area": area}
-        given = {name: column for name, column in columns.items() if column is not None}
-        return columns_from_padded(cls, given, None, image, box_format=box_format, class_names=class_names)
+        ids = None if image_ids is None else read_image_ids(image_ids)
+        settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
+        batch = PaddedBatch.from_columns({"box": box, "label": label}, {"ignore": ignore, "area": area})
+        return batch.build(cls, ids, box_format=box_format, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:
         """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,)."""
@@ -302,8 +299,8 @@ def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
     return {**ids, **others, "geometry": columns.geometry.take(rows)}
 
 
-def renamed_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
-    """The rows of some images of a batch, under their ids; until now images were numbered by their index in it."""
+def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
+    """The rows of some images of a batch, under their ids; before, images were identified by their index in it."""
     kept = take(columns, np.isin(host_ids(columns.image), indices))
     return replace(kept, image=np.asarray(ids, np.int64)[host_ids(kept.image)])
 

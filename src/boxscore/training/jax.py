@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support import text
-from boxscore._support.checks import as_array
 from boxscore._support.exceptions import InputError
 from boxscore.engines.parallel import PaddedDetections, PaddedTruths, match_batch
 from boxscore.geometry import is_in_areas
 from boxscore.geometry.boxes import BoxFormat, check_box_format, measure, sizes
-from boxscore.model.batch_keys import FLAGS, PADDED_DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
+from boxscore.model.batches import PaddedBatch, in_argument, read_image_ids
 from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
 from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
 from boxscore.model.result import Result
@@ -260,74 +260,44 @@ def _dtype(name: str) -> Any:
 
 
 def _detections(preds: Any) -> PaddedDetections:
-    """What came as `preds`, with all that is padding discarded."""
-    if not isinstance(preds, PaddedDetections):
-        given = _columns("preds", preds, PADDED_DETECTION_KEYS)
-        discarded = given.get("discarded")
-        preds = PaddedDetections(given["boxes"], given["labels"], given["scores"], discarded)
-    box, label, score = (jnp.asarray(column) for column in preds[:3])
-    is_padding_ND = label < 0
-    discarded_ND = is_padding_ND if preds[3] is None else is_padding_ND | _flags("preds", "discarded", preds[3])
-    _check_shapes("preds", {"boxes": box, "labels": label, "scores": score, "discarded": discarded_ND})
-    return PaddedDetections(box, label, score, discarded_ND)
+    """The batch in `preds`, with all padding discarded."""
+    if isinstance(preds, PaddedDetections):
+        required = preds._asdict()
+        optional = {"discarded": required.pop("discarded")}
+        batch = in_argument("preds", PaddedBatch.from_columns, required, optional)
+    else:
+        batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS._replace(others=()))
+    columns = {name: jnp.asarray(column) for name, column in in_argument("preds", batch.columns).items()}
+    is_padding_ND = columns["label"] < 0
+    discarded_ND = columns.pop("discarded", is_padding_ND)
+    return PaddedDetections(**columns, discarded=discarded_ND | is_padding_ND)
 
 
 def _truths(targets: Any) -> PaddedTruths:
-    if not isinstance(targets, PaddedTruths):
-        given = _columns("targets", targets, TRUTH_KEYS)
-        _check_shapes("targets", given)
-        ignore = jnp.zeros(given["labels"].shape, bool)
-        for key in (key for key in FLAGS if key in given):
-            ignore = ignore | _flags("targets", key, given[key])
-        targets = PaddedTruths(given["boxes"], given["labels"], ignore, given.get("area"))
-    box, label, ignore = (jnp.asarray(column) for column in targets[:3])
-    area = None if targets.area is None else jnp.asarray(targets.area)
-    _check_shapes("targets", {"boxes": box, "labels": label, "ignore": ignore, "area": area})
-    return PaddedTruths(box, label, _flags("targets", "ignore", ignore) | (label < 0), area)
-
-
-def _flags(name: str, key: str, values: Any) -> jax.Array:
-    """A column of 0 and 1 as booleans."""
-    flags = jnp.asarray(values)
-    if not jnp.issubdtype(flags.dtype, jnp.bool_) and not jnp.issubdtype(flags.dtype, jnp.integer):
-        raise InputError(f"`{name}`: `{key}` must hold booleans, or integers 0 and 1; got {flags.dtype}")
-    return flags != 0
-
-
-def _columns(name: str, batch: Any, keys: Keys) -> dict[str, jax.Array]:
-    """The arrays of a padded batch. Ids come as `image_ids`, so the batch must not have its own."""
-    if not isinstance(batch, Mapping):
-        raise InputError(f"`{name}` must be a dict of padded arrays; got {type(batch).__name__}")
-    given = keys._replace(others=()).of_padded(batch, f"`{name}`")
-    try:
-        return {key: jnp.asarray(as_array(key, value)) for key, value in given.items()}
-    except InputError as error:
-        raise InputError(f"`{name}`: {error}") from None
-
-
-def _check_shapes(name: str, columns: Mapping[str, jax.Array | None]) -> None:
-    """Raise `InputError` unless all columns go with `labels`; shapes are known even while tracing."""
-    label = columns["labels"]
-    assert label is not None
-    if label.ndim != 2 or not jnp.issubdtype(label.dtype, jnp.integer):
-        raise InputError(f"`{name}`: `labels` must be integers of shape (N, D); got {label.dtype} of {label.shape}")
-    for key, column in columns.items():
-        expected = (*label.shape, 4) if key == "boxes" else label.shape
-        if column is not None and column.shape != expected:
-            raise InputError(f"`{name}`: `{key}` must have shape {expected}, to go with `labels`; got {column.shape}")
+    """The batch in `targets`, with all padding ignored. Ids come as `image_ids`, so the batch has none."""
+    if isinstance(targets, PaddedTruths):
+        required = targets._asdict()
+        batch = in_argument("targets", PaddedBatch.from_columns, required, {"area": required.pop("area")})
+    else:
+        batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS._replace(others=()))
+    columns = {name: jnp.asarray(column) for name, column in in_argument("targets", batch.columns).items()}
+    is_padding_NG = columns["label"] < 0
+    ignore_NG = columns.pop("ignore", is_padding_NG)
+    return PaddedTruths(**columns, ignore=ignore_NG | is_padding_NG)
 
 
 def _image_ids(image_ids: Any) -> jax.Array:
     if isinstance(image_ids, Sequence) and any(isinstance(image, jax.Array) for image in image_ids):
         image_ids = jnp.asarray(image_ids)  # numbers in a list, once they are traced
-    ids = as_array("image_ids", image_ids)
-    if not np.issubdtype(ids.dtype, np.integer):
-        raise InputError(f"`image_ids` must be integers; got {ids.dtype}")
-    limits = np.iinfo(_dtype("int64"))
-    if isinstance(ids, np.ndarray) and ids.size and not (limits.min <= ids.min() and ids.max() <= limits.max):
-        widest = max(ids.min(), ids.max(), key=abs)
-        raise InputError(f"`image_ids` must fit {limits.dtype}, all there is without x64; got {widest}")
-    return jnp.asarray(ids)
+    if not isinstance(image_ids, jax.Array):
+        image_ids = np.array(read_image_ids(image_ids).numbers, np.int64)
+        limits = np.iinfo(_dtype("int64"))
+        if image_ids.size and not (limits.min <= image_ids.min() and image_ids.max() <= limits.max):
+            widest = max(image_ids.min(), image_ids.max(), key=abs)
+            raise InputError(f"`image_ids` must fit {limits.dtype}, all there is without x64; got {widest}")
+    if not jnp.issubdtype(image_ids.dtype, jnp.integer):
+        raise InputError(f"`image_ids` must be integers; got {image_ids.dtype}")
+    return jnp.asarray(image_ids)
 
 
 def _by_label(batch: Any) -> Any:

@@ -14,30 +14,34 @@ import torch
 from torchmetrics import Metric
 
 from boxscore._support.arrays import convert, to_numpy
-from boxscore._support.checks import as_id, in_argument
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.diagnosis import Watch, Words
 from boxscore.analysis.suspicion import Counts
 from boxscore.geometry.boxes import BoxFormat, check_box_format, sizes
-from boxscore.model.dataset import Detections, Truths, host_ids, renamed_images
+from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
+from boxscore.model.batches import build_from_images, image_ids_of, in_argument
+from boxscore.model.dataset import Detections, Truths, host_ids, select_images
 from boxscore.model.protocol import Protocol, check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
 from boxscore.scaling import storage
-from boxscore.training import seen_boxes
+from boxscore.training import stored_boxes
 from boxscore.training.distributed import is_first, renumbered, without_copies
 
 Images = Sequence[Mapping[str, Any]]
+
+_TARGET_KEYS = TRUTH_KEYS._replace(defaults={**TRUTH_KEYS.defaults, "area": 0})
+"""As in torchmetrics, an area of 0 means that of the box."""
 
 
 class MeanAveragePrecision(Metric):
     """mAP and mAR under COCO's protocol, in a dict of tensors with the names of torchmetrics.
 
-    `update` takes a list of dicts, one per image: `boxes` (D, 4), `scores` (D,), `labels` (D,) of what was found;
-    `boxes` (G, 4), `labels` (G,), and if you like `area` (G,) and any of `iscrowd`, `ignore` and `difficult` (G,), of
-    what is there. It matches, and keeps the verdicts as bytes; boxes are forgotten. Neither torchvision nor pycocotools
-    is needed.
+    `update` takes a list of dicts, one per image: a prediction has `boxes` (D, 4), `scores` (D,) and
+    `labels` (D,); a target has `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of `iscrowd`,
+    `ignore` and `difficult` (G,). It matches them, and stores the verdicts as bytes; boxes are forgotten. Neither
+    torchvision nor pycocotools is needed.
 
     The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Four are new:
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
@@ -47,9 +51,9 @@ class MeanAveragePrecision(Metric):
     each, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
 
     >>> metric = MeanAveragePrecision()
-    >>> found = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
-    >>> there = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 10.0]])}
-    >>> metric.update([found | {"labels": torch.tensor([1])}], [there | {"labels": torch.tensor([1])}])
+    >>> pred = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
+    >>> target = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 10.0]])}
+    >>> metric.update([pred | {"labels": torch.tensor([1])}], [target | {"labels": torch.tensor([1])}])
     >>> metric.compute()["map"], metric.compute()["map_large"]
     (tensor(0.9000), tensor(-1.))
     """
@@ -68,9 +72,9 @@ class MeanAveragePrecision(Metric):
     warn_on_many_detections = True
     warn_on_mistakes = True
     tallies: list[torch.Tensor]
-    """Bytes of tallies, one or more a tensor."""
+    """Bytes of tallies, one or more per tensor."""
     boxes: list[torch.Tensor]
-    """Bytes of all boxes, if they are kept; see `boxscore.training.seen_boxes`."""
+    """Bytes of all boxes, if they are kept; see `boxscore.training.stored_boxes`."""
 
     def __init__(
         self,
@@ -133,16 +137,14 @@ class MeanAveragePrecision(Metric):
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
         given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
-        detections: Detections = in_argument("preds", Detections.from_images, preds, **given)
-        truths = _with_areas(in_argument("target", Truths.from_images, _complete(target), **given))
-        ids = np.arange(len(target))
+        detections: Detections = in_argument("preds", build_from_images, Detections, preds, DETECTION_KEYS, **given)
+        truths = _with_areas(in_argument("target", build_from_images, Truths, target, _TARGET_KEYS, **given))
+        ids = list(range(len(target)))
         if self.unique_images:
-            ids = np.array(in_argument("target", _ids, target), np.int64)
-        kept = seen_boxes.pack(detections, truths, ids.tolist()) if self.keep_boxes else b""
-        if self.unique_images:
-            first = np.unique(ids, return_index=True)[1].tolist()
-            detections = renamed_images(detections, first, ids.tolist())
-            truths = renamed_images(truths, first, ids.tolist())
+            every = in_argument("target", image_ids_of, target, "for unique_images=True").numbers
+            first = np.sort(np.unique(every, return_index=True)[1]).tolist()
+            detections, truths = select_images(detections, first, every), select_images(truths, first, every)
+            ids = [every[index] for index in first]
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         if self.warn_on_mistakes and self._watch.is_open:
@@ -150,12 +152,13 @@ class MeanAveragePrecision(Metric):
         content = storage.to_bytes(match(detections, truths, self.protocol))
         if self.average == "micro":
             # as in torchmetrics: one label for all, in the order that they came
-            found = replace(detections, label=np.zeros(len(detections), np.int64))
-            there = replace(truths, label=np.zeros(len(truths), np.int64))
-            content += storage.to_bytes(match(found, there, self.protocol.replace(class_agnostic=True)))
+            pooled = replace(detections, label=np.zeros(len(detections), np.int64))
+            pooled_truths = replace(truths, label=np.zeros(len(truths), np.int64))
+            content += storage.to_bytes(match(pooled, pooled_truths, self.protocol.replace(class_agnostic=True)))
         self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
-        if kept:
-            self.boxes.append(torch.frombuffer(bytearray(kept), dtype=torch.uint8).to(self.device))
+        if self.keep_boxes and ids:
+            content = stored_boxes.pack(detections, truths, ids)
+            self.boxes.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
 
     @torch.jit.unused  # type: ignore[untyped-decorator]
     def forward(self, *values: Any, **named: Any) -> Any:
@@ -187,7 +190,7 @@ class MeanAveragePrecision(Metric):
         if self.extended_summary:
             curves = averaged.curves
             extended = {name: torch.tensor(getattr(curves, name)) for name in ("precision", "recall", "scores")}
-            ious = self._seen_boxes().ious(last, is_pooled=self.average == "micro")
+            ious = self._stored_boxes().ious(last, is_pooled=self.average == "micro")
             extended["ious"] = {
                 key: torch.tensor(iou, dtype=torch.float32) if len(iou) else [] for key, iou in ious.items()
             }
@@ -201,10 +204,10 @@ class MeanAveragePrecision(Metric):
 
     def _diagnose(self, result: Result) -> None:
         """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
-        found = self._watch.diagnose(Counts.of_result(result.per_class), Words(truths="`target`"))
-        if found is not None:
+        diagnosis = self._watch.diagnose(Counts.of_result(result.per_class), Words(truths="`target`"))
+        if diagnosis is not None:
             self._is_diagnosed = True
-            warnings.warn(f"{found} (warn_on_mistakes=False silences this)", stacklevel=4)
+            warnings.warn(f"{diagnosis} (warn_on_mistakes=False silences this)", stacklevel=4)
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write what this process has seen to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
@@ -214,7 +217,7 @@ class MeanAveragePrecision(Metric):
         """
         if not self.keep_boxes:
             raise InputError("`tm_to_coco` needs the boxes: make the metric with keep_boxes=True")
-        self._seen_boxes().write_coco(name)
+        self._stored_boxes().write_coco(name)
 
     @staticmethod
     def coco_to_tm(
@@ -228,13 +231,13 @@ class MeanAveragePrecision(Metric):
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         preds, target = (
             [{key: torch.from_numpy(column) for key, column in image.items()} for image in images]
-            for images in seen_boxes.read_coco(coco_preds, coco_target)
+            for images in stored_boxes.read_coco(coco_preds, coco_target)
         )
         return preds, target
 
-    def _seen_boxes(self) -> seen_boxes.SeenBoxes:
+    def _stored_boxes(self) -> stored_boxes.StoredBoxes:
         content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
-        return seen_boxes.SeenBoxes.unpack(content, unique_images=self.unique_images)
+        return stored_boxes.StoredBoxes.unpack(content, unique_images=self.unique_images)
 
     def reset(self) -> None:
         """Forget all that was seen."""
@@ -302,37 +305,8 @@ def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
         raise InputError(f"`{names[name]}`{rest}") from None
 
 
-def _ids(target: Images) -> list[int]:
-    """The images' ids."""
-    ids = []
-    for index, image in enumerate(target):
-        if "image_id" not in image:
-            raise InputError(f"images[{index}] must have the key 'image_id', for unique_images=True")
-        try:
-            ids.append(as_id(image["image_id"]))
-        except InputError as error:
-            raise InputError(f"images[{index}]: {error}") from None
-    return ids
-
-
-def _complete(target: Images) -> Images:
-    """The targets; if one has `area`, all have: 0 means the box's own."""
-    if not any(isinstance(image, Mapping) and "area" in image for image in target):
-        return target
-    return [
-        {**image, "area": _zeros_like(image["labels"])}
-        if isinstance(image, Mapping) and "labels" in image and "area" not in image
-        else image
-        for image in target
-    ]
-
-
-def _zeros_like(labels: Any) -> Any:
-    return torch.zeros_like(labels) if isinstance(labels, torch.Tensor) else np.zeros(np.shape(labels))
-
-
 def _with_areas(truths: Truths) -> Truths:
-    """The same with the boxes' own areas where none is given, or 0."""
+    """The same with the boxes' own areas in place of 0."""
     if truths.area is None:
         return truths
     area = to_numpy(truths.area)

@@ -13,7 +13,7 @@ from boxscore.engines.native.engine import tally_of
 from boxscore.engines.native.rules import rules_of
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
-from boxscore.model.batches import join_alike
+from boxscore.model.batches import concatenate_alike
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
@@ -66,7 +66,7 @@ def match_images(
 def _joined(images: Sequence[Mapping[str, Any]], keys: Keys, image_ids: Sequence[int]) -> Columns | None:
     """The columns of all images in host memory, image by image."""
     used = keys.used(images)
-    joined = None if used is None else join_alike(images, used)
+    joined = None if used is None else concatenate_alike(images, used)
     if joined is None:
         return None
     columns, num_rows = joined

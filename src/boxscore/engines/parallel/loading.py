@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace
-from boxscore._support.checks import as_array, as_flags, as_id, is_kind, shape_of
+from boxscore._support.checks import as_flags, check_rows
 from boxscore._support.exceptions import InputError
-from boxscore.model.batch_keys import FLAGS, TRUTH_KEYS
-from boxscore.model.batches import any_of
+from boxscore.model.batch_keys import TRUTH_KEYS
+from boxscore.model.batches import image_ids_of, in_argument, pad_rows, read_images
 
 
 class PaddedTruths(NamedTuple):
@@ -61,29 +61,37 @@ def pad_truths(
     for name, lists in (("labels", labels), ("ignores", ignores)):
         if lists is not None and len(lists) != len(boxes):
             raise InputError(f"`{name}` must have {len(boxes)} images, as `boxes` has; got {len(lists)}")
-    longest = max(int(label.shape[0]) for label in labels)
-    length = longest if num_truths is None else num_truths
-    if longest > length:
+    num_rows = [int(label.shape[0]) for label in labels]
+    longest = max(num_rows)
+    if num_truths is not None and longest > num_truths:
         raise InputError(f"`num_truths` must be at least {longest}, the most truths of an image; got {num_truths}")
-
     xp = namespace(*boxes, *labels)
-    labels = [xp.astype(label, int_dtype(label)) for label in labels]
-    if ignores is None:
-        ignores = [xp.zeros_like(label, dtype=xp.bool) for label in labels]
+    columns = {"box": xp.concat(list(boxes), axis=0), "label": xp.concat(list(labels), axis=0)}
+    if ignores is not None:
+        columns["ignore"] = xp.concat(list(ignores), axis=0)
+    return _padded(columns, num_rows, longest if num_truths is None else num_truths)
+
+
+def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) -> PaddedTruths:
+    xp = namespace(columns["label"])
+    label = xp.astype(columns["label"], int_dtype(columns["label"]))
+    ignore = columns["ignore"] if "ignore" in columns else xp.zeros_like(label, dtype=xp.bool)
     return PaddedTruths(
-        box=xp.stack([_pad(box, length, fill=0) for box in boxes], axis=0),
-        label=xp.stack([_pad(label, length, fill=-1) for label in labels], axis=0),
-        ignore=xp.stack([_pad(ignore, length, fill=True) for ignore in ignores], axis=0),
+        box=pad_rows(columns["box"], num_rows, length, fill=0),
+        label=pad_rows(label, num_rows, length, fill=-1),
+        ignore=pad_rows(ignore, num_rows, length, fill=True),
+        area=pad_rows(columns["area"], num_rows, length, fill=0) if "area" in columns else None,
     )
 
 
-def collate_truths(samples: Sequence[tuple[Any, Mapping[str, Any]]]) -> tuple[Any, dict[str, Array]]:
+def collate_truths(samples: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
     """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
 
     A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, any of `ignore`,
     `iscrowd` and `difficult` (G,), `area` (G,) and `image_id`. Images of one shape are stacked, others stay a list. The
     batch has `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
-    targets have them, as `MeanAveragePrecision.update` takes it. Other keys are left out.
+    targets have them, as `MeanAveragePrecision.update` takes it. Ids that are names stay a list. Other keys are left
+    out.
 
     >>> import numpy as np
     >>> one = {"boxes": np.ones((1, 4)), "labels": np.array([7]), "image_id": 3}
@@ -94,78 +102,32 @@ def collate_truths(samples: Sequence[tuple[Any, Mapping[str, Any]]]) -> tuple[An
     """
     if not samples:
         raise InputError("`samples` must have at least one image; got none")
-    targets = [_target(index, sample) for index, sample in enumerate(samples)]
-    for index, target in enumerate(targets):
-        for key in ("area", "image_id"):
-            if (key in target) != (key in targets[0]):
-                raise InputError(f"samples[{index}]: {key!r} must be in the targets of all samples, or of none")
-    targets = _alike(targets)
-    padded = pad_truths(*([target[key] for target in targets] for key in ("boxes", "labels", "ignore")))
+    for index, sample in enumerate(samples):
+        if not isinstance(sample, Sequence) or len(sample) != 2 or not isinstance(sample[1], Mapping):
+            rule = "must be an image and its target, a dict"
+            raise InputError(f"samples[{index}] {rule}; got {type(sample).__name__}")
+    images, targets = (list(part) for part in zip(*samples, strict=True))
+    padded = in_argument("samples", _pad_targets, targets)
     batch = {"boxes": padded.box, "labels": padded.label, "ignore": padded.ignore}
-    xp = namespace(padded.label)
-    if "area" in targets[0]:
-        length = int(padded.label.shape[1])
-        batch["area"] = xp.stack([_pad(target["area"], length, fill=0) for target in targets], axis=0)
-    if "image_id" in targets[0]:
-        ids = [target["image_id"] for target in targets]
-        batch["image_id"] = constant(ids, like=padded.label, dtype=int_dtype(padded.label))
-    images = [image for image, _ in samples]
+    if padded.area is not None:
+        batch["area"] = padded.area
+    if any("image_id" in target for target in targets):
+        ids = in_argument("samples", image_ids_of, targets, "as other samples do")
+        names = [ids.names.get(number, number) for number in ids.numbers]
+        int64 = int_dtype(padded.label)
+        batch["image_id"] = names if ids.names else constant(ids.numbers, like=padded.label, dtype=int64)
     if all(is_array(image) and image.shape == images[0].shape and image.dtype == images[0].dtype for image in images):
         return namespace(*images).stack(images, axis=0), batch
     return images, batch
 
 
-def _target(index: int, sample: Any) -> dict[str, Any]:
-    """The target of a sample with one name for each thing, checked."""
-    try:
-        return _checked_target(sample)
-    except InputError as error:
-        raise InputError(f"samples[{index}]: {error}") from None
-
-
-def _checked_target(sample: Any) -> dict[str, Any]:
-    if not isinstance(sample, Sequence) or len(sample) != 2 or not isinstance(sample[1], Mapping):
-        raise InputError(f"a sample must be an image and its target, a dict; got {type(sample).__name__}")
-    target = sample[1]
-    TRUTH_KEYS.check(target, "the target")
-    given = {key: as_array(key, target[key]) for key in ("boxes", "labels", "area", *FLAGS) if key in target}
-    label, size = given["labels"], shape_of(given["labels"])
-    xp = namespace(label)
-    if len(size) != 1:
-        raise InputError(f"`labels` must have one dimension; got shape {size}")
-    if size == (0,) and shape_of(given["boxes"]) == (0,):
-        given["boxes"] = xp.reshape(given["boxes"], (0, 4))
-    for key, column in given.items():
-        expected = (*size, 4) if key == "boxes" else size
-        if shape_of(column) != expected:
-            raise InputError(f"`{key}` must have shape {expected} for {size[0]} labels; got {shape_of(column)}")
-    if size[0] and not is_kind(label, "integral"):
-        raise InputError(f"`labels` must hold integers; got {label.dtype}")
-    if size[0] and int(xp.min(label)) < 0:
-        raise InputError(f"`labels` must not be negative, as dummies are; got {int(xp.min(label))}")
-    flags = [as_flags(key, given.pop(key)) for key in FLAGS if key in given]
-    ignore = any_of(flags, size) if flags else xp.zeros_like(label, dtype=xp.bool)
-    return {**given, "ignore": ignore} | ({"image_id": as_id(target["image_id"])} if "image_id" in target else {})
-
-
-def _alike(targets: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The targets with each column in one library: lists go to that of the others; what is empty has their dtype."""
-    keys = [key for key in targets[0] if key != "image_id"]
-    given = [target[key] for target in targets for key in keys]
-    framework = library(*given)
-    home = next(column for column in given if library(column) == framework)
-    xp = namespace(home)
-    alike = [dict(target) for target in targets]
-    for key in keys:
-        columns = [convert(target[key], like=home) for target in targets]
-        dtype = next((column.dtype for column in columns if column.shape[0]), columns[0].dtype)
-        for target, column in zip(alike, columns, strict=True):
-            target[key] = column if column.shape[0] else xp.astype(column, dtype)
-    return alike
-
-
-def _pad(values: Array, length: int, *, fill: int) -> Array:
-    xp = namespace(values)
-    shape = (length - int(values.shape[0]), *values.shape[1:])
-    padding = xp.broadcast_to(constant(fill, like=values, dtype=values.dtype), shape)
-    return xp.concat([values, padding], axis=0)
+def _pad_targets(targets: Sequence[Mapping[str, Any]]) -> PaddedTruths:
+    read = read_images(targets, TRUTH_KEYS)
+    framework = library(*read.columns.values())
+    home = next(column for column in read.columns.values() if library(column) == framework)
+    columns = {name: convert(column, like=home) for name, column in read.columns.items()}
+    with read.named_rows():
+        check_rows("label", columns["label"] >= 0, "must not be negative, as dummies are", columns["label"])
+        if "ignore" in columns:
+            columns["ignore"] = as_flags("ignore", columns["ignore"])
+    return _padded(columns, read.num_rows, max(read.num_rows))

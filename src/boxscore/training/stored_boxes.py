@@ -1,14 +1,14 @@
-"""The boxes that a metric has seen, as bytes: for COCO's files and for IoUs.
+"""All boxes of a metric's updates, stored as bytes: for COCO's files and for IoUs.
 
-One update is a block of rows: one for each image, in order, then those of its detections and of its truths, which say
-the place of their image in the update. Blocks stand one after the other, those of other processes, too.
+One update is a block of rows: one per image, in order, then one per detection and one per truth, which have the index
+of their image in the update. Blocks are concatenated, those of other processes, too.
 
-    kind    image  more columns
-    IMAGE   0      id                          a block begins where an image has place 0
-    IMAGE   1      id
-    FOUND   0      label, score, box
-    FOUND   1      label, score, box
-    TRUE    1      label, box, area, ignore
+    kind       image  more columns
+    IMAGE      0      id                          a block begins where an image has index 0
+    IMAGE      1      id
+    DETECTION  0      label, score, box
+    DETECTION  1      label, score, box
+    TRUTH      1      label, box, area, ignore
 """
 
 import json
@@ -26,7 +26,7 @@ from boxscore._support.writing import write_file
 from boxscore.geometry.boxes import iou_of_measured, measure, to_xywh
 from boxscore.model.dataset import Detections, Truths, host_ids
 
-_IMAGE, _FOUND, _TRUE = 0, 1, 2
+_IMAGE, _DETECTION, _TRUTH = 0, 1, 2
 _ROW = np.dtype(
     [
         ("kind", "u1"),
@@ -43,36 +43,39 @@ Rows = NDArray[np.void]
 
 
 def pack(detections: Detections, truths: Truths, ids: Sequence[int]) -> bytes:
-    """The block of one update, in which images are numbered from 0; `ids`: those by which copies are recognized."""
+    """The block of one update; `ids`: those of its images, in order, all different."""
     images = np.zeros(len(ids), _ROW)
     images["kind"], images["image"], images["id"] = _IMAGE, np.arange(len(ids)), ids
-    found, there = _block(detections, _FOUND), _block(truths, _TRUE)
-    found["score"] = to_numpy(detections.score)
-    there["area"] = there["box"][:, 2] * there["box"][:, 3] if truths.area is None else to_numpy(truths.area)
+    rows, truth_rows = _block(detections, _DETECTION, images["id"]), _block(truths, _TRUTH, images["id"])
+    rows["score"] = to_numpy(detections.score)
+    box = truth_rows["box"]
+    truth_rows["area"] = box[:, 2] * box[:, 3] if truths.area is None else to_numpy(truths.area)
     if truths.ignore is not None:
-        there["ignore"] = to_numpy(truths.ignore)
-    return np.concatenate([images, found, there]).tobytes()
+        truth_rows["ignore"] = to_numpy(truths.ignore)
+    return np.concatenate([images, rows, truth_rows]).tobytes()
 
 
-def _block(columns: Detections | Truths, kind: int) -> Rows:
+def _block(columns: Detections | Truths, kind: int, ids: NDArray[np.int64]) -> Rows:
     rows = np.zeros(len(columns), _ROW)
-    rows["kind"], rows["image"], rows["label"] = kind, host_ids(columns.image), host_ids(columns.label)
+    order = np.argsort(ids)
+    rows["image"] = order[np.searchsorted(ids, host_ids(columns.image), sorter=order)]
+    rows["kind"], rows["label"] = kind, host_ids(columns.label)
     rows["box"] = np.stack(to_xywh(to_numpy(columns.box).astype(np.float64), columns.box_format), axis=-1)
     return rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeenBoxes:
+class StoredBoxes:
     """All boxes of some updates. The images have numbers from 0, in the order in which they came."""
 
     ids: NDArray[np.int64]
     """The images' ids, or their numbers where they have none. Shape (N,)."""
-    found: Rows
-    there: Rows
+    detections: Rows
+    truths: Rows
 
     @classmethod
-    def unpack(cls, content: Any, *, unique_images: bool) -> "SeenBoxes":
-        """What blocks hold; with `unique_images` only the first image of each id."""
+    def unpack(cls, content: Any, *, unique_images: bool) -> "StoredBoxes":
+        """The boxes in blocks; with `unique_images` only the first image of each id."""
         rows = np.frombuffer(content, _ROW).copy()
         is_image = rows["kind"] == _IMAGE
         number = np.cumsum(is_image) - 1
@@ -82,16 +85,16 @@ class SeenBoxes:
         ids = rows["id"][is_image] if unique_images else np.arange(np.count_nonzero(is_image))
         if unique_images:
             kept = np.sort(np.unique(ids, return_index=True)[1])
-            place = np.full(ids.size, -1)
-            place[kept] = np.arange(kept.size)
-            rows["image"] = place[rows["image"]]
+            index = np.full(ids.size, -1)
+            index[kept] = np.arange(kept.size)
+            rows["image"] = index[rows["image"]]
             rows, ids = rows[rows["image"] >= 0], ids[kept]
-        return cls(ids=ids, found=rows[rows["kind"] == _FOUND], there=rows[rows["kind"] == _TRUE])
+        return cls(ids=ids, detections=rows[rows["kind"] == _DETECTION], truths=rows[rows["kind"] == _TRUTH])
 
     @property
     def labels(self) -> list[int]:
-        """Every label there is, ascending."""
-        both = np.concatenate([self.found["label"], self.there["label"]])
+        """Every label, ascending."""
+        both = np.concatenate([self.detections["label"], self.truths["label"]])
         return [int(label) for label in np.unique(both)]
 
     def ious(self, limit: int, *, is_pooled: bool = False) -> dict[tuple[int, int], Any]:
@@ -99,9 +102,9 @@ class SeenBoxes:
 
         As pycocotools has them: a list without items where one of both is missing. `is_pooled`: all boxes have label 0.
         """
-        found = self.found[np.argsort(-self.found["score"], kind="stable")]
+        ranked = self.detections[np.argsort(-self.detections["score"], kind="stable")]
         groups: list[dict[tuple[int, int], Rows]] = []
-        for rows in (found, self.there):
+        for rows in (ranked, self.truths):
             label = np.zeros(len(rows), np.int64) if is_pooled else rows["label"]
             order = np.lexsort((label, rows["image"]))
             keys = np.stack([rows["image"], label], axis=1)[order]
@@ -120,16 +123,16 @@ class SeenBoxes:
         """Two files in COCO's format, `<name>_preds.json` and `<name>_target.json`; images have their ids."""
         preds = [
             {**row, "iscrowd": 0, "score": score}
-            for row, score in zip(self._annotations(self.found), self.found["score"].tolist(), strict=True)
+            for row, score in zip(self._annotations(self.detections), self.detections["score"].tolist(), strict=True)
         ]
-        crowds = self.there["ignore"].astype(int).tolist()
+        crowds = self.truths["ignore"].astype(int).tolist()
         target = {
             "info": {"description": "written by boxscore"},
             "images": [{"id": image} for image in self.ids.tolist()],
             "annotations": [
                 {**row, "area": area, "iscrowd": crowd}
                 for row, area, crowd in zip(
-                    self._annotations(self.there), self.there["area"].tolist(), crowds, strict=True
+                    self._annotations(self.truths), self.truths["area"].tolist(), crowds, strict=True
                 )
             ],
             "categories": [{"id": label, "name": str(label)} for label in self.labels],
@@ -145,11 +148,11 @@ class SeenBoxes:
         ]
 
 
-def _ious(found: Rows, there: Rows) -> NDArray[np.float64]:
+def _ious(detections: Rows, truths: Rows) -> NDArray[np.float64]:
     """IoUs under COCO's rules. Shape (D, G)."""
-    boxes = (rows["box"][None] for rows in (found, there))
+    boxes = (rows["box"][None] for rows in (detections, truths))
     (corner, area), (truth_corner, truth_area) = (measure(box, box_format="xywh", pixels="continuous") for box in boxes)
-    crowd = there["ignore"][None]
+    crowd = truths["ignore"][None]
     ious = iou_of_measured(corner, area, truth_corner, truth_area, extent=0.0, is_crowd_NG=crowd)
     return np.asarray(ious[0])
 
@@ -161,12 +164,12 @@ def read_coco(preds: str, target: str) -> tuple[list[dict[str, NDArray[Any]]], l
         raise InputError(f"{target}: must be COCO's ground truth, an object with `annotations`")
     if not isinstance(results, list):
         raise InputError(f"{preds}: must be COCO's results, a list; got {type(results).__name__}")
-    there = _by_image(target, "annotation", dataset["annotations"], ("bbox", "category_id"))
-    found = _by_image(preds, "result", results, ("bbox", "category_id", "score"))
+    truths = _by_image(target, "annotation", dataset["annotations"], ("bbox", "category_id"))
+    detections = _by_image(preds, "result", results, ("bbox", "category_id", "score"))
     listed = [image.get("id") for image in dataset.get("images", []) if isinstance(image, Mapping)]
-    if unknown := [image for image in found if image not in there and image not in listed]:
+    if unknown := [image for image in detections if image not in truths and image not in listed]:
         raise InputError(f"{preds}: image {unknown[0]!r} is not in {target}")
-    images = [*there, *(image for image in listed if image not in there)]
+    images = [*truths, *(image for image in listed if image not in truths)]
 
     def column(rows: list[Any], key: str, dtype: Any, default: Any = None) -> NDArray[Any]:
         return np.array([row[key] if default is None else row.get(key, default) for row in rows], dtype)
@@ -178,7 +181,7 @@ def read_coco(preds: str, target: str) -> tuple[list[dict[str, NDArray[Any]]], l
                 "scores": column(rows, "score", np.float32),
                 "labels": column(rows, "category_id", np.int32),
             }
-            for rows in (found.get(image, []) for image in images)
+            for rows in (detections.get(image, []) for image in images)
         ], [
             {
                 "boxes": column(rows, "bbox", np.float32).reshape(-1, 4),
@@ -186,7 +189,7 @@ def read_coco(preds: str, target: str) -> tuple[list[dict[str, NDArray[Any]]], l
                 "iscrowd": column(rows, "iscrowd", np.int32, 0),
                 "area": column(rows, "area", np.float32, 0),
             }
-            for rows in (there.get(image, []) for image in images)
+            for rows in (truths.get(image, []) for image in images)
         ]
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{target}, {preds}: must have numbers for boxes, classes and scores; {error}") from None
