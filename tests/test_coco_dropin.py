@@ -159,8 +159,8 @@ def test_a_crowd_needs_no_area() -> None:
     check_same(lambda tool: evaluated(tool, dataset, results))
 
 
-def test_results_may_be_evaluated_as_truths(files: tuple[str, str]) -> None:
-    """And truths as results, which ends as in pycocotools: they have no scores."""
+def test_truths_evaluated_as_results_end_as_in_pycocotools(files: tuple[str, str]) -> None:
+    """With a KeyError, since they have no scores; results may be evaluated as truths."""
 
     def script(tool: Tool, is_swapped: bool) -> Any:
         truths = tool.COCO(files[0])

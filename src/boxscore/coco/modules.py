@@ -145,10 +145,10 @@ def original_module(name: str, purpose: str) -> ModuleType:
         attributes = {each: vars(package).get(each) for each in MODULES}
         for each in MODULES:
             _restore(vars(package), each, _module(each))  # for their imports of each other
-        found = importlib.import_module(f"{PACKAGE}.{name}")
+        module = importlib.import_module(f"{PACKAGE}.{name}")
         if _patches:
             _patches[0]._remember(package, {each: own for each in MODULES if (own := _module(each)) is not None})
-        return found
+        return module
     except ModuleNotFoundError:
         raise ImportError(
             f"boxscore measures boxes; {purpose} needs pycocotools, which is not installed: pip install pycocotools"

@@ -89,10 +89,10 @@ private:
     // The index of a name, which is added if it is new. Rows of one image are mostly adjacent, so the last name is tried first.
     int64_t index_of(std::string_view name) {
         if (last_ < ids.names.size() && ids.names[last_] == name) return static_cast<int64_t>(last_);
-        const auto [found, is_new] = indices_.try_emplace(std::string(name), static_cast<int64_t>(ids.names.size()));
+        const auto [entry, is_new] = indices_.try_emplace(std::string(name), static_cast<int64_t>(ids.names.size()));
         if (is_new) ids.names.push_back(name);
-        last_ = static_cast<size_t>(found->second);
-        return found->second;
+        last_ = static_cast<size_t>(entry->second);
+        return entry->second;
     }
 
     std::unordered_map<std::string, int64_t> indices_;

@@ -182,13 +182,13 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
     const std::string truth_path(truths.c_str(), truths.size());
     std::vector<std::string> paths;
     for (const nb::bytes& path : detections) paths.emplace_back(path.c_str(), path.size());
-    CocoFile there;
+    CocoFile truth_file;
     std::vector<std::optional<PlainResult>> results;
     try {
         run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
-            there = read_coco(*open_source(truth_path), run);
+            truth_file = read_coco(*open_source(truth_path), run);
             for (const std::string& path : paths) {
-                results.push_back(evaluate_plainly(there, read_coco(*open_source(path), run), rules, wanted,
+                results.push_back(evaluate_plainly(truth_file, read_coco(*open_source(path), run), rules, wanted,
                                                    {largest, is_inclusive, ignored_kind}, run));
                 if (!results.back()) return;
             }
@@ -201,7 +201,7 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
     nb::list list;
     for (const std::optional<PlainResult>& result : results) {
         if (!result) return nb::none();
-        list.append(dict_of(*result, there.categories));
+        list.append(dict_of(*result, truth_file.categories));
     }
     return list;
 }
