@@ -224,7 +224,7 @@ def test_the_command_takes_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--memory", "1GB", "--errors"], "--errors: not with --memory"),
         (["--memory", "1GB", "--html", "report.html"], "--html: not with --memory"),
         (["--memory", "1GB", "--engine", "parallel"], "parallel has no limit of memory"),
-        (["--address", "here:1"], "--address: is for --engine ray"),
+        (["--address", "here:1"], "--address: needs --engine ray"),
     ],
 )
 def test_a_call_that_can_not_be_is_told(
