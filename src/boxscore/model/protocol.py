@@ -15,6 +15,7 @@ Matching = Literal["best", "best_regular", "next_best"]
 ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
 Average = Literal["macro", "weighted", "micro"]
 Comparison = Literal[">=", ">"]
+LimitsPer = Literal["class", "image"]
 
 
 POOLED = -1
@@ -71,8 +72,9 @@ class Protocol:
     one that is free (COCO). Of truths with equal IoU "next_best" takes the last, the others the first."""
 
     ignored: Literal["crowd", "difficult"]
-    """What a truth marked `ignore` is. "crowd": a region that holds any number of detections, with overlap relative to
-    the detection's own area (COCO). "difficult": an ordinary box that neither rewards nor punishes (VOC)."""
+    """What a truth marked `ignore` is; `Truths.kind` says it for each truth instead. "crowd": a region that holds any
+    number of detections, with overlap relative to the detection's own area (COCO). "difficult": an ordinary truth that
+    neither rewards nor punishes (VOC)."""
 
     areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
     """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
@@ -80,7 +82,11 @@ class Protocol:
     None for no bound."""
 
     limits: tuple[int | None, ...] = (None,)
-    """How many detections count per image and class, ascending; None is all. The last is that of the main numbers."""
+    """How many detections count, ascending; None is all. The last is that of the main numbers."""
+
+    limits_per: LimitsPer = "class"
+    """What `limits` are for: the detections of one image and "class" (COCO), or all of one "image" (LVIS). The
+    detections with the highest scores count; of equal scores the earlier row."""
 
     class_agnostic: bool = False
     """Whether labels are disregarded: every box is of one class."""
@@ -117,6 +123,7 @@ class Protocol:
         check_choice("comparison", self.comparison, get_args(Comparison))
         check_choice("matching", self.matching, get_args(Matching))
         check_choice("ignored", self.ignored, ("crowd", "difficult"))
+        check_choice("limits_per", self.limits_per, get_args(LimitsPer))
         check_choice("average", self.average, get_args(Average))
         if not isinstance(self.class_agnostic, bool):
             raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
@@ -172,7 +179,7 @@ class Protocol:
 
     @property
     def largest_limit(self) -> float:
-        """The number of detections kept per image and class, infinity for all."""
+        """The number of detections kept per image and class, or per image; infinity for all."""
         return math.inf if self.limits[-1] is None else self.limits[-1]
 
     def to_dict(self) -> dict[str, Any]:

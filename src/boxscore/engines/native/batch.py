@@ -28,6 +28,8 @@ def match_images(
 
     None: there is something to convert or to say, which is for `Detections.from_images` and `Truths.from_images`.
     """
+    if protocol.limits_per != "class":
+        return None
     found, there = _joined(preds, DETECTION_KEYS), _joined(targets, TRUTH_KEYS)
     if found is None or there is None:
         return None

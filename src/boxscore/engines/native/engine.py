@@ -7,6 +7,7 @@ import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact, to_numpy
+from boxscore._support.exceptions import InputError
 from boxscore.engines.native.rules import rules_of
 from boxscore.model.curves import Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths, host_scores
@@ -28,6 +29,11 @@ def tally_of(columns: Any, protocol: Protocol, class_names: Mapping[int, str] | 
 
 def inputs(detections: Detections, truths: Truths, protocol: Protocol) -> dict[str, Any]:
     """What the compiled matching reads."""
+    if protocol.limits_per != "class":
+        raise InputError("the native engine has limits per class only; engine='parallel' has limits per image")
+    for name in ("kind", "coverage"):
+        if getattr(truths, name) is not None:
+            raise InputError(f"the native engine does not take `{name}` yet; engine='parallel' does")
     return {
         "image": compact(to_numpy(detections.image)),
         "label": compact(to_numpy(detections.label)),
