@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         write_truths,
     )
     from boxscore.model.curves import Curves
-    from boxscore.model.dataset import Detections, Truths
+    from boxscore.model.dataset import Coverage, Detections, Truths
     from boxscore.model.protocol import Area, Protocol
     from boxscore.model.result import PerClass, Result
     from boxscore.model.tally import Tally
@@ -33,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Area",
     "Comparison",
+    "Coverage",
     "Curves",
     "Detections",
     "InputError",
@@ -65,6 +66,7 @@ __all__ = [
 _HOMES = {
     "Area": "model.protocol",
     "Comparison": "analysis.comparison",
+    "Coverage": "model.dataset",
     "Curves": "model.curves",
     "Detections": "model.dataset",
     "InputError": "_support.exceptions",

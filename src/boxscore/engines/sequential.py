@@ -14,15 +14,18 @@ from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
+    COVERED,
     IGNORED_KINDS,
-    REGULAR,
+    NOT_COVERED,
+    NOT_EXHAUSTIVE,
     SHARED_KINDS,
     Detections,
     Truths,
     classes_of,
+    coverage_codes,
     host_scores,
 )
-from boxscore.model.protocol import Area, Pixels, Protocol
+from boxscore.model.protocol import GROUP, REGULAR, Area, Pixels, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 
@@ -45,33 +48,29 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     truths_of = _truths_by_image_and_label(truths, protocol)
     images, labels, scores = (to_numpy(column).tolist() for column in _ids_and_scores(detections))
 
-    by_score = sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row]))
-    num_seen: dict[tuple[int, int], int] = defaultdict(int)
+    ranks = _ranks(images, labels, scores, protocol)
+    codes = coverage_codes(detections, truths)
+    code_of = [COVERED] * len(detections) if codes is None else codes.tolist()
+
     taken: set[tuple[int, int, int]] = set()  # (truth, area, threshold)
-    kept, ranks, verdicts = [], [], []
-    for row in by_score:
-        group = images[row], labels[row]
-        rank = num_seen[group]
-        num_seen[group] += 1
-        if rank >= protocol.largest_limit:
+    kept, verdicts = [], []
+    for row in sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row])):
+        if ranks[row] >= protocol.largest_limit or code_of[row] == NOT_COVERED:
             continue
         overlaps = [
             _Overlap(
                 truth, similarity(shapes[row], truth.shape, is_crowd=truth.kind in SHARED_KINDS, protocol=protocol)
             )
-            for truth in truths_of[group]
+            for truth in truths_of[images[row], labels[row]]
         ]
         kept.append(row)
-        ranks.append(rank)
-        verdicts.append(
-            [
-                [
-                    _judge(areas[row], overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
-                    for t, cutoff in enumerate(protocol.cutoffs)
-                ]
-                for a, area in enumerate(protocol.areas)
-            ]
-        )
+        of_row = []
+        for a, area in enumerate(protocol.areas):
+            is_counted = code_of[row] != NOT_EXHAUSTIVE and area.low <= areas[row] <= area.high
+            for t, cutoff in enumerate(protocol.cutoffs):
+                verdict = _judge(overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
+                of_row.append((FALSE if is_counted else IGNORED) if verdict is None else verdict)
+        verdicts.append(of_row)
 
     rows = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
     shape = (len(kept), len(protocol.areas), len(protocol.thresholds))
@@ -80,7 +79,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         image=np.array([images[row] for row in kept], np.int64),
         label=np.array([labels[row] for row in kept], np.int64),
         score=host_scores(detections.score)[np.array(kept, np.int64)],
-        rank=np.array(ranks, np.int64),
+        rank=np.array([ranks[row] for row in kept], np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
         classes=classes_of(detections, truths),
         truth_image=np.array([image for image, _, _ in rows], np.int64),
@@ -93,7 +92,6 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 
 def _judge(
-    size: float,
     overlaps: Sequence[_Overlap],
     cutoff: float,
     area: Area,
@@ -101,25 +99,45 @@ def _judge(
     *,
     cell: tuple[int, int],
     protocol: Protocol,
-) -> int:
-    """The verdict of one detection in one cell; marks the truth it takes as taken."""
-    best: _Overlap | None = None
-    for overlap in overlaps:
-        truth, similarity = overlap
-        if not (similarity >= cutoff if protocol.comparison == ">=" else similarity > cutoff):
+) -> int | None:
+    """The verdict of a detection in one cell by the truth that it takes, which is marked as taken; None: it takes none.
+
+    Groups are for detections that take no other truth.
+    """
+    reached = [
+        overlap
+        for overlap in overlaps
+        if (overlap.similarity >= cutoff if protocol.comparison == ">=" else overlap.similarity > cutoff)
+    ]
+    for is_of_group in (False, True):
+        best: _Overlap | None = None
+        for overlap in reached:
+            truth = overlap.truth
+            is_full = (truth.row, *cell) in taken and truth.kind not in SHARED_KINDS
+            if (truth.kind == GROUP) != is_of_group or (protocol.matching == "next_best" and is_full):
+                continue
+            if best is None or _is_preferred(overlap, best, area, protocol):
+                best = overlap
+        if best is None:
             continue
-        is_full = (truth.row, *cell) in taken and truth.kind not in SHARED_KINDS
-        if protocol.matching == "next_best" and is_full:
-            continue
-        if best is None or _is_preferred(overlap, best, area, protocol):
-            best = overlap
-    if best is not None and _is_ignored(best.truth, area):
+        is_first = (best.truth.row, *cell) not in taken
         taken.add((best.truth.row, *cell))
-        return IGNORED
-    if best is not None and (best.truth.row, *cell) not in taken:
-        taken.add((best.truth.row, *cell))
-        return TRUE
-    return FALSE if area.low <= size <= area.high else IGNORED
+        if _is_ignored(best.truth, area) or (is_of_group and not is_first):
+            return IGNORED
+        if is_first:
+            return TRUE
+    return None
+
+
+def _ranks(images: Sequence[int], labels: Sequence[int], scores: Sequence[float], protocol: Protocol) -> list[int]:
+    """The rank of each row by falling score, within its image and class or within its image."""
+    num_seen: dict[Any, int] = defaultdict(int)
+    ranks = [0] * len(scores)
+    for row in sorted(range(len(scores)), key=lambda row: -scores[row]):
+        group = images[row] if protocol.limits_per == "image" else (images[row], labels[row])
+        ranks[row] = num_seen[group]
+        num_seen[group] += 1
+    return ranks
 
 
 def _is_preferred(new: _Overlap, old: _Overlap, area: Area, protocol: Protocol) -> bool:

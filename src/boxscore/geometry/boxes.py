@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
@@ -79,7 +80,12 @@ class Boxes(Geometry):
         """The boxes for the native engine."""
         box = to_numpy(self.box)
         box = compact(box, box.dtype if box.dtype in (np.float32, np.float64) else np.float64)
-        return _compiled.Boxes(box, getattr(_compiled.BoxFormat, self.box_format), protocol.pixels == "inclusive")
+        return self.compile_array(box, self.box_format, protocol)
+
+    @staticmethod
+    def compile_array(box: NDArray[Any], box_format: BoxFormat, protocol: Protocol) -> Any:
+        """The same for an array that is known to be valid."""
+        return _compiled.Boxes(box, getattr(_compiled.BoxFormat, box_format), protocol.pixels == "inclusive")
 
     def shapes(self, protocol: Protocol) -> list[Box]:
         """The boxes for the sequential engine."""
@@ -171,6 +177,7 @@ def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> tuple[Array
     """Corners (left, top, right, bottom) and areas of boxes. Shapes (..., 4) and (...).
 
     >>> import numpy as np
+    from numpy.typing import NDArray
     >>> box = np.asarray([[10.0, 10.0, 19.0, 19.0]])
     >>> measure(box, box_format="xyxy", pixels="continuous")[1].tolist()
     [81.0]

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support import text
-from boxscore._support.arrays import Array, compact, library, namespace, take_rows, to_numpy
-from boxscore._support.checks import check_rows, checked_columns
+from boxscore._support.arrays import Array, compact, convert, library, namespace, take_rows, to_numpy
+from boxscore._support.checks import as_array, check_rows, checked_columns, is_kind, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, build_from_images, read_image_ids
-from boxscore.model.protocol import POOLED, Protocol
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
@@ -26,14 +26,14 @@ ImageIdsLike = Iterable[int | str] | Array
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 
-REGULAR, DIFFICULT, CROWD, GROUP = range(4)
-"""The kinds of truths."""
-
 IGNORED_KINDS = (DIFFICULT, CROWD)
 """Kinds that count nowhere: a detection that takes one is ignored."""
 
 SHARED_KINDS = (CROWD, GROUP)
 """Kinds that any number of detections may take, with a similarity relative to the detection's own size."""
+
+COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
+"""What coverage says of a detection: it counts; it is ignored if it takes no truth; it is left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
@@ -126,6 +126,36 @@ class Detections:
         return _describe(self)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Coverage:
+    """Which classes were looked for in which images, one row per image and class; in host memory.
+
+    A class with a truth in an image was looked for there, with or without a row. A detection of a class that was not
+    looked for in its image is left out, after limits were applied.
+
+    >>> Coverage(image=[0, 0], label=[3, 5], is_exhaustive=[True, False]).label.tolist()
+    [3, 5]
+    """
+
+    image: Array
+    """Image ids. Shape (C,)."""
+    label: Array
+    """Class ids. Shape (C,)."""
+    is_exhaustive: Array | None = None
+    """Whether every object of the class was annotated; None: it was. If not, a detection that takes no truth is
+    ignored. Shape (C,)."""
+
+    def __post_init__(self) -> None:
+        ids, flags = {"image": self.image, "label": self.label}, {"is_exhaustive": self.is_exhaustive}
+        columns = checked_columns(ids, {}, flags, counted_by="label", home=np.zeros(0))
+        columns["image"], columns["label"] = host_ids(columns["image"]), host_ids(columns["label"])
+        _set(self, **columns)
+        pairs, counts = np.unique(np.stack([self.image, self.label]), axis=1, return_counts=True)
+        if (counts > 1).any():
+            image, label = pairs[:, counts > 1][:, 0]
+            raise InputError(f"`coverage` must have each image and label once; got image {image}, label {label} twice")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
 class Truths:
     """What is really there, one row a box. Arrays of any supported library, or lists.
@@ -141,7 +171,20 @@ class Truths:
     geometry: Geometry
     """The shapes; boxes are written as `box` and `box_format`. Length G."""
     ignore: Array | None = None
-    """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Shape (G,)."""
+    """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Which of
+    the two it is, the protocol says. Shape (G,)."""
+    kind: Array | None = None
+    """What each truth is, instead of `ignore`, uint8. Shape (G,).
+
+    - 0, regular: it counts, and one detection may take it.
+    - 1, difficult (VOC): finding it is not rewarded, missing it not punished.
+    - 2, crowd (COCO): the same for a region that any number of detections may take. Similarity is relative to the
+      detection's own size.
+    - 3, group (Open Images): a region of several objects that counts as one truth. It is for detections that would be
+      false positives without it: the first that takes it is a true positive, later ones are ignored. Similarity is
+      relative to the detection's own size."""
+    coverage: Coverage | None = None
+    """Which classes were looked for in which images; None: every class in every image, exhaustively."""
     truncated: Array | None = None
     """VOC's "truncated": a part of it is outside of the image. Decides no number; files keep it. Shape (G,)."""
     area: Array | None = None
@@ -167,6 +210,8 @@ class Truths:
         box: Array | None = None,
         box_format: BoxFormat | None = None,
         ignore: Array | None = None,
+        kind: Array | None = None,
+        coverage: Coverage | None = None,
         truncated: Array | None = None,
         area: Array | None = None,
         class_names: ClassNames | None = None,
@@ -184,7 +229,12 @@ class Truths:
         names = None if class_names is None else _class_names(class_names)
         if names is not None:
             check_labels_are_named(columns["label"], names)
+        if kind is not None and ignore is not None:
+            raise InputError("`kind` and `ignore` must not both be given: a truth marked `ignore` is of kind 1 or 2")
+        if coverage is not None and not isinstance(coverage, Coverage):
+            raise InputError(f"`coverage` must be a boxscore.Coverage; got {type(coverage).__name__}")
         _set(self, ignore=columns.get("ignore"), truncated=columns.get("truncated"), area=columns.get("area"))
+        _set(self, kind=None if kind is None else _as_kinds(kind, geometry), coverage=coverage)
         _set(self, image=columns["image"], label=columns["label"], geometry=geometry, class_names=names)
         _set(self, image_names=image_names, image_sizes=image_sizes)
         _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
@@ -230,7 +280,7 @@ class Truths:
 
     def kinds(self, protocol: Protocol) -> Array | None:
         """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,)."""
-        return None if self.ignore is None else ignored_kinds(self.ignore, protocol)
+        return self.kind if self.ignore is None else ignored_kinds(self.ignore, protocol)
 
     @property
     def names_by_label(self) -> dict[int, str] | None:
@@ -257,7 +307,41 @@ class Truths:
 def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:
     """The kinds of truths of which some are marked `ignore`, uint8; the protocol says what these are."""
     xp = namespace(ignore)
-    return xp.astype(ignore, xp.uint8) * (CROWD if protocol.ignored == "crowd" else DIFFICULT)
+    return xp.astype(ignore, xp.uint8) * protocol.ignored_kind
+
+
+def _as_kinds(kind: Any, geometry: Geometry) -> Array:
+    column = as_array("kind", kind)
+    if shape_of(column) != (len(geometry),):
+        raise InputError(f"`kind` must have shape ({len(geometry)},), one per truth; got {shape_of(column)}")
+    if len(geometry) and not is_kind(column, "integral"):
+        raise InputError(f"`kind` must hold integers; got {column.dtype}")
+    rule = "must be 0 (regular), 1 (difficult), 2 (crowd) or 3 (group)"
+    check_rows("kind", (column >= REGULAR) & (column <= GROUP), rule, column)
+    column = convert(column, like=geometry.arrays[0])
+    return namespace(column).astype(column, namespace(column).uint8)
+
+
+def coverage_codes(detections: Detections, truths: Truths) -> NDArray[np.uint8] | None:
+    """What the coverage says of each detection, in host memory; None: all count. Shape (D,).
+
+    >>> detections = Detections(image=[0, 0, 0], label=[1, 2, 3], score=[0.9, 0.8, 0.7], box=np.ones((3, 4)))
+    >>> coverage = Coverage(image=[0, 0], label=[1, 2], is_exhaustive=[True, False])
+    >>> coverage_codes(detections, Truths(image=[], label=[], box=[], coverage=coverage)).tolist()
+    [0, 1, 2]
+    """
+    coverage = truths.coverage
+    if coverage is None:
+        return None
+    parts = (detections, truths, coverage)
+    image, label = (np.concatenate([host_ids(getattr(part, name)) for part in parts]) for name in ("image", "label"))
+    pairs, pair = np.unique(np.stack([image, label]), axis=1, return_inverse=True)
+    own, annotated, looked_for = np.split(pair.reshape(-1), np.cumsum([len(detections), len(truths)]))
+    code = np.full(pairs.shape[1], NOT_COVERED, np.uint8)
+    code[annotated] = COVERED
+    is_exhaustive = True if coverage.is_exhaustive is None else coverage.is_exhaustive
+    code[looked_for] = np.where(is_exhaustive, COVERED, NOT_EXHAUSTIVE)
+    return code[own]
 
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
@@ -282,6 +366,8 @@ def pooled(columns: Columns) -> Columns:
     order = np.argsort(to_numpy(columns.label), kind="stable")
     one_class: dict[str, Any] = {"label": np.full(order.size, POOLED)}
     if isinstance(columns, Truths):
+        if columns.coverage is not None:
+            raise InputError("`coverage` is by class, and a class-agnostic protocol has none: set one of them only")
         one_class["class_names"] = {POOLED: "all"}
     return replace(columns, **_rows(columns, order) | one_class)
 
@@ -293,7 +379,9 @@ def take(columns: Columns, is_kept: NDArray[np.bool_]) -> Columns:
 
 def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
     """Some rows of all columns, by name; ids in host memory."""
-    names = [name for name in ("score", "ignore", "truncated", "area") if getattr(columns, name, None) is not None]
+    names = [
+        name for name in ("score", "ignore", "kind", "truncated", "area") if getattr(columns, name, None) is not None
+    ]
     ids = {name: host_ids(getattr(columns, name))[rows] for name in ("image", "label")}
     others = {name: take_rows(getattr(columns, name), rows) for name in names}
     return {**ids, **others, "geometry": columns.geometry.take(rows)}
@@ -340,7 +428,7 @@ def _check_length(geometry: Geometry, column: Array, name: str) -> None:
         raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
 
 
-def _set(columns: Detections | Truths, **values: Any) -> None:
+def _set(columns: Detections | Coverage | Truths, **values: Any) -> None:
     for name, value in values.items():
         object.__setattr__(columns, name, value)
 

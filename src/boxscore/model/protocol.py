@@ -15,7 +15,11 @@ Matching = Literal["best", "best_regular", "next_best"]
 ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
 Average = Literal["macro", "weighted", "micro"]
 Comparison = Literal[">=", ">"]
+LimitsPer = Literal["class", "image"]
 
+
+REGULAR, DIFFICULT, CROWD, GROUP = range(4)
+"""The kinds of truths."""
 
 POOLED = -1
 """The label of all classes taken as one."""
@@ -71,8 +75,9 @@ class Protocol:
     one that is free (COCO). Of truths with equal IoU "next_best" takes the last, the others the first."""
 
     ignored: Literal["crowd", "difficult"]
-    """What a truth marked `ignore` is. "crowd": a region that holds any number of detections, with overlap relative to
-    the detection's own area (COCO). "difficult": an ordinary box that neither rewards nor punishes (VOC)."""
+    """What a truth marked `ignore` is; `Truths.kind` says it for each truth instead. "crowd": a region that holds any
+    number of detections, with overlap relative to the detection's own area (COCO). "difficult": an ordinary truth that
+    neither rewards nor punishes (VOC)."""
 
     areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
     """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
@@ -80,7 +85,11 @@ class Protocol:
     None for no bound."""
 
     limits: tuple[int | None, ...] = (None,)
-    """How many detections count per image and class, ascending; None is all. The last is that of the main numbers."""
+    """How many detections count, ascending; None is all. The last is that of the main numbers."""
+
+    limits_per: LimitsPer = "class"
+    """What `limits` are for: the detections of one image and "class" (COCO), or all of one "image" (LVIS). The
+    detections with the highest scores count; of equal scores the earlier row."""
 
     class_agnostic: bool = False
     """Whether labels are disregarded: every box is of one class."""
@@ -117,6 +126,7 @@ class Protocol:
         check_choice("comparison", self.comparison, get_args(Comparison))
         check_choice("matching", self.matching, get_args(Matching))
         check_choice("ignored", self.ignored, ("crowd", "difficult"))
+        check_choice("limits_per", self.limits_per, get_args(LimitsPer))
         check_choice("average", self.average, get_args(Average))
         if not isinstance(self.class_agnostic, bool):
             raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
@@ -166,13 +176,18 @@ class Protocol:
         return self.ap in ("recall_points", "interpolated")
 
     @property
+    def ignored_kind(self) -> int:
+        """The kind of a truth that is marked `ignore`."""
+        return CROWD if self.ignored == "crowd" else DIFFICULT
+
+    @property
     def extent(self) -> float:
         """What the last pixel adds to a length."""
         return extent_of(self.pixels)
 
     @property
     def largest_limit(self) -> float:
-        """The number of detections kept per image and class, infinity for all."""
+        """The number of detections kept per image and class, or per image; infinity for all."""
         return math.inf if self.limits[-1] is None else self.limits[-1]
 
     def to_dict(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Tally:
     score: NDArray[Any]
     """Scores, float32 or float64. Shape (D,)."""
     tier: NDArray[np.uint8]
-    """The place of the first limit that counts the detection, by its rank within image and class. Shape (D,)."""
+    """The index of the first limit that counts the detection, by its rank in what `limits_per` says. Shape (D,)."""
     state: NDArray[Any]
     """Bit 0: a hit. Else bit 1 + a: a false positive in area range a, not ignored. uint8, or uint64 for more than 7
     area ranges. Shape (D,)."""

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import is_in_host_memory, library, to_numpy
-from boxscore.engines.native.columns import class_ids, compiled_boxes, kinds_of
+from boxscore.engines.native.columns import class_ids
 from boxscore.engines.native.engine import tally_of
 from boxscore.engines.native.rules import rules_of
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import concatenate_alike
+from boxscore.model.dataset import ignored_kinds
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
@@ -47,14 +48,14 @@ def match_images(
             detections["image"],
             detections["label"],
             detections["score"],
-            compiled_boxes(detections["box"], box_format, protocol),
+            Boxes.compile_array(detections["box"], box_format, protocol),
         ),
         _compiled.Truths(
             truths["image"],
             truths["label"],
-            compiled_boxes(truths["box"], box_format, protocol),
+            Boxes.compile_array(truths["box"], box_format, protocol),
             None if area is None else area.astype(np.float64, copy=False),
-            None if ignore is None else kinds_of(ignore, protocol),
+            None if ignore is None else ignored_kinds(ignore, protocol),
         ),
         class_ids(class_names),
         rules_of(protocol),

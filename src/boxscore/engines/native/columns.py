@@ -7,40 +7,31 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact, to_numpy
-from boxscore.engines.native.rules import kind_of_ignored
-from boxscore.model.dataset import Detections, Truths, host_scores
+from boxscore.model.dataset import Detections, Truths, coverage_codes, host_scores
 from boxscore.model.protocol import Protocol
 
 
-def compiled_boxes(box: NDArray[Any], box_format: str, protocol: Protocol) -> Any:
-    """Boxes with their similarity."""
-    return _compiled.Boxes(box, getattr(_compiled.BoxFormat, box_format), protocol.pixels == "inclusive")
-
-
-def compiled_detections(detections: Detections, protocol: Protocol, score_dtype: Any = None) -> Any:
-    """The columns of detections, with scores of a dtype if it matters."""
-    return _compiled.Detections(
-        compact(to_numpy(detections.image)),
-        compact(to_numpy(detections.label)),
-        compact(host_scores(detections.score), score_dtype),
-        detections.geometry.compiled(protocol),
+def compiled_columns(
+    detections: Detections, truths: Truths, protocol: Protocol, score_dtype: Any = None
+) -> tuple[Any, Any]:
+    """Both sides; scores of a dtype if it matters."""
+    area, kind = truths.area, truths.kinds(protocol)
+    return (
+        _compiled.Detections(
+            compact(to_numpy(detections.image)),
+            compact(to_numpy(detections.label)),
+            compact(host_scores(detections.score), score_dtype),
+            detections.geometry.compiled(protocol),
+            coverage_codes(detections, truths),
+        ),
+        _compiled.Truths(
+            compact(to_numpy(truths.image)),
+            compact(to_numpy(truths.label)),
+            truths.geometry.compiled(protocol),
+            None if area is None else compact(to_numpy(area), np.float64),
+            None if kind is None else compact(to_numpy(kind), np.uint8),
+        ),
     )
-
-
-def compiled_truths(truths: Truths, protocol: Protocol) -> Any:
-    """The columns of truths."""
-    return _compiled.Truths(
-        compact(to_numpy(truths.image)),
-        compact(to_numpy(truths.label)),
-        truths.geometry.compiled(protocol),
-        None if truths.area is None else compact(to_numpy(truths.area), np.float64),
-        None if truths.ignore is None else kinds_of(to_numpy(truths.ignore), protocol),
-    )
-
-
-def kinds_of(ignore: NDArray[Any], protocol: Protocol) -> NDArray[np.uint8]:
-    """The kinds of truths, some of which are marked `ignore`. Shape (G,)."""
-    return ignore.astype(np.uint8) * np.uint8(kind_of_ignored(protocol))
 
 
 def class_ids(names: Any) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import boxscore._compiled as _compiled
 from boxscore.analysis.suspicion import Counts
-from boxscore.engines.native.rules import kind_of_ignored, rules_of
+from boxscore.engines.native.rules import rules_of
 from boxscore.model.measures import measures
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.summary import ClassRow, Summary, ap_50_of
@@ -31,7 +31,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         [(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
         LARGEST_SIDE,
         protocol.pixels == "inclusive",
-        kind_of_ignored(protocol),
+        protocol.ignored_kind,
         threads,
     )
     if results is None:

@@ -7,7 +7,7 @@ import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
-from boxscore.engines.native.columns import class_ids, compiled_detections, compiled_truths
+from boxscore.engines.native.columns import class_ids, compiled_columns
 from boxscore.engines.native.rules import rules_of
 from boxscore.model.curves import Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
@@ -18,8 +18,7 @@ from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
     """The verdict of every detection."""
     columns = _compiled.match(
-        compiled_detections(detections, protocol),
-        compiled_truths(truths, protocol),
+        *compiled_columns(detections, truths, protocol),
         class_ids(truths.names_by_label),
         rules_of(protocol),
         threads,

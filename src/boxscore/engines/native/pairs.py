@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
-from boxscore.engines.native.columns import compiled_detections, compiled_truths
+from boxscore.engines.native.columns import compiled_columns
 from boxscore.engines.native.rules import rules_of
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
@@ -50,8 +50,8 @@ class Side(NamedTuple):
 
 def pair(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairs:
     """Which truth each detection takes."""
-    rows = compiled_detections(detections, protocol, np.float64), compiled_truths(truths, protocol)
-    return Pairs(*_compiled.pair(*rows, rules_of(protocol), threads))
+    columns = compiled_columns(detections, truths, protocol, np.float64)
+    return Pairs(*_compiled.pair(*columns, rules_of(protocol), threads))
 
 
 def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Side:
@@ -71,9 +71,5 @@ def match_across(detections: Side, truths: Side, protocol: Protocol, threads: in
 
 
 def _both(detections: Side, truths: Side, protocol: Protocol) -> tuple[Any, ...]:
-    return (
-        compiled_detections(detections.columns, protocol, np.float64),
-        compiled_truths(truths.columns, protocol),
-        detections.is_used,
-        truths.is_used,
-    )
+    columns = compiled_columns(detections.columns, truths.columns, protocol, np.float64)
+    return *columns, detections.is_used, truths.is_used

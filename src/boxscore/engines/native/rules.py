@@ -6,9 +6,6 @@ from typing import Any
 import boxscore._compiled as _compiled
 from boxscore.model.protocol import Protocol
 
-REGULAR, DIFFICULT, CROWD, GROUP = range(4)
-"""What a truth is."""
-
 
 @lru_cache(maxsize=32)
 def rules_of(protocol: Protocol) -> Any:
@@ -20,12 +17,8 @@ def rules_of(protocol: Protocol) -> Any:
     rules.area_low = [area.low for area in protocol.areas]
     rules.area_high = [area.high for area in protocol.areas]
     rules.limits = [min(limit or _compiled.NO_LIMIT, _compiled.NO_LIMIT) for limit in protocol.limits]
+    rules.is_limit_per_image = protocol.limits_per == "image"
     rules.recall_points = list(protocol.recall_points)
     rules.ap = getattr(_compiled.ApRule, protocol.ap)
     rules.epsilon = protocol.precision_epsilon
     return rules
-
-
-def kind_of_ignored(protocol: Protocol) -> int:
-    """The kind of a truth that is marked `ignore`."""
-    return CROWD if protocol.ignored == "crowd" else DIFFICULT

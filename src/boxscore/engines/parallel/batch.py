@@ -13,8 +13,8 @@ from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.geometry import PairwiseSimilarity, is_in_areas
 from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format, padded_boxes
-from boxscore.model.dataset import CROWD, DIFFICULT, GROUP, ignored_kinds
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.dataset import NOT_COVERED, NOT_EXHAUSTIVE, ignored_kinds
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, as_protocol
 from boxscore.model.tally import FALSE
 
 
@@ -31,6 +31,8 @@ class DetectionBatch(NamedTuple):
     """Shape (N, D)."""
     discarded: Array
     """True for padding, too. Shape (N, D)."""
+    coverage: Array | None = None
+    """uint8, or None if all count. Shape (N, D)."""
 
 
 class TruthBatch(NamedTuple):
@@ -42,8 +44,10 @@ class TruthBatch(NamedTuple):
     """Shape (N, G)."""
     label: Array
     """-1 for padding. Shape (N, G)."""
-    kind: Array | None
+    kind: Array | None = None
     """uint8, or None if all are regular. Shape (N, G)."""
+    is_group: Array | None = None
+    """Whether the kind is a group; None if there are no groups. Shape (N, G)."""
 
 
 class Matched(NamedTuple):
@@ -52,7 +56,7 @@ class Matched(NamedTuple):
     verdict: Array
     """2 true positive, 1 false positive, 0 ignored or discarded. Shape (N, D, A, T)."""
     rank: Array
-    """The place by score within image and class. Shape (N, D)."""
+    """The rank by score within image and class, or within image. Shape (N, D)."""
     discarded: Array
     """As given, and all beyond the protocol's largest limit. Shape (N, D)."""
 
@@ -63,7 +67,8 @@ class Compared(NamedTuple):
     similarity_NDG: Array
     rank_ND: Array
     discarded_ND: Array
-    is_in_area_NDA: Array
+    is_counted_NDA: Array
+    """Whether a detection that takes no truth counts: by its area, and by the coverage of its image."""
     truths: TruthRows
 
 
@@ -95,12 +100,13 @@ def match_batch(
     truth_columns = padded_boxes(truths.box, box_format, protocol)
     real = float_dtype(truths.box)
     return match_shapes(
-        DetectionBatch(columns, columns[1], detections.label, detections.score, detections.discarded),
+        DetectionBatch(columns, columns[1], detections.label, detections.score, *detections[3:]),
         TruthBatch(
             truth_columns,
             truth_columns[1] if truths.area is None else namespace(truths.area).astype(truths.area, real),
             truths.label,
-            ignored_kinds(truths.ignore, protocol),
+            ignored_kinds(truths.ignore, protocol) if truths.kind is None else truths.kind,
+            None if truths.kind is None else truths.kind == GROUP,
         ),
         protocol,
         Boxes.pairwise,
@@ -121,7 +127,7 @@ def match_shapes(
         raise InputError(f"`num_candidates` must be at least 1; got {num_candidates}")
     xp = namespace(detections.area, truths.area)
     compared = compare(detections, truths, protocol, similarity)
-    unmatched_NDA1 = xp.astype(compared.is_in_area_NDA, xp.uint8)[..., None] * FALSE
+    unmatched_NDA1 = xp.astype(compared.is_counted_NDA, xp.uint8)[..., None] * FALSE
     shape_NDAT = (*unmatched_NDA1.shape[:-1], len(protocol.thresholds))
     verdict_NDAT = xp.broadcast_to(unmatched_NDA1, shape_NDAT)
     num_truths = int(truths.label.shape[1])
@@ -147,9 +153,14 @@ def compare(
         truth_label_NG = xp.minimum(truth_label_NG, xp.zeros_like(truth_label_NG))
 
     discarded_ND = detections.discarded
-    rank_ND = rank_by_score(detections.score, label=label_ND, discarded=discarded_ND)
+    group_ND = None if protocol.limits_per == "image" else label_ND
+    rank_ND = rank_by_score(detections.score, label=group_ND, discarded=discarded_ND)
     if protocol.limits[-1] is not None:
         discarded_ND = discarded_ND | (rank_ND >= protocol.limits[-1])
+    is_counted_NDA = is_in_areas(detections.area, protocol.areas)
+    if detections.coverage is not None:
+        discarded_ND = discarded_ND | (detections.coverage == NOT_COVERED)
+        is_counted_NDA = is_counted_NDA & (detections.coverage != NOT_EXHAUSTIVE)[:, :, None]
 
     is_shared_NG = _is_shared(truths)
     similarity_NDG = similarity(detections.columns, truths.columns, is_shared_NG, protocol)
@@ -157,8 +168,9 @@ def compare(
     rows = TruthRows(
         xp.reshape(which_count(truths.area, truths.kind, protocol), (-1, len(protocol.areas))),
         xp.reshape(is_shared_NG, (-1,)),
+        None if truths.is_group is None else xp.reshape(truths.is_group, (-1,)),
     )
-    return Compared(similarity_NDG, rank_ND, discarded_ND, is_in_areas(detections.area, protocol.areas), rows)
+    return Compared(similarity_NDG, rank_ND, discarded_ND, is_counted_NDA, rows)
 
 
 def _is_shared(truths: TruthBatch) -> Array:

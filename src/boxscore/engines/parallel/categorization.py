@@ -42,7 +42,9 @@ class TruthRows(NamedTuple):
     is_regular_GA: Array
     """Whether a truth counts in an area range."""
     is_crowd_G: Array
-    """Whether any number of detections may share it."""
+    """Whether any number of detections may take it."""
+    is_group_G: Array | None = None
+    """Whether it is a group, for detections that take no other truth; None if there are no groups."""
 
 
 def categorize_below(iou: Array, discarded: Array, threshold: float, *, comparison: Comparison = ">") -> Array:
@@ -147,44 +149,53 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         return xp.reshape(gathered_PX, (num_detections, num_candidates, gathered_PX.shape[1]))
 
     is_crowd_DC1 = of_candidates(truths.is_crowd_G[:, None])
+    is_open_DCX = is_reached_DCX
+    if truths.is_group_G is not None:
+        is_group_DC1 = of_candidates(truths.is_group_G[:, None])
+        is_open_DCX = is_reached_DCX & ~is_group_DC1
 
-    # A candidate's place in its detection's preference: by IoU, and ignored ones behind all regular ones.
-    place_DCX = xp.zeros_like(is_reached_DCX, dtype=whole) + arange(num_candidates, like=rank_D)[:, None]
+    # A candidate's index in its detection's preference: by IoU, and ignored ones behind all regular ones.
+    choice_DCX = xp.zeros_like(is_reached_DCX, dtype=whole) + arange(num_candidates, like=rank_D)[:, None]
     if protocol.matching != "best":
-        place_DCX = xp.where(of_candidates(is_regular_GX), place_DCX, place_DCX + num_candidates)
+        choice_DCX = xp.where(of_candidates(is_regular_GX), choice_DCX, choice_DCX + num_candidates)
 
-    def pick(held_GX: Array) -> Array:
-        """The place of the most preferred truth that each detection can have, or `nothing`."""
+    def pick(is_open_DCX: Array, held_GX: Array) -> Array:
+        """The index of the most preferred truth that each detection can have, or `nothing`."""
         is_free_DCX = (rank_D1[:, :, None] <= of_candidates(held_GX)) | is_crowd_DC1
-        return xp.min(xp.where(is_reached_DCX & is_free_DCX, place_DCX, nothing * xp.ones_like(place_DCX)), axis=1)
+        return xp.min(xp.where(is_open_DCX & is_free_DCX, choice_DCX, nothing * xp.ones_like(choice_DCX)), axis=1)
 
-    def cell_of(place_DX: Array) -> Array:
+    def cell_of(choice_DX: Array) -> Array:
         """The truth and cell that a pick names, as one index into (G, X)."""
-        return xp.take_along_axis(candidates.truth_DC, place_DX % num_candidates, axis=-1) * num_cells + cell_X
+        return xp.take_along_axis(candidates.truth_DC, choice_DX % num_candidates, axis=-1) * num_cells + cell_X
 
-    def hold(held_GX: Array) -> Array:
-        """One round: every truth goes to the best of those that pick it."""
-        place_DX = pick(held_GX)
-        bid_DX = xp.where(place_DX < nothing, rank_D1 + xp.zeros_like(place_DX), FREE * xp.ones_like(place_DX))
-        bid_P, cell_P = xp.reshape(bid_DX, (-1,)), xp.reshape(cell_of(place_DX), (-1,))
+    def give(choice_DX: Array) -> Array:
+        """Every truth goes to the best of those that pick it."""
+        bid_DX = xp.where(choice_DX < nothing, rank_D1 + xp.zeros_like(choice_DX), FREE * xp.ones_like(choice_DX))
+        bid_P, cell_P = xp.reshape(bid_DX, (-1,)), xp.reshape(cell_of(choice_DX), (-1,))
         return xp.reshape(segment_min(bid_P, cell_P, num_truths * num_cells, empty=FREE), (num_truths, num_cells))
+
+    def of_pick(value_GX: Array, choice_DX: Array) -> Array:
+        cell_P = xp.reshape(cell_of(choice_DX), (-1,))
+        return xp.reshape(xp.take(xp.reshape(value_GX, (-1,)), cell_P, axis=0), (num_detections, num_cells))
 
     free_GX = xp.zeros_like(is_regular_GX, dtype=whole) + FREE
     if protocol.matching == "next_best":
-        held_GX = fixed_point(hold, free_GX)
-        place_DX = pick(held_GX)
+        held_GX = fixed_point(lambda held_GX: give(pick(is_open_DCX, held_GX)), free_GX)
+        choice_DX = pick(is_open_DCX, held_GX)
     else:
-        held_GX = hold(free_GX)
-        place_DX = pick(free_GX)
+        choice_DX = pick(is_open_DCX, free_GX)
+        held_GX = give(choice_DX)
 
-    def of_pick(value_GX: Array) -> Array:
-        cell_P = xp.reshape(cell_of(place_DX), (-1,))
-        return xp.reshape(xp.take(xp.reshape(value_GX, (-1,)), cell_P, axis=0), (num_detections, num_cells))
-
-    is_found_DX = place_DX < nothing
-    is_regular_DX = of_pick(is_regular_GX)
-    is_true_DX = is_found_DX & is_regular_DX & (of_pick(held_GX) == rank_D1)
-    is_false_DX = ~(is_found_DX & ~is_regular_DX)
+    is_taking_DX = choice_DX < nothing
+    is_regular_DX = of_pick(is_regular_GX, choice_DX)
+    is_true_DX = is_taking_DX & is_regular_DX & (of_pick(held_GX, choice_DX) == rank_D1)
+    is_false_DX = ~(is_taking_DX & ~is_regular_DX) & ~is_true_DX
+    if truths.is_group_G is not None:
+        choice_DX = pick(is_reached_DCX & is_group_DC1 & is_false_DX[:, None, :], free_GX)
+        is_first_DX = of_pick(give(choice_DX), choice_DX) == rank_D1
+        is_taking_DX = choice_DX < nothing
+        is_true_DX = is_true_DX | (is_taking_DX & is_first_DX & of_pick(is_regular_GX, choice_DX))
+        is_false_DX = is_false_DX & ~is_taking_DX
     verdict_DX = xp.where(is_true_DX, _verdict(is_true_DX, TRUE), _verdict(is_false_DX, FALSE))
     return xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:]))
 

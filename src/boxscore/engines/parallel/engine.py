@@ -20,8 +20,8 @@ from boxscore.engines.parallel.batch import Compared, DetectionBatch, TruthBatch
 from boxscore.engines.parallel.categorization import nominate, reaches, settle
 from boxscore.engines.parallel.precision_recall import ClassCurves, curves_of_sorted
 from boxscore.model.curves import Curves
-from boxscore.model.dataset import CROWD, Detections, Truths, classes_of, host_ids, host_scores
-from boxscore.model.protocol import Protocol
+from boxscore.model.dataset import COVERED, Detections, Truths, classes_of, coverage_codes, host_ids, host_scores
+from boxscore.model.protocol import CROWD, GROUP, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 Ints = NDArray[np.int64]
@@ -36,10 +36,10 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     classes = classes_of(detections, truths)
     columns, truth_columns = detections.geometry.arrays[0], truths.geometry.arrays[0]
     home = truth_columns if library(columns) == "numpy" else columns
-    flat, truth_flat = (
-        _flat_detections(detections, classes, protocol, home),
-        _flat_truths(truths, classes, protocol, home),
-    )
+    flat = _flat_detections(detections, classes, protocol, home)
+    if (code_E := coverage_codes(detections, truths)) is not None:
+        flat = flat._replace(coverage=_with_padding(code_E, COVERED, home))
+    truth_flat = _flat_truths(truths, classes, protocol, home)
     image_E, image_H = host_ids(detections.image), host_ids(truths.image)
 
     num_detections = len(detections)
@@ -99,12 +99,14 @@ def _flat_truths(truths: Truths, classes: Ints, protocol: Protocol, home: Array)
     if area_H is None:
         area_H = truths.geometry.areas(protocol, home)
     area_H = convert(area_H, like=home)
+    has_groups = kind_H is not None and bool((to_numpy(kind_H) == GROUP).any())
     columns = truths.geometry.padded_columns(protocol, home)
     return TruthBatch(
         columns=tuple(_with_padding(column, 1, home) for column in columns),
         area=_with_padding(namespace(area_H).astype(area_H, float_dtype(home)), 0, home),
         label=_with_padding(label_H, -1, home),
         kind=None if kind_H is None else _with_padding(kind_H, CROWD, home),
+        is_group=_with_padding(kind_H == GROUP, False, home) if has_groups else None,
     )
 
 
@@ -174,16 +176,17 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
     _, num_detections, num_truths = compared.similarity_NDG.shape
     is_candidate_NDG = reaches(compared.similarity_NDG, protocol.cutoffs[0], protocol.comparison)
     count_P = to_numpy(xp.sum(xp.astype(is_candidate_NDG, xp.int32), axis=2)).reshape(-1)
-    in_area_NDA1 = to_numpy(compared.is_in_area_NDA)[..., None]
+    is_counted_NDA1 = to_numpy(compared.is_counted_NDA)[..., None]
     verdict_NDAT = np.repeat(
-        np.where(in_area_NDA1, np.uint8(FALSE), np.uint8(IGNORED)), len(protocol.thresholds), axis=3
+        np.where(is_counted_NDA1, np.uint8(FALSE), np.uint8(IGNORED)), len(protocol.thresholds), axis=3
     )
     verdict_PAT = verdict_NDAT.reshape(-1, *verdict_NDAT.shape[2:])  # the same memory
     row_S = np.flatnonzero(count_P)
     if row_S.size:
         similarity_SG = _gather(xp.reshape(compared.similarity_NDG, (-1, num_truths)), row_S)
         first_truth_S = convert(row_S // num_detections * num_truths, like=similarity_SG)
-        num_candidates = 1 if protocol.matching == "best" else int(count_P.max())
+        is_one_enough = protocol.matching == "best" and compared.truths.is_group_G is None
+        num_candidates = 1 if is_one_enough else int(count_P.max())
         candidates = nominate(similarity_SG, first_truth_S, protocol.matching, num_candidates=num_candidates)
         rank_S = _gather(xp.reshape(compared.rank_ND, (-1,)), row_S)
         found_SAT = to_numpy(settle(candidates, rank_S, compared.truths, protocol))

@@ -24,6 +24,8 @@ class PaddedTruths(NamedTuple):
     """The paper's mask: True for dummies and for difficult truths or crowds. Shape (N, G)."""
     area: Array | None = None
     """Areas that decide the size class, if they differ from the boxes'. Shape (N, G)."""
+    kind: Array | None = None
+    """The kinds of `Truths.kind`; if given, these decide instead of `ignore`. Shape (N, G)."""
 
 
 class PaddedDetections(NamedTuple):
@@ -37,6 +39,9 @@ class PaddedDetections(NamedTuple):
     """Shape (N, D)."""
     discarded: Array
     """True for detections that post-processing discarded, and for padding. Shape (N, D)."""
+    coverage: Array | None = None
+    """0 counts; 1 is ignored if it takes no truth, as its class was not annotated exhaustively in its image; 2 is left
+    out, as nobody looked for its class there. None: all count. Shape (N, D)."""
 
 
 def pad_truths(

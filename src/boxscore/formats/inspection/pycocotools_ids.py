@@ -49,7 +49,7 @@ def ids_of(truths: str | Path, name: str | None) -> Ids | None:
 def has_protocol(protocol: Protocol) -> bool:
     """Whether pycocotools can be set to these rules."""
     coco = Protocol.named("coco")
-    rules = ("matching", "comparison", "ap", "pixels", "average", "class_agnostic")
+    rules = ("matching", "comparison", "ap", "pixels", "average", "class_agnostic", "limits_per")
     return None not in protocol.limits and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
 
 
