@@ -43,7 +43,9 @@ void measure_pairs(const Policy& policy, const ImageGroups& groups, const uint8_
             const typename Policy::Shape shape = policy.detection(static_cast<size_t>(d));
             for (int64_t g = groups.truth_start[n]; g < groups.truth_start[n + 1]; ++g) {
                 constexpr double kAny = -std::numeric_limits<double>::infinity();
-                *out++ = policy.similarity(shape, policy.truth(static_cast<size_t>(g)), is_crowd[g] != 0, kAny).value_or(0);
+                double& value = *out++ = 0;
+                policy.compare(shape, policy.truth(static_cast<size_t>(g)), is_crowd[g] != 0, kAny,
+                               [&](double similarity) { value = similarity; });
             }
         }
     });

@@ -11,6 +11,7 @@
 #include "order.h"
 #include "rules.h"
 #include "tasks.h"
+#include "truth_table.h"
 
 namespace boxscore {
 
@@ -21,14 +22,6 @@ struct DetectionColumns {
     const int32_t* label;  // indices among the classes
     const Score* score;
     const uint8_t* coverage;  // may be null: all are exhaustive
-};
-
-struct TruthColumns {
-    size_t size;
-    const int32_t* image;
-    const int32_t* label;
-    const double* area;   // may be null: those of the shapes
-    const uint8_t* kind;  // may be null: all are regular
 };
 
 // What becomes of each detection, one row each, images in order and each image class by class in order of rank. A state has bit 0
@@ -79,55 +72,6 @@ struct PairRecorder {
     void write_truth(uint32_t row, bool is_counted) const { counts[row] = is_counted; }
 };
 
-// The truths, image by image and in each class by class, with what matching needs to know of them.
-template <class Policy>
-struct TruthTable {
-    std::vector<uint32_t> start;  // of each image
-    std::vector<uint32_t> row;    // where each was given
-    std::vector<int32_t> label;
-    TruthShapes<Policy> shapes;
-    std::vector<uint8_t> kind;
-    std::vector<uint64_t> is_regular;  // by cell, num_words per truth; nowhere for a group
-    std::vector<uint64_t> state;       // bit a where it counts in area range a
-
-    TruthTable(const Policy& policy, const TruthColumns& columns, size_t num_images, size_t num_classes, const Rules& rules,
-               const Cells& cells, const Run& run) {
-        const size_t size = columns.size, num_words = rules.num_words(), num_areas = rules.num_areas();
-        const Groups by_label = group(columns.label, size, num_classes);
-        std::vector<int32_t> image(size);
-        for (size_t i = 0; i < size; ++i) image[i] = columns.image[by_label.at(static_cast<uint32_t>(i))];
-        Groups by_image = group(image.data(), size, num_images);
-        row.resize(size);
-        label.resize(size);
-        shapes.shape.resize(size);
-        shapes.is_relative.resize(size);
-        kind.resize(size);
-        is_regular.assign(size * num_words, 0);
-        state.assign(size, 0);
-        constexpr size_t kBlock = size_t{1} << 14;
-        for_each_task((size + kBlock - 1) / kBlock, run, [] { return 0; }, [&](size_t block, int) {
-            for (size_t g = block * kBlock, end = std::min(size, g + kBlock); g < end; ++g) {
-                const uint32_t from = by_label.at(by_image.at(static_cast<uint32_t>(g)));
-                row[g] = from;
-                label[g] = columns.label[from];
-                kind[g] = columns.kind == nullptr ? uint8_t{kRegular} : columns.kind[from];
-                shapes.shape[g] = policy.truth(from);
-                shapes.is_relative[g] = is_relative(kind[g]);
-                if (kind[g] != kRegular && kind[g] != kGroup) continue;
-                const double area = columns.area == nullptr ? policy.area(shapes.shape[g]) : columns.area[from];
-                for (size_t a = 0; a < num_areas; ++a) {
-                    if (area < rules.area_low[a] || area > rules.area_high[a]) continue;
-                    state[g] |= uint64_t{1} << a;
-                    for (size_t w = 0; w < num_words && kind[g] == kRegular; ++w) {
-                        is_regular[g * num_words + w] |= cells.of_area[a * num_words + w];
-                    }
-                }
-            }
-        });
-        start = std::move(by_image.start);
-    }
-};
-
 // A detection on its way to its rank.
 struct RankEntry {
     uint64_t key;    // ascends as scores fall
@@ -146,8 +90,9 @@ struct MatchWorkspace {
     std::vector<RankEntry> spare;
     std::vector<uint32_t> image_rank;  // among the detections of all classes, where limits are per image
     std::vector<uint64_t> is_free;     // by truth of this image and cell
-    CandidateList<Policy> candidates;
-    std::vector<uint64_t> is_true, is_counted;  // of one detection
+    CandidateList<Policy> candidates;            // of one detection
+    std::vector<Candidate> group_candidates;     // the groups among them
+    std::vector<uint64_t> is_true, is_counted;   // of one detection
 
     MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
         : count(num_classes), cursor(num_classes), groups(num_classes), is_present(num_classes / kBitsPerWord + 1),
@@ -176,8 +121,13 @@ public:
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
           is_next_best_(rules.matching == Matching::next_best),
           is_plain_(!rules.is_limit_per_image && detections.coverage == nullptr) {
-        for (size_t a = 0; a < num_areas_; ++a) bounds_.push_back({rules.area_low[a], rules.area_high[a]});
-        while (bounds_.size() % kAreasAtOnce != 0) bounds_.push_back({1, 0});  // nothing is in there
+        bounds_.resize((num_areas_ + kAreasAtOnce - 1) / kAreasAtOnce);
+        for (size_t a = 0; a < num_areas_; ++a) {
+            AreaBounds& bounds = bounds_[a / kAreasAtOnce];
+            bounds.low[a % kAreasAtOnce] = rules.area_low[a];
+            bounds.high[a % kAreasAtOnce] = rules.area_high[a];
+            bounds.bit[a % kAreasAtOnce] = uint64_t{2} << a;
+        }
     }
 
     Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
@@ -249,12 +199,12 @@ private:
     // The state of a detection that meets no truth: false where its area is in range, else ignored.
     uint64_t state_of(double area) const {
         uint64_t state = 0;
-        for (size_t a = 0; a < bounds_.size(); a += kAreasAtOnce) {
-            for (size_t i = a; i < a + kAreasAtOnce; ++i) {
-                state |= static_cast<uint64_t>((bounds_[i].low <= area) & (area <= bounds_[i].high)) << i;
+        for (const AreaBounds& bounds : bounds_) {
+            for (size_t i = 0; i < kAreasAtOnce; ++i) {
+                state |= (bounds.low[i] <= area) & (area <= bounds.high[i]) ? bounds.bit[i] : 0;
             }
         }
-        return state << 1;
+        return state;
     }
 
     void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
@@ -314,46 +264,80 @@ private:
     uint64_t judge(uint32_t row, const Shape& shape, uint64_t state, const TruthGroup<Policy>& group, uint32_t first_truth,
                    Workspace& work, MatchChunk& chunk) const {
         finder_.find(shape, truths_.shapes, group, work.candidates);
-        if (work.candidates.size == 0) return state;
-        if (rules_.matching == Matching::best) work.candidates.size = 1;
-        take_truths(row, state, first_truth, work);
+        CandidateList<Policy>& candidates = work.candidates;
+        if (candidates.size == 0) return state;
+        if (truths_.has_groups) split_off_groups(work);
+        if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
+        for (size_t w = 0; w < num_words_; ++w) {
+            Verdicts verdicts = take_truths(row, w, first_truth, work);
+            if (!work.group_candidates.empty()) take_groups(row, w, first_truth, work, verdicts);
+            work.is_true[w] = verdicts.is_true;
+            work.is_counted[w] = verdicts.is_true | (verdicts.is_open & cells_of(state, w));
+        }
         return summarize(work, chunk);
     }
 
-    // The verdict of one detection in all cells, and the truths that it takes.
-    void take_truths(uint32_t row, uint64_t state, uint32_t first_truth, Workspace& work) const {
-        for (size_t w = 0; w < num_words_; ++w) {
-            uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
-            for (const Candidate& candidate : work.candidates) {
-                uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
-                uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
-                                truths_.is_regular[candidate.truth * num_words_ + w];
-                if (is_next_best_) pick &= is_free;
-                is_true |= pick & is_free;
-                is_false |= pick & ~is_free;
-                record(row, w, pick & is_free, candidate.truth);
+    // Cells of one detection: where it takes a truth that counts, and where it takes none.
+    struct Verdicts {
+        uint64_t is_true, is_open;
+    };
+
+    // Takes truths that are no groups, regular ones first.
+    Verdicts take_truths(uint32_t row, size_t w, uint32_t first_truth, Workspace& work) const {
+        uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
+        for (const Candidate& candidate : work.candidates) {
+            uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+            uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
+                            truths_.is_regular[candidate.truth * num_words_ + w];
+            if (is_next_best_) pick &= is_free;
+            is_true |= pick & is_free;
+            is_false |= pick & ~is_free;
+            record(row, w, pick & is_free, candidate.truth);
+            fill(is_free, pick, row, candidate.truth);
+            is_wanted &= ~pick;
+        }
+        for (const Candidate& candidate : work.candidates) {
+            uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+            uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
+                            ~truths_.is_regular[candidate.truth * num_words_ + w];
+            if (is_next_best_ && truths_.kind[candidate.truth] != kCrowd) {
+                pick &= is_free;
                 fill(is_free, pick, row, candidate.truth);
-                is_wanted &= ~pick;
             }
-            for (const Candidate& candidate : work.candidates) {
-                const uint8_t kind = truths_.kind[candidate.truth];
+            record(row, w, pick, candidate.truth);
+            is_wanted &= ~pick;
+        }
+        return {is_true, is_false | is_wanted};
+    }
+
+    // Moves groups out of the candidates.
+    void split_off_groups(Workspace& work) const {
+        work.group_candidates.clear();
+        size_t num_others = 0;
+        for (const Candidate& candidate : work.candidates) {
+            if (truths_.kind[candidate.truth] == kGroup) {
+                work.group_candidates.push_back(candidate);
+            } else {
+                work.candidates.items[num_others++] = candidate;
+            }
+        }
+        work.candidates.size = num_others;
+        if (rules_.matching == Matching::best && work.group_candidates.size() > 1) work.group_candidates.resize(1);
+    }
+
+    // Takes groups where no other truth was taken, those within the area range first. The first detection of a group is true.
+    void take_groups(uint32_t row, size_t w, uint32_t first_truth, Workspace& work, Verdicts& verdicts) const {
+        for (const bool is_inside : {true, false}) {
+            for (const Candidate& candidate : work.group_candidates) {
+                const uint64_t inside = cells_of(truths_.state[candidate.truth] << 1, w);
+                const uint64_t pick = verdicts.is_open & cells_.reached[candidate.num_reached * num_words_ + w] &
+                                      (is_inside ? inside : ~inside);
                 uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
-                uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
-                                ~truths_.is_regular[candidate.truth * num_words_ + w];
-                if (is_relative(kind)) {  // never full
-                    if (kind == kGroup) {
-                        is_true |= pick & is_free & cells_of(truths_.state[candidate.truth] << 1, w);
-                        is_free &= ~pick;
-                    }
-                } else if (is_next_best_) {
-                    pick &= is_free;
-                    fill(is_free, pick, row, candidate.truth);
-                }
+                if (is_inside) verdicts.is_true |= pick & is_free;
+                is_free &= ~pick;
+                verdicts.is_open &= ~pick;
                 record(row, w, pick, candidate.truth);
-                is_wanted &= ~pick;
             }
-            work.is_true[w] = is_true;
-            work.is_counted[w] = is_true | ((is_false | is_wanted) & cells_of(state, w));
         }
     }
 
@@ -410,8 +394,9 @@ private:
     // How many rows ahead memory is asked for.
     static constexpr size_t kAhead = 24;
     static constexpr size_t kAreasAtOnce = 4;
-    struct Bounds {
-        double low, high;
+    struct AreaBounds {
+        double low[kAreasAtOnce] = {}, high[kAreasAtOnce] = {};
+        uint64_t bit[kAreasAtOnce] = {};  // in a state; 0 where there is no area range
     };
 
     const Policy& policy_;
@@ -425,7 +410,7 @@ private:
     const CandidateFinder<Policy> finder_;
     const size_t num_words_, num_areas_;
     const bool is_next_best_, is_plain_;
-    std::vector<Bounds> bounds_;  // of the area ranges, as many as are compared at once
+    std::vector<AreaBounds> bounds_;  // of the area ranges, as many as are compared at once
 };
 
 // Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.

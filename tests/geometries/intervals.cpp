@@ -1,6 +1,5 @@
 // Intervals on a line: a geometry that the engine knows nothing of, to see that a policy is all it takes.
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "geometry/policy.h"
@@ -22,10 +21,11 @@ struct IntervalPolicy {
     Shape truth(size_t row) const { return measure(truths + row * 2); }
     double area(const Shape& shape) const { return shape.length; }
     void prefetch(size_t row) const { boxscore::prefetch(detections + row * 2); }
-    std::optional<double> similarity(const Shape& shape, const Shape& truth, bool is_relative, double) const {
+    template <class Use>
+    void compare(const Shape& shape, const Shape& truth, bool is_relative, double, Use use) const {
         const double shared =
             std::min(shape.start + shape.length, truth.start + truth.length) - std::max(shape.start, truth.start);
-        return shared > 0 ? shared / (is_relative ? shape.length : shape.length + truth.length - shared) : 0;
+        use(shared > 0 ? shared / (is_relative ? shape.length : shape.length + truth.length - shared) : 0.0);
     }
     Index make_index(double) const { return {}; }
 };

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "rules.h"
@@ -162,10 +161,11 @@ public:
     double area(const Shape& shape) const { return shape.area; }
     void prefetch(size_t row) const { boxscore::prefetch(detections_.box + row * 4); }
 
-    std::optional<double> similarity(const Shape& shape, const Shape& truth, bool is_relative, double least) const {
+    template <class Use>
+    void compare(const Shape& shape, const Shape& truth, bool is_relative, double least, Use use) const {
         const Overlap pair = overlap<Bounds>(shape, truth, is_relative, extent_);
-        if (pair.shared < least * pair.whole) return std::nullopt;
-        return pair.iou();
+        if (pair.shared < least * pair.whole) return;
+        use(pair.iou());
     }
 
     Index make_index(double least) const { return {extent_, least}; }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "geometry/policy.h"
 
@@ -31,10 +31,11 @@ struct MatrixPolicy {
     double area(const Shape& shape) const { return shape.area; }
     void prefetch(size_t) const {}
 
-    std::optional<double> similarity(const Shape& shape, const Shape& truth, bool, double) const {
+    template <class Use>
+    void compare(const Shape& shape, const Shape& truth, bool, double, Use use) const {
         const double value = values[shape.index + truth.index];
         // as in COCO: no threshold is above what is not a number
-        return value == value ? value : std::numeric_limits<double>::infinity();
+        use(std::isnan(value) ? std::numeric_limits<double>::infinity() : value);
     }
 
     Index make_index(double) const { return {}; }
@@ -55,11 +56,11 @@ struct CandidatePolicy {
     double area(const Shape& shape) const { return shape.area; }
     void prefetch(size_t) const {}
 
-    std::optional<double> similarity(const Shape& shape, const Shape& truth, bool, double) const {
+    template <class Use>
+    void compare(const Shape& shape, const Shape& truth, bool, double, Use use) const {
         const int32_t *first = truth_row + start[shape.index], *last = truth_row + start[shape.index + 1];
         const int32_t* listed = std::lower_bound(first, last, static_cast<int32_t>(truth.index));
-        if (listed == last || *listed != static_cast<int32_t>(truth.index)) return std::nullopt;
-        return values[listed - truth_row];
+        if (listed != last && *listed == static_cast<int32_t>(truth.index)) use(values[listed - truth_row]);
     }
 
     Index make_index(double) const { return {}; }

@@ -8,9 +8,10 @@
 //     Shape truth(size_t row) const;         the shape of a truth
 //     double area(const Shape&) const;       what decides the area range
 //     void prefetch(size_t row) const;       a hint that the shape of a detection will be read soon
-//     std::optional<double> similarity(const Shape& detection, const Shape& truth, bool is_relative, double least) const;
-//                                            relative: to the detection's own size, as with a crowd. Nothing, if it is certain to
-//                                            be below `least`: so much can often be told without the last division
+//     void compare(const Shape& detection, const Shape& truth, bool is_relative, double least, Use use) const;
+//                                            calls `use(similarity)`; relative: to the detection's own size, as with a crowd. Need
+//                                            not call it if the similarity is certain to be below `least`, which can often be told
+//                                            without the last division
 //     Index make_index(double least) const;  for pairs whose similarity is at least `least`
 #pragma once
 

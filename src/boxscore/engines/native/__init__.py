@@ -1,6 +1,6 @@
 """The native engine: C++ for arrays in host memory, and for COCO's files.
 
-`order.h` sorts, `match.cpp` matches image by image, `curves.cpp` draws class by class, `average.h` takes means;
-`json.h` scans JSON, `coco_json.cpp` makes columns of COCO's files, `direct.cpp` evaluates these; `bindings.cpp` and
-`bindings_files.cpp` talk to Python, `engine.py` to the rest of boxscore.
+In `src/core`, `geometry/` has a similarity policy per geometry, `candidates.h` finds what is similar enough, `match.h`
+matches image by image, `curves.cpp` makes curves class by class, `average.h` takes means; `io/` reads COCO's files and
+`direct.cpp` evaluates these; `python/` has the bindings. Here, `columns.py` hands columns over, `engine.py` matches.
 """
