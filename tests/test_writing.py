@@ -177,7 +177,7 @@ def test_a_folder_with_files_is_refused_unless_asked(tmp_path: Path) -> None:
     folder.mkdir()
     boxscore.write_truths(folder, truths, format="yolo")
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(boxscore.InputError, match="must be a new or an empty folder; got one with files in it"):
+    with pytest.raises(boxscore.InputError, match="already exists and is not empty; pass overwrite=True"):
         boxscore.write_truths(folder, truths, format="yolo")
     boxscore.write_truths(folder, truths, format="yolo", overwrite=True)
     assert (folder / "mine.txt").read_text() == "mine"
