@@ -197,9 +197,9 @@ def test_a_path_in_a_zip_leads_nowhere(tmp_path: Path) -> None:
         ),
         ("\n0 0.5 0.5 x 0.5\n", "a.txt: line 2 must be numbers: class cx cy w h"),
         ("0 0.5 0.5 0.1 0.1\n0 1 2 3 4 5\n", "a.txt: line 2 must be numbers: class cx cy w h"),
-        ("0.5 0.5 0.5 0.5 0.5\n", "a.txt: line 1: the class must be a number from 0 on; got 0.5"),
-        ("-1 0.5 0.5 0.5 0.5\n", "a.txt: line 1: the class must be a number from 0 on; got -1"),
-        ("nan 0.5 0.5 0.5 0.5\n", "a.txt: line 1: the class must be a number from 0 on; got nan"),
+        ("0.5 0.5 0.5 0.5 0.5\n", "a.txt: line 1: the class must be an integer from 0 on; got 0.5"),
+        ("-1 0.5 0.5 0.5 0.5\n", "a.txt: line 1: the class must be an integer from 0 on; got -1"),
+        ("nan 0.5 0.5 0.5 0.5\n", "a.txt: line 1: the class must be an integer from 0 on; got nan"),
         ("0 0.5 nan 0.5 0.5\n", "a.txt: line 1: `box` must have 4 finite numbers"),
         ("0 0.5 0.5 0.5 -0.5\n", "a.txt: line 1: `box` must not have a negative width or height"),
         (b"0 0.5 0.5 \xff 0.5\n", "a.txt: line 1 must be numbers: "),
@@ -219,7 +219,7 @@ def test_images_that_are_none(tmp_path: Path) -> None:
     write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.5 0.5")
     write(tmp_path / "images" / "a.jpg", "not an image")
     refused(
-        lambda: boxscore.read_truths(tmp_path), "a.jpg: must be a PNG, JPEG, GIF, BMP or WebP image, to tell its size"
+        lambda: boxscore.read_truths(tmp_path), "a.jpg: must be a PNG, JPEG, GIF, BMP or WebP image, to read its size"
     )
     write(tmp_path / "list.csv", "a,100\n")
     refused(

@@ -124,7 +124,7 @@ def no_warning() -> Any:
         (npy((2,), "<i8", bytes(17)), "as its header says; got 17"),
         (npy((2,), "|O", bytes(16)), "must be an array of numbers, flags or text; got object"),
         (npy((2,), "<M8[s]", bytes(16)), "must be an array of numbers, flags or text; got datetime64[s]"),
-        (npy((2,), "<U1", b"\xff" * 8), "must be text; got a code point beyond Unicode's"),
+        (npy((2,), "<U1", b"\xff" * 8), "must be Unicode text; got an invalid code point"),
         (b"\x93NUMPY\x09\x00", "not an array of NumPy: "),
         (b"PAR1", "not an array of NumPy: "),
         (npy((2, 4), "<i8", bytes(64)), "`image` must have one value per row; got shape (2, 4)"),

@@ -28,7 +28,7 @@ def test_the_sample_has_notes_only(capsys: Captured) -> None:
     assert main(["check", str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("note: 5 boxes over the border of their image by more than a pixel\n  ")
+    assert out.startswith("note: 5 boxes beyond the border of their image by more than a pixel\n  ")
     assert out.endswith("\n\nno errors, no warnings, 1 note\n")
 
 
@@ -167,7 +167,7 @@ def test_class_ids_off_by_one_without_overlaps(tmp_path: Path) -> None:
     assert "read as one more, all are classes" in of(inspect(tmp_path, dataset, results), "shifted-classes").title
 
 
-def test_class_ids_that_are_places_in_the_list(tmp_path: Path) -> None:
+def test_class_ids_that_are_indices_into_the_list(tmp_path: Path) -> None:
     """0 to 3, where the classes are 1, 17, 18 and 90, as with COCO's 80 classes in 90 ids."""
     dataset, results = clean(8)
     ids = dict(zip((1, 2, 3, 4), (1, 17, 18, 90), strict=True))
@@ -177,7 +177,7 @@ def test_class_ids_that_are_places_in_the_list(tmp_path: Path) -> None:
     for row in results:
         row["category_id"] -= 1
     findings = inspect(tmp_path, dataset, results)
-    assert "places in the list of classes, from 0, 100% agree" in of(findings, "shifted-classes").title
+    assert "indices into the list of classes, from 0, 100% agree" in of(findings, "shifted-classes").title
     assert of(findings, "unknown-class").severity == "error"
 
 
@@ -199,7 +199,7 @@ def test_class_names_in_another_spelling(tmp_path: Path, name: str, severity: st
     else:
         found = of(findings, "class-spelling")
         assert (found.severity, found.count) == (severity, 1)
-        assert found.example == f"{path}: line 2: {name!r}, there 'person'"
+        assert found.example == f"{path}: line 2: {name!r}, in the ground truth 'person'"
 
 
 def test_more_detections_than_count(tmp_path: Path) -> None:

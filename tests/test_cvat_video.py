@@ -93,7 +93,7 @@ def test_polygons_need_every_frame(tmp_path: Path) -> None:
 
 def test_other_shapes_are_counted(tmp_path: Path) -> None:
     """As they are for images."""
-    with pytest.warns(UserWarning, match="1 shape of other kinds than box and polygon left out"):
+    with pytest.warns(UserWarning, match="1 shape other than box and polygon left out"):
         truths = read(tmp_path, box(0, 1) + box(1, 1, outside=1), '<points frame="0" outside="0" points="1,1"/>')
     assert len(truths) == 1
 
@@ -101,7 +101,7 @@ def test_other_shapes_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("track", "message"),
     [
-        (box(3, 1) + box(3, 2), "track 0 (id 0): box 1: frames of a track must ascend; got 3 after 3"),
+        (box(3, 1) + box(3, 2), "track 0 (id 0): box 1: frames of a track must be ascending; got 3 after 3"),
         (box(0, 1).replace('frame="0"', 'frame="x"'), "`frame` must be an integer; got 'x'"),
         (box(0, 1).replace('xtl="1"', 'xtl="x"'), "track 0 (id 0): box 0: must have xtl, ytl, xbr, ybr as numbers"),
         (box(0, 1, more=' rotation="inf"'), "track 0 (id 0): box 0: `rotation` must be a finite number; got 'inf'"),
@@ -115,7 +115,7 @@ def test_bad_tracks(tmp_path: Path, track: str, message: str) -> None:
 
 def test_more_boxes_than_anyone_has_are_refused(tmp_path: Path) -> None:
     """A small file may not grow to gigabytes."""
-    refused(lambda: read(tmp_path, *[box(0, 1)] * 5, size=900_000), "must have at most 2,000,000 boxes between those")
+    refused(lambda: read(tmp_path, *[box(0, 1)] * 5, size=900_000), "must have at most 2,000,000 interpolated boxes")
     refused(lambda: read(tmp_path, box(0, 1), size=10**12), "must have at most 1,000,000 frames; got 1,000,000,000,000")
 
 
@@ -123,7 +123,7 @@ def test_tracks_of_several_tasks_are_refused(tmp_path: Path) -> None:
     """A project's frames have the same numbers in each task."""
     text = '<annotations><track id="0" label="a" task_id="1"/><track id="1" label="a" task_id="2"/></annotations>'
     path = write(tmp_path / "annotations.xml", text)
-    refused(lambda: boxscore.read_truths(path), "tracks must be of one task; got those of several")
+    refused(lambda: boxscore.read_truths(path), "tracks must be of one task; got several")
 
 
 @pytest.mark.parametrize("angle", ["inf", "nan", "-inf", "x"])

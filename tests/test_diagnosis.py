@@ -348,7 +348,7 @@ def test_a_number_that_pycocotools_would_not_give_is_told(
     own = boxscore.evaluate(found, truths)["map"]
     assert number < own
     assert err == (
-        f"boxscore: warning: {paths[0]}: an annotation has the id 0, which pycocotools takes for no match:"
+        f"boxscore: warning: {paths[0]}: an annotation has the id 0, which means no match in pycocotools:"
         f" it would give map {number:.4f} for {paths[1]}, not {own:.4f}\n"
     )
     assert main(["check", *paths]) == 0
@@ -381,6 +381,6 @@ def test_annotation_ids_that_come_twice_are_told(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert main(["eval", *paths]) == 0
     assert capsys.readouterr().err == (
-        f"boxscore: warning: {paths[0]}: 1 annotation has the id of another, which pycocotools mixes up:"
+        f"boxscore: warning: {paths[0]}: 1 annotation has the id of another, which pycocotools confuses:"
         f" it would give map {number:.4f} for {paths[1]}, not {own:.4f}\n"
     )

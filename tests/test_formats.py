@@ -51,7 +51,7 @@ def test_cvat(tmp_path: Path) -> None:
     <box label="dog" xtl="10" ytl="20" xbr="30" ybr="30" rotation="90"/></image>
     <image id="5" name="f/b.jpg" width="20" height="10"/></annotations>"""
     path = write(tmp_path / "annotations.xml", xml)
-    with pytest.warns(UserWarning, match="1 shape of other kinds than box and polygon left out"):
+    with pytest.warns(UserWarning, match="1 shape other than box and polygon left out"):
         truths = boxscore.read_truths(path)
     assert truths.image_names == {4: "f/a.jpg", 5: "f/b.jpg"}
     assert truths.image_sizes == {4: (200, 100), 5: (20, 10)}
@@ -72,7 +72,7 @@ def test_labelme(tmp_path: Path) -> None:
     ]
     data = {"imagePath": "../a.jpg", "imageWidth": 200, "imageHeight": 100, "shapes": shapes}
     write(tmp_path / "l" / "a.json", json.dumps(data))
-    with pytest.warns(UserWarning, match="1 shape of other kinds"):
+    with pytest.warns(UserWarning, match="1 shape other than rectangle, polygon and circle"):
         truths = boxscore.read_truths(tmp_path / "l")
     assert rows_of(truths, truths) == [
         ("a.jpg", "cat", [1, 2, 30, 4]),

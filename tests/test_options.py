@@ -323,9 +323,9 @@ def test_names_of_detections_are_mapped_and_others_stay(folder: Path) -> None:
         ("1-0", "`map_classes` must be a file, or like 1:0,2:1; got '1-0'"),
         ("1:99", "`map_classes`: 99 is not a class of the truths; they have 1 (person), 2 (bicycle)"),
         ("1:cat", "`map_classes`: 'cat' is not a class of the truths"),
-        ("1:2,1:3", "`map_classes`: class '1' comes twice, with 2 and '3'"),
-        ("bad.json", "bad.json: must be an object of classes to classes; got a list"),
-        ("bad.csv", "bad.csv: line 1 must have two classes, from and to; got '1,2,3'"),
+        ("1:2,1:3", "`map_classes`: class '1' is given twice, as 2 and '3'"),
+        ("bad.json", "bad.json: must be a JSON object from classes to classes; got a list"),
+        ("bad.csv", "bad.csv: line 1 must have two classes, `from` and `to`; got '1,2,3'"),
     ],
 )
 def test_a_map_that_makes_no_sense_is_refused(folder: Path, capsys: Captured, option: str, message: str) -> None:
@@ -356,7 +356,7 @@ def test_strict_checks_take_warnings_for_errors(folder: Path, capsys: Captured) 
         json.dumps([*json.loads(DETECTIONS.read_text()), json.loads(DETECTIONS.read_text())[0]])
     )
     assert main(["check", "truths.json", "odd.json"]) == 0
-    assert "warning: 1 detection with image, class and box of an earlier one" in capsys.readouterr().out
+    assert "warning: 1 detection with the image, class and box of an earlier one" in capsys.readouterr().out
     assert main(["check", "truths.json", "odd.json", "--strict", "--quiet"]) == 1
 
 

@@ -137,8 +137,18 @@ def test_groups_come_from_parquet_and_flags_have_names(tmp_path: Path) -> None:
         ("g.csv", "image,a,b\n1,x,y\n", None, "must have a column with the group (group); got image, a, b"),
         ("g.csv", "image,a\n1,x\n", "b", "must have a column with the group (b); got image, a"),
         ("g.csv", "group\nx\n", None, "must have a column with the image"),
-        ("g.csv", "image,group\nx.jpg,day\n", None, "none of its images is among the truths': a/one.jpg, a/two.jpg"),
-        ("g.json", "[1, 2]", None, "must be an object of groups by image, or `column` must say where they are"),
+        (
+            "g.csv",
+            "image,group\nx.jpg,day\n",
+            None,
+            "none of its images is an image of the truths: a/one.jpg, a/two.jpg",
+        ),
+        (
+            "g.json",
+            "[1, 2]",
+            None,
+            "must be a JSON object from images to groups, or `column` must name the key of the groups",
+        ),
         ("g.json", "{", None, "not JSON"),
         ("g.json", '{"images": [{"id": 1, "sky": "x"}]}', "sea", "no image has `sea`; they have id, sky"),
         ("g.json", '{"images": [{"sky": "x"}]}', "sky", "image 0: `id` must be an id or a name; got None"),
@@ -148,7 +158,12 @@ def test_groups_come_from_parquet_and_flags_have_names(tmp_path: Path) -> None:
             "sky",
             "image 0: a group must be a text, a number or a flag",
         ),
-        ("g.json", '{"annotations": []}', "sky", "`sky` is looked for in `images`, or in results; got neither"),
+        (
+            "g.json",
+            '{"annotations": []}',
+            "sky",
+            "must have `images`, or be a list of results, to have `sky`; got neither",
+        ),
         ("g.xml", "<a/>", None, "groups are read from JSON, .csv, .tsv and Parquet"),
     ],
 )
@@ -169,9 +184,9 @@ def test_files_without_groups_are_refused(
     [
         ("[" * 100_000, None, "g.json: not JSON: "),
         ('{"a": 1', None, "g.json: not JSON: "),
-        ("5", "night", "g.json: `night` is looked for in `images`, or in results; got neither"),
-        ('"text"', "night", "g.json: `night` is looked for in `images`, or in results; got neither"),
-        ("5", None, "g.json: must be an object of groups by image, or `column` must say where they are"),
+        ("5", "night", "g.json: must have `images`, or be a list of results, to have `night`; got neither"),
+        ('"text"', "night", "g.json: must have `images`, or be a list of results, to have `night`; got neither"),
+        ("5", None, "g.json: must be a JSON object from images to groups, or `column` must name the key of the groups"),
         (
             '[{"image_id": 99999999999999999999, "night": 1}]',
             "night",

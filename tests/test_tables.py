@@ -50,7 +50,7 @@ def test_ids_in_tables_are_numbers_only_if_they_look_like_it(tmp_path: Path) -> 
 def test_a_box_in_one_column_needs_its_format(tmp_path: Path) -> None:
     """Nothing in the file says which it is."""
     path = write(tmp_path / "t.csv", 'image,label,bbox\na,cat,"[1, 2, 3, 4]"\n')
-    with pytest.raises(boxscore.InputError, match="column `bbox` has four numbers: say which by `box_format`"):
+    with pytest.raises(boxscore.InputError, match="column `bbox` has four numbers; give their format as `box_format`"):
         boxscore.read_truths(path)
     truths = boxscore.read_truths(path, box_format="xywh")
     assert (truths.box.tolist(), truths.box_format) == ([[1, 2, 3, 4]], "xywh")

@@ -159,7 +159,7 @@ def test_file_names_with_many_marks_take_no_time(tmp_path: Path) -> None:
     code = "import sys; from boxscore.formats import detect; detect(sys.argv[1], 'detections')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "r.zip")], check=True, timeout=60)
     truths = boxscore.Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], image_names={0: "a"}, class_names=["dog"])
-    with pytest.raises(InputError, match=r"must be named comp\*_det_SET_CLASS.txt; got 'comp4_det__det_"):
+    with pytest.raises(InputError, match=r"the file name must be comp\*_det_SET_CLASS.txt; got 'comp4_det__det_"):
         boxscore.read_detections(tmp_path / "r.zip", truths)
 
 

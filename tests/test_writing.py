@@ -177,7 +177,7 @@ def test_a_folder_with_files_is_refused_unless_asked(tmp_path: Path) -> None:
     folder.mkdir()
     boxscore.write_truths(folder, truths, format="yolo")
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(boxscore.InputError, match="must be a new or an empty folder; got one with files in it"):
+    with pytest.raises(boxscore.InputError, match="already exists and is not empty; pass overwrite=True"):
         boxscore.write_truths(folder, truths, format="yolo")
     boxscore.write_truths(folder, truths, format="yolo", overwrite=True)
     assert (folder / "mine.txt").read_text() == "mine"
@@ -248,10 +248,10 @@ def test_names_can_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     """Class names become file names in VOC's results, image names everywhere."""
     truths = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], class_names=["../../x"], image_names={0: "a"})
     found = Detections(image=[0], label=[0], box=[[0, 0, 1, 1]], score=[0.5])
-    with pytest.raises(boxscore.InputError, match="can't be a part of a file name"):
+    with pytest.raises(boxscore.InputError, match="cannot be a part of a file name"):
         boxscore.write_detections(tmp_path / "d", found, truths, format="voc")
     named = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], class_names=["x"], image_names={0: "a/.."})
-    with pytest.raises(boxscore.InputError, match="can't be a part of a file name"):
+    with pytest.raises(boxscore.InputError, match="cannot be a part of a file name"):
         boxscore.write_truths(tmp_path / "t", named, format="voc")
     twins = Truths(image=[0], label=[0], box=[[0, 0, 1, 1]], image_names={0: "a/x.jpg", 1: "b/x.jpg"})
     with pytest.raises(boxscore.InputError, match="images 0 and 1 have the same file stem 'x'"):

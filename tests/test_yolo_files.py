@@ -59,7 +59,7 @@ def test_what_may_be_poses_or_polygons_is_refused(tmp_path: Path) -> None:
     np.testing.assert_allclose(truths.box[0], [35, 35, 30, 30], rtol=1e-12)  # x and y of .5, .2, .5, .5
     refused(
         lambda: truths_of(tmp_path, lines, "names: [cat, dog]\nkpt_shape: [3, 2]"),
-        "a.txt: line 1: `kpt_shape: [3, 2]` in data.yaml means 5 + 6 numbers a line; got 9",
+        "a.txt: line 1: `kpt_shape: [3, 2]` in data.yaml means 5 + 6 numbers per line; got 9",
     )
 
 
@@ -151,7 +151,8 @@ def test_any_class_name_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     escaped = read_yaml('names: ["\\ud83d\\ude00 cat"]', "data.yaml")  # as JSON escapes it
     assert names_of(escaped, "data.yaml") == {0: "😀 cat"}
     refused(
-        lambda: names_of(read_yaml('names: ["\\ud83d cat"]', "d.yaml"), "d.yaml"), "d.yaml: `names`: 0: must be Unicode"
+        lambda: names_of(read_yaml('names: ["\\ud83d cat"]', "d.yaml"), "d.yaml"),
+        "d.yaml: `names`: 0: must be valid Unicode",
     )
 
 
@@ -159,7 +160,9 @@ def test_any_class_name_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
     """Half of a character can't be written."""
     truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], class_names=["\ud83d"], image_names={0: "a"})
-    refused(lambda: boxscore.write_truths(tmp_path / "o", truths, format=name), "the name of class 0 must be Unicode")
+    refused(
+        lambda: boxscore.write_truths(tmp_path / "o", truths, format=name), "the name of class 0 must be valid Unicode"
+    )
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -179,9 +182,9 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("names: [cat]\nval: [[a]]\n", "`val` must be a folder or a list of images; got a list"),
         (
             'names: [cat]\nval: "a\\0b"\n',
-            "`val` must be a folder or a list of images; got 'a\\x00b', which is not there",
+            "`val` must be a folder or a list of images; got 'a\\x00b', which does not exist",
         ),
-        (f"names: [cat]\nval: {'x' * 5000}\n", "which is not there"),
+        (f"names: [cat]\nval: {'x' * 5000}\n", "which does not exist"),
         (f'names: [cat]\npath: "{"x" * 5000}"\nval: y\n', "`val` must be a folder or a list of images; got 'y'"),
         ("names: [a, [b]]\n", "got '1': a list of 1"),
         ("names: {0: a, 00: b}\n", "got the number 0 twice"),
@@ -213,7 +216,7 @@ def test_a_list_of_images_with_odd_names(tmp_path: Path) -> None:
     write(tmp_path / "images" / "a.png", PNG)
     write(tmp_path / "some.txt", "images/a.png\nimages/some\0thing.png\n")
     path = write(tmp_path / "data.yaml", "names: [cat]\nval: some.txt\n")
-    refused(lambda: boxscore.read_truths(path), "some\\x00thing.png': no name of a file: embedded null byte")
+    refused(lambda: boxscore.read_truths(path), "some\\x00thing.png': not a valid file name: embedded null byte")
 
 
 @pytest.mark.parametrize("has_pyyaml", [True, False])

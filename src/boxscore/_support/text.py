@@ -1,7 +1,7 @@
-"""Plain-text tables, and text from files made safe for where it is shown: terminals, CSV, Markdown, LaTeX.
+"""Plain-text tables, and text from files escaped for terminals, CSV, Markdown and LaTeX.
 
-Names of classes, images and files are whatever somebody wrote into a file. Shown as they are they could move a
-terminal's cursor or turn a line around, end a row of a table, or be run as the formula of a spreadsheet.
+Names of classes, images and files may have any characters. Unescaped, they could move the cursor of a terminal, reverse
+the direction of a line, end a row of a table, or be run as the formula of a spreadsheet.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 _BIDI = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""What changes the direction in which a terminal writes."""
+"""Characters that change the direction of text."""
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029, *_BIDI)}
 _MARKDOWN = str.maketrans(
     {
@@ -40,7 +40,7 @@ _LATEX = str.maketrans(
 
 
 def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | None = None) -> str:
-    """Rows as aligned text, a line each, under a ruled header if there is one. `align`: "<" or ">" for each column.
+    """Rows as aligned text, one line per row, under a header if there is one. `align`: "<" or ">" for each column.
 
     >>> print(table([["map", "0.5046"], ["map_50", "0.7"]], align="<>"))
     map     0.5046
@@ -55,9 +55,7 @@ def table(rows: Sequence[Sequence[str]], *, align: str, header: Sequence[str] | 
 
 
 def line(words: str) -> str:
-    r"""Text that stays on its line and does nothing to a terminal: control characters are escaped.
-
-    Those that change the direction of writing are, too.
+    r"""Text that stays on one line: control characters, and those that change the direction of text, are escaped.
 
     >>> line("a\nb"), line("\u202eabc")
     ('a\\nb', '\\u202eabc')
@@ -66,12 +64,12 @@ def line(words: str) -> str:
 
 
 def lines(words: str) -> str:
-    """The same of several lines, each by itself."""
+    """The same for each of several lines."""
     return words if words.isprintable() else "\n".join(map(line, words.split("\n")))
 
 
 def csv_cell(words: str) -> str:
-    """Text that a spreadsheet takes as text: on one line, and with an apostrophe before what begins a formula.
+    """Text that a spreadsheet reads as text: on one line, and with an apostrophe before a formula.
 
     >>> csv_cell("=1+1"), csv_cell("-1"), csv_cell("cat")
     ("'=1+1", '-1', 'cat')
@@ -82,7 +80,7 @@ def csv_cell(words: str) -> str:
 
 
 def markdown(words: str) -> str:
-    r"""Text in a cell of a Markdown table: no HTML, no link, and no end of the cell.
+    r"""Text in a cell of a Markdown table: HTML, links and cell separators are escaped.
 
     >>> print(markdown("<b>a|b</b>"))
     &lt;b&gt;a\|b&lt;/b&gt;
@@ -91,7 +89,7 @@ def markdown(words: str) -> str:
 
 
 def latex(words: str) -> str:
-    r"""Text in LaTeX, where it has commands of its own.
+    r"""Text in LaTeX: its special characters are escaped.
 
     >>> print(latex("AP_50 & more"))
     AP\_50 \& more
@@ -108,7 +106,7 @@ def _is_number(words: str) -> bool:
 
 
 def width(words: str) -> int:
-    """How many columns of a terminal the text takes: a Chinese, Japanese or Korean letter two, a mark or joiner none.
+    """The width of a text in columns of a terminal: 2 for a Chinese, Japanese or Korean letter, 0 for a mark or joiner.
 
     >>> width("dog"), width("犬"), width("e\u0301")
     (3, 2, 1)
@@ -127,7 +125,7 @@ def _padded(words: str, side: str, columns: int) -> str:
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> count(1, "truth"), count(1234, "class", "classes")
     ('1 truth', '1,234 classes')
@@ -136,7 +134,7 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def threshold(value: float) -> str:
-    """An IoU threshold, with two digits or as many as it has.
+    """An IoU threshold, with at least two digits.
 
     >>> threshold(0.5), threshold(0.625)
     ('0.50', '0.625')
@@ -145,7 +143,7 @@ def threshold(value: float) -> str:
 
 
 def thresholds(values: Sequence[float]) -> str:
-    """Some IoU thresholds: a range as COCO writes it, with the step unless it is 0.05; else each, or how many.
+    """IoU thresholds: a range as COCO writes it, with the step unless it is 0.05; else a list, or their number.
 
     >>> thresholds([0.5]), thresholds([0.5, 0.9]), thresholds([0.5, 0.55, 0.6])
     ('0.50', '0.50, 0.90', '0.50:0.60')
@@ -176,8 +174,8 @@ def interval(low: float, high: float) -> str:
 def p_value(value: float, *, is_least: bool = False) -> str:
     """A p-value with three digits, or with one that is not 0, or a dash for NaN.
 
-    `is_least`: no resample spoke against the difference, so that this is the least that so many resamples can show,
-    and an upper bound; it is rounded upwards.
+    `is_least`: no resample contradicted the difference. So this is the smallest value that so many resamples can give,
+    and an upper bound; it is rounded up.
 
     >>> p_value(0.0341), p_value(0.00004), p_value(2 / 1001, is_least=True), p_value(2 / 100_001, is_least=True)
     ('0.034', '0.00004', '≤ 0.002', '≤ 0.00002')

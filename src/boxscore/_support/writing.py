@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that are written completely or not at all."""
 
 import contextlib
 import errno
@@ -17,10 +17,10 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to. It takes the place of what is there once all is written; after an error that stays.
+    """A temporary file to write to, which replaces the file at `path` at the end; after an error nothing is replaced.
 
-    Where `path` is a link, what it points to is replaced. The permissions stay those of the file that is replaced. A
-    pipe or a device is written to as it is: a file in its place would be the end of it.
+    If `path` is a link, its target is replaced. The permissions of a replaced file are kept. A pipe or a device is
+    written to directly: it must not be replaced by a file.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as file:
@@ -34,9 +34,9 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def check_place(path: Path) -> None:
-    """Raise `InputError` where no file can be: in a folder that is not there, or in the place of one.
+    """Raise `InputError` if no file can be written there: the folder does not exist, or the path is a folder.
 
-    Better known before the work than after it.
+    So the error comes before the work and not after it.
     """
     if path.is_dir():
         raise InputError(f"{path}: can't be written: {os.strerror(errno.EISDIR)}")
@@ -45,15 +45,15 @@ def check_place(path: Path) -> None:
 
 
 def write_file(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> None:
-    """The file has the content, or, if anything fails, what it had before.
+    """Write the content to a file; if anything fails, the file stays as it was.
 
-    Pieces are written one after the other. Whoever else writes to the same name, at the same time, writes a file of its
-    own; the last to end is the one that stays.
+    Several processes may write to the same path at the same time: each writes a temporary file, and the last one to
+    finish replaces the others.
     """
     if not path.name:
         raise InputError(f"{path}: can't be written: {os.strerror(errno.EISDIR)}")
     if isinstance(content, str):
-        content = content.encode(errors="backslashreplace")  # names of files may have bytes that are no text
+        content = content.encode(errors="backslashreplace")  # names of files may have bytes that are not UTF-8
     try:
         with _whole_file(path) as file:
             file.writelines([content] if isinstance(content, bytes) else content)
@@ -62,19 +62,17 @@ def write_file(path: Path, content: str | bytes | Iterable[bytes | memoryview]) 
 
 
 def write_folder(path: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None:
-    """Every file is in the folder, or, after an error or an interrupt, none of it. `files`: content by relative name.
+    """Write all files to a folder, or, after an error or an interrupt, none. `files`: content by relative name.
 
-    A folder with something in it is refused unless `overwrite`; then files of the same names are replaced and keep
-    their permissions, and others stay. All are written to a temporary folder first; Ctrl-C, SIGTERM and SIGHUP take
-    effect before the first of them is moved to its place, or after the last. `OSError` is left to the caller.
+    A folder that is not empty is refused unless `overwrite`; then files of the same names are replaced and keep their
+    permissions, and others stay. All are written to a temporary folder first; Ctrl-C, SIGTERM and SIGHUP take effect
+    before the first of them is moved, or after the last. `OSError` is left to the caller.
     """
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: must be the name of a folder; got a file")
-    is_there = path.is_dir() and any(path.iterdir())
-    if is_there and not overwrite:
-        raise InputError(
-            f"{path}: must be a new or an empty folder; got one with files in it (overwrite=True allows it)"
-        )
+    is_full = path.is_dir() and any(path.iterdir())
+    if is_full and not overwrite:
+        raise InputError(f"{path}: already exists and is not empty; pass overwrite=True to replace its files")
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(target) as temporary:
@@ -86,7 +84,7 @@ def write_folder(path: Path, files: Mapping[str, bytes], *, overwrite: bool) -> 
             with _opened(f"{new}{os.sep}{name}") as file:
                 file.write(content)
         with deferred_signals():
-            if is_there:
+            if is_full:
                 _exchange(new, target, old, files)
             else:
                 if (mode := _mode_of(target)) is not None:
@@ -95,52 +93,52 @@ def write_folder(path: Path, files: Mapping[str, bytes], *, overwrite: bool) -> 
 
 
 def _opened(path: str) -> IO[bytes]:
-    return open(path, "xb")  # noqa: PTH123 (a Path for each of many files takes as long as writing it)
+    return open(path, "xb")  # noqa: PTH123 (creating a Path takes as long as writing a small file)
 
 
 def _exchange(new: Path, target: Path, old: Path, names: Iterable[str]) -> None:
-    """Files of `new` are in `target`, and those that they replace in `old`; after an error all are where they were."""
+    """Move files of `new` to `target`, and those that they replace to `old`; after an error all are moved back."""
     undo: list[tuple[Path, Path | None]] = []
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         for name in names:
-            place = target / name
-            for folder in reversed([each for each in place.parents if not each.exists()]):
+            path = target / name
+            for folder in reversed([each for each in path.parents if not each.exists()]):
                 folder.mkdir()
-                made.append(folder)
-            kept = None
-            if os.path.lexists(place):
-                if place.is_dir():
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
-                if (mode := _mode_of(place)) is not None:
+                created.append(folder)
+            backup = None
+            if os.path.lexists(path):
+                if path.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+                if (mode := _mode_of(path)) is not None:
                     set_mode(new / name, mode)
-                kept = old / name
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                _keep(place, kept)
-            undo.append((place, kept))
-            (new / name).replace(place)
+                backup = old / name
+                backup.parent.mkdir(parents=True, exist_ok=True)
+                _back_up(path, backup)
+            undo.append((path, backup))
+            (new / name).replace(path)
     except OSError:
-        for place, kept in reversed(undo):
-            if kept is None:
-                place.unlink(missing_ok=True)
+        for path, backup in reversed(undo):
+            if backup is None:
+                path.unlink(missing_ok=True)
             else:
-                kept.rename(place)
-        for folder in reversed(made):
+                backup.rename(path)
+        for folder in reversed(created):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
 
 
-def _keep(place: Path, kept: Path) -> None:
-    """The file has a second name, so that it is never missing under its first; where links can't be, it is moved."""
+def _back_up(path: Path, backup: Path) -> None:
+    """Link the file to a second path, so that it is never missing; where links are not possible, move it."""
     try:
-        os.link(place, kept, follow_symlinks=False)
+        os.link(path, backup, follow_symlinks=False)
     except (OSError, NotImplementedError):
-        place.rename(kept)
+        path.rename(backup)
 
 
 def _mode_of(path: Path) -> int | None:
-    """The permissions of a file or folder; None if there is none."""
+    """The permissions of a file or folder; None if it does not exist."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -149,11 +147,11 @@ def _mode_of(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP wait for the end of the block, and then do what they do."""
+    """Ctrl-C, SIGTERM and SIGHUP take effect at the end of the block."""
     import threading
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python handles signals in the main thread alone
+        yield  # Python handles signals in the main thread only
         return
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     waiting = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}

@@ -7,7 +7,7 @@ there is no interpretation that does.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,20 @@ LARGEST_COORDINATE = 1e9
 """Boxes beyond it overlap nothing."""
 
 
+Kind = Literal[
+    "empty",
+    "box-format",
+    "unit",
+    "axes",
+    "image-ids",
+    "shifted-labels",
+    "other-labels",
+    "foreign-labels",
+    "few-images",
+]
+"""Short names of mistakes, which stay the same for programs."""
+
+
 class Words(NamedTuple):
     """What detections and truths are called where the warning is read, and how to correct a mistake there."""
 
@@ -57,9 +71,7 @@ class Words(NamedTuple):
 class Diagnosis:
     """A likely mistake, in words."""
 
-    kind: str
-    """A short name that stays the same: empty, box-format, unit, axes, image-ids, shifted-labels, other-labels,
-    foreign-labels, few-images."""
+    kind: Kind
     message: str
 
     def __str__(self) -> str:
@@ -69,7 +81,7 @@ class Diagnosis:
 class _Reading(NamedTuple):
     """Another interpretation of boxes or images."""
 
-    kind: str
+    kind: Kind
     message: str
     advice: str
     detections: Any = None
@@ -233,7 +245,7 @@ def _readings(sample: _Sample, box: Floats, truth_box: Floats, words: Words) -> 
 
 def _other_corners(
     columns: Detections | Truths, box: Floats, sizes: Mapping[int, tuple[int, int]], name: str, advice: str
-) -> Iterator[tuple[str, str, str, Floats]]:
+) -> Iterator[tuple[Kind, str, str, Floats]]:
     """Kind, message and advice of every other interpretation of boxes, and the corners that they then have."""
     declared = columns.box_format
     for other in get_args(BoxFormat):

@@ -1,6 +1,6 @@
-"""Whether a finished evaluation looks like a mistake in its input. Needs no array library, and no box.
+"""Whether a result looks like a mistake in the input. Needs only counts and AP per class.
 
-`boxscore.analysis.diagnosis` then looks at the boxes for the likely cause.
+`boxscore.analysis.diagnosis` then finds the likely cause from detections and truths.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from boxscore.model.result import PerClass
 
 LOW = 0.1
-"""Below this mean AP at the lowest threshold, a look at the boxes is worth its time."""
+"""Below this mean AP at the lowest threshold, detections and truths are examined."""
 NEAR_ZERO = 0.01
-"""Below this, something is said even if no cause is found."""
+"""Below this, there is a warning even if no cause is found."""
 
 
 class Counts(NamedTuple):
-    """What decides whether a result is suspicious, of each class."""
+    """Counts and AP per class, which decide whether a result is suspicious."""
 
     num_truths: Sequence[int]
     num_detections: Sequence[int]
@@ -27,13 +27,13 @@ class Counts(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: Iterable[ClassRow]) -> "Counts":
-        """Those of a summary."""
+        """From the rows of a summary."""
         each = [(row.num_truths, row.num_detections, row.ap_at[0]) for row in rows]
         return cls([row[0] for row in each], [row[1] for row in each], [row[2] for row in each])
 
     @classmethod
     def of_result(cls, per_class: "PerClass") -> "Counts":
-        """Those of a result."""
+        """From the classes of a result."""
         return cls(per_class.num_truths.tolist(), per_class.num_detections.tolist(), per_class.ap_at[:, 0].tolist())
 
     @property
@@ -49,12 +49,12 @@ class Counts(NamedTuple):
 
     @property
     def is_near_zero(self) -> bool:
-        """Whether next to nothing was found."""
+        """Whether almost no truth was detected."""
         return self.mean_ap < NEAR_ZERO
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether little was found, or half of the classes of either side don't occur on the other.
+        """Whether few truths were detected, or half of the classes of either are not among the other's.
 
         >>> Counts([5, 5], [9, 9], [0.6, 0.4]).is_suspicious, Counts([5, 5], [0, 9], [0.0, 0.01]).is_suspicious
         (False, True)

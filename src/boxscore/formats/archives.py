@@ -1,6 +1,6 @@
-"""What comes out of .gz and .zip: in memory, never extracted, and never more than an honest file would be.
+"""Content of .gz and .zip files: read into memory, never extracted to disk, and limited in size (no zip bombs).
 
-Members of a zip are read, not mapped: a mapped file that somebody cuts short ends the process.
+Members of a zip are read, not memory-mapped: truncating a mapped file would crash the process.
 """
 
 import gzip
@@ -17,24 +17,24 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 
 BOMB_SIZE = 1 << 28
-"""Up to this many bytes, a compressed file may grow by any factor."""
+"""Up to this many bytes, the uncompressed content may be any multiple of the compressed size."""
 BOMB_RATIO = 200
-"""Beyond that size, by this one. Annotations as text shrink to a fifth or a twentieth."""
+"""Beyond that size, at most this multiple. Annotations as text compress by a factor of 5 to 20."""
 
 _LOCAL_HEADER = struct.Struct("<4s2xH18xHH")
-"""Of a member: its mark, its flags, and how long its name and what follows are."""
+"""Of a member: signature, flags, length of the name, length of the extra field."""
 _STORED, _DEFLATED = 0, 8
 _SLACK = 64
-"""Bytes that are read behind what a member should take: its own header may be longer than the directory's."""
+"""Extra bytes that are read with a member: its local header may be longer than its entry in the directory."""
 
 
 def most_bytes(packed_size: int) -> int:
-    """How large a compressed file of so many bytes may become."""
+    """The largest allowed size of the content of a compressed file."""
     return max(BOMB_SIZE, BOMB_RATIO * packed_size)
 
 
 def refuse_bomb(place: str, size: int, packed_size: int) -> None:
-    """Raise `InputError` if a file of `packed_size` bytes would become one of `size`, more than can be honest."""
+    """Raise `InputError` if a file of `packed_size` bytes has content of `size` bytes, more than is allowed."""
     if size > most_bytes(packed_size):
         raise InputError(
             f"{place}: would grow from {packed_size:,} to {size:,} bytes or more; beyond {BOMB_SIZE >> 20} MiB no"
@@ -43,7 +43,7 @@ def refuse_bomb(place: str, size: int, packed_size: int) -> None:
 
 
 def gunzip(content: bytes, place: str) -> bytes:
-    """The bytes in a .gz."""
+    """The uncompressed bytes of a .gz."""
     limit = most_bytes(len(content))
     parts, size = [], 0
     try:
@@ -60,21 +60,21 @@ def gunzip(content: bytes, place: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Archive:
-    """A zip: its members by name, each read when it is asked for."""
+    """A zip: its members by name, each read on demand."""
 
     file: Any
     """The open `zipfile.ZipFile`."""
     members: dict[str, Any]
-    """What its directory says of each file that is no folder and not hidden, in its order."""
+    """The directory entries of all files that are not hidden, in order; no folders."""
     place: str
     size: int
-    """Of the zip itself."""
+    """Bytes of the zip itself."""
     fetch: Callable[[int, int], bytes] | None
-    """So many bytes of the zip from an offset on; None where the system has no call for it."""
+    """Reads `size` bytes of the zip from an offset on; None where the system has no such call."""
 
     @classmethod
     def at(cls, path: str | Path) -> "Archive":
-        """The zip at a path; one that would grow too much, or has two files of one name, is refused."""
+        """The zip at a path; one with too large content, or with two files of one name, is refused."""
         try:
             size = os.stat(path).st_size  # noqa: PTH116 (whatever kind of path it is)
         except OSError as error:
@@ -83,7 +83,7 @@ class Archive:
 
     @classmethod
     def of_bytes(cls, content: bytes, place: str, what: str) -> "Archive":
-        """The same for a zip in memory; `what`: a file that is a zip inside, for errors."""
+        """The same for a zip in memory; `what`: what the file should be, for errors."""
 
         def fetch(size: int, start: int) -> bytes:
             return content[start : start + size]
@@ -106,7 +106,7 @@ class Archive:
             infos = file.infolist()
         except OSError as error:
             raise InputError(f"{place}: {error.strerror or f'not {what}: {error}'}") from None
-        except Exception as error:  # that module lets through whatever goes wrong in a damaged directory
+        except Exception as error:  # a damaged directory raises all kinds of errors there
             raise InputError(f"{place}: not {what}: {_reason(error)}") from None
         members: dict[str, Any] = {}
         for info in infos:
@@ -123,7 +123,7 @@ class Archive:
         return cls(file=file, members=members, place=place, size=size, fetch=fetch)
 
     def place_of(self, name: str) -> str:
-        """How an error names a member; its name is shown on one line, whatever is in it."""
+        """How errors name a member: on one line, whatever characters are in its name."""
         shown = name if name.isprintable() else name.encode("unicode_escape").decode()
         return f"{self.place}:{shown}"
 
@@ -133,7 +133,7 @@ class Archive:
         return self._read_any(name) if content is None else content
 
     def _read_plain(self, name: str) -> bytes | None:
-        """A plain member, a fifth of the time that `zipfile` takes; None for what is not plain, or not right."""
+        """Fast path for stored and deflated members, five times as fast as `zipfile`; else None."""
         info = self.members.get(name)
         if info is None or self.fetch is None or info.compress_type not in (_STORED, _DEFLATED):
             return None
@@ -157,21 +157,21 @@ class Archive:
         return content if len(content) == info.file_size and zlib.crc32(content) == info.CRC else None
 
     def _read_any(self, name: str) -> bytes:
-        """The same by the module: every method of compression, and the reason where something is wrong."""
+        """General path, by `zipfile`: every compression method, and the reason of a failure."""
         parts, size = [], 0
         try:
             with self.file.open(name) as member:
-                # Some methods unpack all of what they are given, however little was asked for.
+                # Some methods decompress all of their input, however few bytes are requested.
                 step = 1 << (20 if self.members[name].compress_type in (_STORED, _DEFLATED) else 12)
                 while part := member.read(step):
                     parts.append(part)
                     size += len(part)
-            # No more bytes come than the directory of the zip has promised, and their sum has been checked.
+            # `zipfile` gives no more bytes than the directory says, and verifies the checksum.
             if size != self.members[name].file_size:
                 raise InputError(f"{self.place_of(name)}: can't be read from the zip: it ends after {size:,} bytes")
         except InputError:
             raise
-        except Exception as error:  # lzma, bz2, struct, text: each has errors of its own
+        except Exception as error:  # lzma, bz2, struct and text have different errors
             raise InputError(f"{self.place_of(name)}: can't be read from the zip: {_reason(error)}") from None
         return b"".join(parts)
 

@@ -1,7 +1,7 @@
-"""How large an Arrow IPC stream is unpacked, from its messages' own headers, before anything is unpacked.
+"""The uncompressed size of an Arrow IPC stream, from the headers of its messages, before it is decompressed.
 
 A message is a header, a FlatBuffers table, and a body. Where a record batch is compressed, each of its buffers begins
-with the size that it will have:
+with its uncompressed size:
 
     Message      version 0 | kind of header 1 | header 2 | body length 3
     RecordBatch  length 0 | nodes 1 | buffers 2 (offset, length in the body) | compression 3
@@ -16,28 +16,28 @@ _INT32, _UINT16, _INT64 = struct.Struct("<i"), struct.Struct("<H"), struct.Struc
 
 
 class _Fields:
-    """A FlatBuffers table: where in some bytes its fields are."""
+    """A FlatBuffers table: the offsets of its fields in some bytes."""
 
-    def __init__(self, data: bytes, place: int) -> None:
-        self.data, self.place = data, place
-        self._fields = place - _INT32.unpack_from(data, place)[0]
+    def __init__(self, data: bytes, start: int) -> None:
+        self.data, self.start = data, start
+        self._fields = start - _INT32.unpack_from(data, start)[0]
 
     def find(self, number: int) -> int | None:
-        """The place of a field; None if it has its default."""
+        """The offset of a field; None if it has its default."""
         entry = 4 + 2 * number
         if self._fields < 0 or entry + 2 > _UINT16.unpack_from(self.data, self._fields)[0]:
             return None
         offset = _UINT16.unpack_from(self.data, self._fields + entry)[0]
-        return self.place + offset if offset else None
+        return self.start + offset if offset else None
 
     def table(self, number: int) -> "_Fields | None":
         """The table that a field refers to."""
-        place = self.find(number)
-        return None if place is None else _Fields(self.data, place + _INT32.unpack_from(self.data, place)[0])
+        offset = self.find(number)
+        return None if offset is None else _Fields(self.data, offset + _INT32.unpack_from(self.data, offset)[0])
 
 
 def unpacked_size(content: bytes, start: int) -> int:
-    """The bytes of all compressed record batches and dictionaries, unpacked; `start`: where the first message is."""
+    """The uncompressed bytes of all compressed batches and dictionaries; `start`: the offset of the first message."""
     import pyarrow
 
     total = 0
@@ -45,24 +45,24 @@ def unpacked_size(content: bytes, start: int) -> int:
         for message in pyarrow.ipc.MessageReader.open_stream(pyarrow.py_buffer(content).slice(start)):
             if message.type in ("record batch", "dictionary") and message.body is not None:
                 total += _size_of(message.metadata.to_pybytes(), message.body)
-    except (pyarrow.ArrowException, OSError):  # the reader of the whole file will say what is wrong
+    except (pyarrow.ArrowException, OSError):  # reading the file will report the error
         return total
     return total
 
 
 def _size_of(header: bytes, body: Any) -> int:
-    """Of one message."""
+    """The uncompressed bytes of one message."""
     try:
         batch = _Fields(header, _INT32.unpack_from(header)[0]).table(2)
         kind = _Fields(header, _INT32.unpack_from(header)[0]).find(1)
         if batch is not None and kind is not None and header[kind] == _DICTIONARY:
             batch = batch.table(1)
-        if batch is None or batch.find(3) is None or (place := batch.find(2)) is None:
+        if batch is None or batch.find(3) is None or (start := batch.find(2)) is None:
             return 0
-        place += _INT32.unpack_from(header, place)[0]
-        num = _INT32.unpack_from(header, place)[0]
-        buffers = [struct.unpack_from("<qq", header, place + 4 + 16 * index) for index in range(num)]
+        start += _INT32.unpack_from(header, start)[0]
+        num = _INT32.unpack_from(header, start)[0]
+        buffers = [struct.unpack_from("<qq", header, start + 4 + 16 * index) for index in range(num)]
         sizes = [_INT64.unpack_from(body, offset)[0] for offset, length in buffers if length >= 8 and offset >= 0]
-    except (struct.error, IndexError):  # a header that leads nowhere; pyarrow will say what is wrong with it
+    except (struct.error, IndexError):  # an invalid header; pyarrow will report the error
         return 0
     return sum(size for size in sizes if size > 0)

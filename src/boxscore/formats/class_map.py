@@ -1,4 +1,4 @@
-"""Other classes for detections: from the ids or names that a detector gives to those of the truths."""
+"""Maps classes of detections to classes of the truths, by ids or names."""
 
 import csv
 import io
@@ -23,9 +23,9 @@ Class = int | str
 
 
 def read_class_map(source: Any) -> dict[Class, Class]:
-    """The map that is meant: a mapping, text like "1:0,cat:dog", or the path of a JSON object or of a two-column CSV.
+    """The map from a mapping, text like "1:0,cat:dog", or the path of a JSON object or of a CSV of two columns.
 
-    Names that are whole numbers are ids.
+    Text that is an integer is an id.
 
     >>> read_class_map("1:0,cat:dog")
     {1: 0, 'cat': 'dog'}
@@ -43,7 +43,7 @@ def read_class_map(source: Any) -> dict[Class, Class]:
     for old, new in pairs:
         key, value = _class(old, place), _class(new, place)
         if found.setdefault(key, value) != value:
-            raise InputError(f"{place}: class {old!r} comes twice, with {found[key]!r} and {new!r}")
+            raise InputError(f"{place}: class {old!r} is given twice, as {found[key]!r} and {new!r}")
     return found
 
 
@@ -52,7 +52,7 @@ def _is_file(source: Any) -> bool:
         raise InputError(f"`map_classes` must be a mapping, a path, or text like 1:0,2:1; got {type(source).__name__}")
     try:
         return Path(source).is_file()
-    except (OSError, ValueError):  # text of many classes is too long for a name
+    except (OSError, ValueError):  # text of many classes is too long for a file name
         return False
 
 
@@ -64,14 +64,14 @@ def _read(path: Path) -> list[tuple[Any, Any]]:
         except ValueError as error:
             raise InputError(f"{path}: not JSON: {error}") from None
         if not isinstance(plain, dict):
-            raise InputError(f"{path}: must be an object of classes to classes; got a {type(plain).__name__}")
+            raise InputError(f"{path}: must be a JSON object from classes to classes; got a {type(plain).__name__}")
         return list(plain.items())
     pairs = []
     for number, row in enumerate(csv.reader(io.StringIO(content), delimiter="\t" if "\t" in content else ","), 1):
         if not row or (number == 1 and [cell.strip().lower() for cell in row] == ["from", "to"]):
             continue
         if len(row) != 2:
-            raise InputError(f"{path}: line {number} must have two classes, from and to; got {','.join(row)!r}")
+            raise InputError(f"{path}: line {number} must have two classes, `from` and `to`; got {','.join(row)!r}")
         pairs.append((row[0], row[1]))
     return pairs
 
@@ -86,9 +86,9 @@ def _class(value: Any, place: str) -> Class:
 
 
 def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths) -> Records:
-    """The records with classes of the truths for those that the map has; others stay as they are.
+    """The records with the classes of the map replaced by classes of the truths; others stay as they are.
 
-    A class is found by its id, or by its name if it has one.
+    A class is looked up by its id, then by its name if it has one.
     """
     known = truths.names_by_label
     target = {old: _target(new, known) for old, new in mapping.items()}

@@ -1,4 +1,4 @@
-"""Class names, from a list, a names file with one a line, or YOLO's data.yaml."""
+"""Class names, from a list, a file with one name per line, or YOLO's data.yaml."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ def read_names(given: Any) -> dict[int, str]:
 
 
 def names_in(text: str, suffix: str, place: str) -> dict[int, str]:
-    """Names by label, from the text of data.yaml or of a file with one name a line."""
+    """Names by label, from the text of data.yaml or of a file with one name per line."""
     if suffix in (".yaml", ".yml"):
         return names_of(read_yaml(text, place), place)
     return dict(enumerate(line.strip() for line in text.splitlines() if line.strip()))
 
 
 def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
-    """What `names` says."""
+    """The names by label in `names` of a data.yaml."""
     names = data.get("names")
     rule = f"{place}: `names` must be a list, or a mapping from numbers to names"
     if isinstance(names, list):
@@ -48,7 +48,7 @@ def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
 
 
 def _shown(value: Any) -> str:
-    """A value for an error message. What is nested is not written out: aliases may make it huge."""
+    """A value for an error message. Nested values are not written out: YAML aliases may make them huge."""
     if isinstance(value, list | Mapping):
         return f"a {'list' if isinstance(value, list) else 'mapping'} of {len(value)}"
     text = repr(value)
@@ -56,18 +56,18 @@ def _shown(value: Any) -> str:
 
 
 def _whole(name: str, place: str) -> str:
-    """The name, with pairs of surrogates, as JSON escapes them, joined to the characters that they mean."""
+    """The name with surrogate pairs, as JSON escapes them, combined into characters."""
     try:
         return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise InputError(f"{place}: must be Unicode text; got half of a character: {name!r}") from None
+        raise InputError(f"{place}: must be valid Unicode; got half of a surrogate pair: {name!r}") from None
 
 
 NAMES_FILES = ("classes.txt", "obj.names", "predefined_classes.txt")
 
 
 def find_names(source: Source) -> tuple[dict[int, str], str] | None:
-    """The names in a folder's data.yaml, or in its names file, and which of them."""
+    """The names in a folder's data.yaml or names file, and the name of that file."""
     found = find_yaml(source, "names")
     if found is not None:
         return names_of(*found), found[1]
@@ -78,7 +78,7 @@ def find_names(source: Source) -> tuple[dict[int, str], str] | None:
 
 
 def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
-    """What the first YAML file with that key holds, of a folder or the file itself, and its place."""
+    """The content of the first YAML file with that key, of a folder or the file itself, and its path for errors."""
     for file in source.files(".yaml", ".yml") if source.is_folder else [""]:
         text = source.text(file)
         if re.search(rf"^{key}\s*:", text, re.MULTILINE):
@@ -87,12 +87,12 @@ def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
 
 
 def first_line(content: bytes) -> bytes:
-    """The first line of a text file that has something in it."""
+    """The first line of a text file that is not empty."""
     return next(iter(content[:10_000].removeprefix(b"\xef\xbb\xbf").strip().splitlines()), b"")
 
 
 def is_label_line(line: bytes) -> bool:
-    """Whether a line is one of YOLO's: a class, a whole number, and at least four numbers.
+    """Whether a line is one of YOLO's: a class as an integer, and at least four numbers.
 
     >>> is_label_line(b"0 0.5 0.5 0.1 0.1"), is_label_line(b"traffic light")
     (True, False)

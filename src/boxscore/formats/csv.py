@@ -42,7 +42,7 @@ def is_open_images(source: Source) -> bool:
 
 
 def header(source: Source) -> list[str]:
-    """The names of the columns in lower case; none if it is no text."""
+    """The names of the columns in lower case; none if the file is binary."""
     if source.content is None or b"\0" in source.content[:1000]:
         return []
     line = source.content[:10_000].split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip("\r")
@@ -78,7 +78,7 @@ def read_table(source: Source) -> Table:
                     )
                 rows.append(row)
                 numbers.append(number)
-            number = reader.line_num + 1  # of the next row; a quoted cell may hold a line break
+            number = reader.line_num + 1  # of the next row; a quoted cell may have a line break
     except csv.Error as error:
         raise InputError(f"{source}: line {reader.line_num}: not a delimited file: {error}") from None
     columns: dict[str, Sequence[str]] = (
@@ -95,7 +95,7 @@ _MEASURES = {name for names in BOXES for name in names} | {*SCORES, "area"}
 
 
 def _with_points(column: Sequence[str]) -> Sequence[str]:
-    """Numbers with a decimal comma, as some countries write them, with a point."""
+    """Decimal commas, as some countries write them, replaced by points."""
     return [cell.replace(",", ".") for cell in column] if any("," in cell for cell in column) else column
 
 
@@ -167,7 +167,7 @@ def _size_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
 def encoded(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:
     """The bytes of a delimited file."""
     content = _quoted(header, rows, delimiter, csv.QUOTE_MINIMAL)
-    # Python quotes a cell that has the end of a line in it, but not for "\r", which readers take for one, too.
+    # Python's writer does not quote a cell with "\r", which readers take for a line break.
     return (_quoted(header, rows, delimiter, csv.QUOTE_ALL) if "\r" in content else content).encode()
 
 

@@ -7,8 +7,8 @@ A video has tracks of shapes, with a box in each frame from one keyframe to the 
     box        A        between A and B   B        between  none     none
                                                    B and C
 
-As CVAT has it: a box is there in every frame from a shape on, moves in a straight line to the next shape, and stays
-where it is after the last one. From a shape that is `outside` on there is none, until the next.
+As in CVAT: boxes between two shapes are interpolated linearly, and the last shape is repeated until the end of the
+video. A shape with `outside` means that there is no box until the next shape.
 """
 
 import math
@@ -44,7 +44,7 @@ def _file(source: Source) -> str | None:
 
 
 def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The boxes of every image, polygons and turned boxes by their bounds. Classes in the order of the file's list."""
+    """The boxes of every image, polygons and rotated boxes by their bounds. Classes in the order of the file's list."""
     file = _file(source)
     if file is None:
         raise InputError(f"{source}: must be an XML file, or a folder with annotations.xml")
@@ -97,8 +97,8 @@ def _class_names(root: Any) -> dict[int, str] | None:
 
 def _warn_of_others(num_other: int, where: str) -> None:
     if num_other:
-        what = f"{count(num_other, 'shape')} of other kinds than box and polygon"
-        fate = "left out: they are no part of the data"
+        what = f"{count(num_other, 'shape')} other than box and polygon"
+        fate = "they are left out"
         message = f"{where}: {what} left out"
         warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, place=str(where)), stacklevel=5)
 
@@ -129,33 +129,33 @@ def _size(width_text: str | None, height_text: str | None) -> tuple[int, int] | 
     return (width, height) if 0 < width < 10**9 and 0 < height < 10**9 else None
 
 
-MOST_FRAMES = 1_000_000
-"""The most frames of a video: nine hours at 30 frames per second."""
-MOST_BOXES = 2_000_000
-"""The most boxes between those that are in the file."""
+MAX_FRAMES = 1_000_000
+"""Largest number of frames of a video: nine hours at 30 frames per second."""
+MAX_INTERPOLATED = 2_000_000
+"""Largest number of interpolated boxes."""
 SHAPES = ("box", "polygon")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Video:
-    """What a file says about the frames: their numbers in the video, and their size."""
+    """The frames of a video: their numbers and their size."""
 
     frames: range
-    is_whole: bool
-    """Whether the file tells how many there are; else they end with the last that a track has."""
+    has_length: bool
+    """Whether the file has the number of frames; otherwise they end with the last shape."""
     size: tuple[int, int] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """A box in a frame, and where it comes from."""
+    """A box in a frame, and its place in the file."""
 
     frame: int
     label: str
     box: Sequence[float]
     place: str
-    is_between: bool = False
-    """Whether it is not in the file, but between two that are, or after the last."""
+    is_interpolated: bool = False
+    """Whether it is not in the file, but between two shapes or after the last."""
 
 
 def frame_name(frame: int) -> str:
@@ -168,13 +168,13 @@ def frame_name(frame: int) -> str:
 
 
 def read_video(root: Any, where: str) -> tuple[list[Row], Video, int]:
-    """The boxes of all tracks in the order of frames, the frames, and how many shapes of other kinds there were."""
+    """The boxes of all tracks in the order of frames, the frames, and the number of shapes of other kinds."""
     tracks = list(root.iterfind("track"))
     if len({track.get("task_id") for track in tracks}) > 1:
-        raise InputError(f"{where}: tracks must be of one task; got those of several, whose frames can't be told apart")
+        raise InputError(f"{where}: tracks must be of one task; got several, whose frames have the same numbers")
     video = _video(root, tracks, where)
     rows: list[Row] = []
-    num_other, room = 0, MOST_BOXES
+    num_other, room = 0, MAX_INTERPOLATED
     for index, track in enumerate(tracks):
         place = f"{where}: track {index} (id {track.get('id')})"
         label = track.get("label")
@@ -183,14 +183,14 @@ def read_video(root: Any, where: str) -> tuple[list[Row], Video, int]:
         shapes = [shape for shape in track if shape.tag in SHAPES]
         num_other += sum(1 for shape in track if shape.tag not in SHAPES and shape.get("frame") is not None)
         found = _track(shapes, label, video, place, room)
-        room -= sum(row.is_between for row in found)
+        room -= sum(row.is_interpolated for row in found)
         rows += found
     rows.sort(key=lambda row: row.frame)  # stable: tracks stay in order
     return rows, video, num_other
 
 
 def _video(root: Any, tracks: Sequence[Any], where: str) -> Video:
-    """The frames from the first to the last one, by the step of the task."""
+    """The frames from the first to the last, in the step of the task."""
     meta = next((found for name in ("job", "task") if (found := root.find(f"meta/{name}")) is not None), None)
     given: Mapping[str, str | None] = {}
     if meta is not None:
@@ -208,33 +208,33 @@ def _video(root: Any, tracks: Sequence[Any], where: str) -> Video:
         raise InputError(
             f"{where}: shapes must be in frames {start}, {start + step}, … (`start_frame`, `frame_filter`)"
         )
-    is_whole = True
+    has_length = True
     if given.get("size"):
         stop = start + step * whole_number(given["size"], f"{where}: `size`")
     elif given.get("stop_frame"):
         stop = whole_number(given["stop_frame"], f"{where}: `stop_frame`") + 1
     else:
-        stop, is_whole = start, False
+        stop, has_length = start, False
     start, stop = min([start, *seen]), max([stop, *(frame + 1 for frame in seen)])
-    if (stop - start) / step > MOST_FRAMES:
-        raise InputError(f"{where}: must have at most {MOST_FRAMES:,} frames; got {(stop - start) // step:,}")
+    if (stop - start) / step > MAX_FRAMES:
+        raise InputError(f"{where}: must have at most {MAX_FRAMES:,} frames; got {(stop - start) // step:,}")
     size = root.find("meta//original_size")
     return Video(
         frames=range(start, stop, step),
-        is_whole=is_whole,
+        has_length=has_length,
         size=None if size is None else _size(size.findtext("width"), size.findtext("height")),
     )
 
 
 def _track(shapes: Sequence[Any], label: str, video: Video, place: str, room: int) -> list[Row]:
-    """The boxes of a track in all frames where it is to be seen; `room`: how many may be between those in the file."""
+    """The boxes of a track in all frames where it is visible; `room`: how many of them may be interpolated."""
     rows: list[Row] = []
     known: list[tuple[int, Any, str]] = []
     for index, shape in enumerate(shapes):
         where = f"{place}: {shape.tag} {index}"
         frame = whole_number(shape.get("frame"), f"{where}: `frame`")
         if known and frame <= known[-1][0]:
-            raise InputError(f"{where}: frames of a track must ascend; got {frame} after {known[-1][0]}")
+            raise InputError(f"{where}: frames of a track must be ascending; got {frame} after {known[-1][0]}")
         known.append((frame, shape, where))
     for index, (frame, shape, where) in enumerate(known):
         if shape.get("outside") == "1":
@@ -242,19 +242,27 @@ def _track(shapes: Sequence[Any], label: str, video: Video, place: str, room: in
         box = bounds_of(shape, where)
         rows.append(Row(frame=frame, label=label, box=box, place=where))
         following = known[index + 1] if index + 1 < len(known) else None
-        if following is None and not video.is_whole:
+        if following is None and not video.has_length:
             continue
         end = following[0] if following else video.frames.stop
         between = _frames_between(video.frames, frame, end)
         room -= len(between)
         if room < 0:
-            raise InputError(f"{where}: must have at most {MOST_BOXES:,} boxes between those in the file; got more")
+            raise InputError(f"{where}: must have at most {MAX_INTERPOLATED:,} interpolated boxes; got more")
         if following is None:
-            rows += [Row(frame=each, label=label, box=box, place=where, is_between=True) for each in between]
+            rows += [Row(frame=each, label=label, box=box, place=where, is_interpolated=True) for each in between]
         elif between:
             rows += [
-                Row(frame=each, label=label, box=moved, place=f"{where}, moved on to frame {each}", is_between=True)
-                for each, moved in zip(between, _moved(shape, following[1], where, frame, end, between), strict=True)
+                Row(
+                    frame=each,
+                    label=label,
+                    box=box,
+                    place=f"{where}, interpolated in frame {each}",
+                    is_interpolated=True,
+                )
+                for each, box in zip(
+                    between, _interpolated(shape, following[1], where, frame, end, between), strict=True
+                )
             ]
     return rows
 
@@ -267,8 +275,10 @@ def _frames_between(frames: range, first: int, last: int) -> range:
     return range(start, min(last, frames.stop), step)
 
 
-def _moved(shape: Any, following: Any, where: str, first: int, last: int, frames: range) -> list[Sequence[float]]:
-    """The bounds of a box on its way to the next one; its angle takes the shorter way round."""
+def _interpolated(
+    shape: Any, following: Any, where: str, first: int, last: int, frames: range
+) -> list[Sequence[float]]:
+    """The bounds of a box, interpolated to the next one; its angle takes the shorter direction."""
     if shape.tag == "polygon" or following.tag == "polygon":
         if shape.tag == following.tag and shape.get("points") == following.get("points"):
             return [bounds_of(shape, where)] * len(frames)
@@ -300,7 +310,7 @@ def whole_number(text: str | None, what: str) -> int:
 
 
 def bounds_of(shape: Any, place: str) -> Sequence[float]:
-    """Left, top, right, bottom of a box, turned or not, or of a polygon."""
+    """Left, top, right, bottom of a box, rotated or not, or of a polygon."""
     if shape.tag != "polygon":
         return box_of(*corners_of(shape, place))
     points = shape.get("points", "")
@@ -313,7 +323,7 @@ def bounds_of(shape: Any, place: str) -> Sequence[float]:
 
 
 def corners_of(shape: Any, place: str) -> tuple[Sequence[float], float]:
-    """The corners of a box, and the angle that it is turned by, in degrees."""
+    """The corners of a box before its rotation, and the angle in degrees."""
     corners = [shape.get(corner) for corner in CORNERS]
     try:
         numbers = [float(corner) for corner in corners]
@@ -330,11 +340,11 @@ def corners_of(shape: Any, place: str) -> tuple[Sequence[float], float]:
 
 
 def box_of(corners: Sequence[float], degrees: float) -> Sequence[float]:
-    """The bounds of a box that is turned about its middle."""
+    """The bounds of a box that is rotated about its center."""
     if degrees == 0:
         return corners
     left, top, right, bottom = corners
     cos, sin = abs(math.cos(math.radians(degrees))), abs(math.sin(math.radians(degrees)))
-    across, down, width, height = (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
+    center_x, center_y, width, height = (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
     half_width, half_height = (width * cos + height * sin) / 2, (width * sin + height * cos) / 2
-    return across - half_width, down - half_height, across + half_width, down + half_height
+    return center_x - half_width, center_y - half_height, center_x + half_width, center_y + half_height

@@ -1,4 +1,4 @@
-"""Files, folders, .gz and .zip, opened alike. Nothing is ever extracted, and bombs are refused."""
+"""One interface to files, folders, .gz and .zip. Nothing is extracted to disk."""
 
 import gzip
 import os
@@ -12,8 +12,8 @@ from boxscore.formats.archives import Archive, gunzip
 
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
-DEEPEST = 8
-"""How far down a folder is looked into; links may make it a circle."""
+MAX_DEPTH = 8
+"""How many levels of folders are searched; links may form a cycle."""
 
 IMAGE_SUFFIXES = frozenset({".bmp", ".dng", ".gif", ".heic", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 SUFFIXES = IMAGE_SUFFIXES | {".json", ".txt", ".xml"}
@@ -50,25 +50,25 @@ def suffix_of(path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Source:
-    """A file, or a folder of files; either may come out of a .gz or a .zip."""
+    """A file, or a folder of files; a file may be inside a .gz or a .zip, and a zip of several files is a folder."""
 
     path: Path
     name: str
-    """The file's own name, without .gz and as inside a .zip of one: its suffix says what it may be."""
+    """The name without .gz; for a zip of one file, the name of that file. Its suffix tells the format."""
     content: bytes | None
-    """What the file holds; None for a folder."""
+    """The bytes of the file; None for a folder."""
     _archive: Archive | None = None
     _listing: dict[str, list[str]] = field(default_factory=dict)
-    """Sorted names by suffix, once they are asked for."""
+    """Cache of the sorted names by suffix."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether it holds files."""
+        """Whether it is a folder of files."""
         return self.content is None
 
     @property
     def suffix(self) -> str:
-        """The suffix of its own name, in lower case."""
+        """The suffix of the name, in lower case."""
         return PurePosixPath(self.name).suffix.lower()
 
     def __str__(self) -> str:
@@ -78,14 +78,14 @@ class Source:
         """The files of a folder, in any folder in it, with one of the suffixes, in lower case; sorted."""
         if not self._listing:
             names = list(self._archive.members) if self._archive is not None else _walk(str(self.path))
-            self._listing[""] = []  # looked at, even if there is nothing
+            self._listing[""] = []  # not empty, so a folder is listed only once
             for name in sorted(names):
                 self._listing.setdefault(os.path.splitext(name)[1].lower(), []).append(name)  # noqa: PTH122
         groups = [self._listing[suffix] for suffix in suffixes if suffix in self._listing]
         return list(groups[0]) if len(groups) == 1 else sorted(name for group in groups for name in group)
 
     def place(self, file: str = "") -> str:
-        """How an error names a file in it."""
+        """How errors name a file in it."""
         if not file:
             return str(self.path)
         return self._archive.place_of(file) if self._archive is not None else str(self.path / file)
@@ -101,7 +101,7 @@ class Source:
         return read_file(f"{self.path}{os.sep}{file}")
 
     def within(self, file: str) -> "Source":
-        """A file of the folder as a source of its own."""
+        """A file of the folder, as a source."""
         if self._archive is None:
             return open_source(self.path / file)
         return Source(path=Path(self.place(file)), name=base_of(file), content=self.read(file))
@@ -111,12 +111,12 @@ class Source:
         return map(self.read, files)
 
     def text(self, file: str = "") -> str:
-        """The file as text: UTF-8, with or without a mark in front."""
+        """The file as text: UTF-8, with or without a byte order mark."""
         return decode(self.read(file), self.place(file))
 
 
 def decode(content: bytes, place: str) -> str:
-    """Bytes as text: UTF-8, with or without a mark in front; errors name the place."""
+    """Bytes as text: UTF-8, with or without a byte order mark; errors name the place."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -141,11 +141,11 @@ def read_file(path: str) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except ValueError as error:
-        raise InputError(f"{path!r}: no name of a file: {error}") from None
+        raise InputError(f"{path!r}: not a valid file name: {error}") from None
 
 
 def _hint(path: str) -> str:
-    """What to do about a path that is none of this machine's."""
+    """A hint about a path that is not found."""
     if "://" in path:
         return " on this machine; `boxscore eval --engine ray` reads from elsewhere"
     if any(sign in path for sign in "*?["):
@@ -183,10 +183,10 @@ def _walk(root: str) -> list[str]:
                 if entry.name.startswith("."):
                     continue
                 if entry.is_dir():
-                    if depth < DEEPEST:
+                    if depth < MAX_DEPTH:
                         visit(entry.path, f"{prefix}{entry.name}/", depth + 1)
                 elif entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path)):  # noqa: PTH110
-                    # Reading from a pipe would wait for ever. A link to nothing stays: reading says so.
+                    # Reading from a pipe would block. A broken link is listed: reading it is an error.
                     names.append(prefix + entry.name)
 
     try:
@@ -209,9 +209,9 @@ Output = Mapping[str, bytes]
 
 
 def write_output(path: Path, output: Output, *, overwrite: bool) -> None:
-    """Every file is there, or, after an error, none of it: each is written under another name and then renamed.
+    """Write all files, or, after an error, none: each is written under a temporary name and then renamed.
 
-    A folder with something in it is refused unless `overwrite`; then files of the same names are replaced, and others
+    A folder that is not empty is refused unless `overwrite`; then files of the same names are replaced, and others
     stay.
     """
     try:

@@ -19,7 +19,7 @@ from boxscore.model.dataset import Truths
 
 
 class _Pairs:
-    """A JSON object with every key that it has: one may be there twice."""
+    """A JSON object with all of its keys, as a key may occur twice."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         self.pairs = pairs
@@ -27,7 +27,7 @@ class _Pairs:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Rows:
-    """An image and its group in each row; a group that is None or "" is none."""
+    """An image and its group in each row; None or "": the image has no group."""
 
     image: Key
     group: Sequence[Any]
@@ -41,7 +41,7 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
     `path`: a .csv, .tsv or Parquet table with a column for the image, by id or file name, and one for the group, called
     `column`, else `group`, else the only other one; or a JSON object of groups by image. With `column`, also a COCO
     dataset, of whose `images` it is a key, or the truths or detections of any of these kinds, where all rows of an
-    image must agree. Images that the truths don't have are left out, but not all of them may be such.
+    image must agree. Images that the truths do not have are left out; if none is left, that is an error.
     """
     source = open_source(path)
     rows = _read(source, column)
@@ -55,7 +55,7 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
     images, is_lost = join_images(keys, truths)
     if is_lost.all() and is_lost.size:
         raise InputError(
-            f"{source}: none of its images is among the truths': {some((truths.image_names or {}).values())}"
+            f"{source}: none of its images is an image of the truths: {some((truths.image_names or {}).values())}"
         )
     groups: dict[int, str] = {}
     for row, (image, group) in enumerate(zip(images.tolist(), rows.group, strict=True)):
@@ -69,7 +69,7 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
 
 
 def _text(group: Any, place: str) -> str:
-    """The name of a group; a flag or a number is its text."""
+    """The name of a group; flags and numbers are written as text."""
     if isinstance(group, bool):
         return str(group).lower()
     if isinstance(group, str | int | float):
@@ -109,7 +109,9 @@ def _from_json(source: Source, column: str | None) -> _Rows:
         if not isinstance(data, _Pairs) or not all(
             isinstance(group, str | int | float | None) for _, group in data.pairs
         ):
-            raise InputError(f"{source}: must be an object of groups by image, or `column` must say where they are")
+            raise InputError(
+                f"{source}: must be a JSON object from images to groups, or `column` must name the key of the groups"
+            )
         images = [image for image, _ in data.pairs]
         return _Rows(
             image=Named.of(images),
@@ -119,7 +121,7 @@ def _from_json(source: Source, column: str | None) -> _Rows:
     is_results = isinstance(data, list)
     rows = data if is_results else data.get("images") if isinstance(data, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{source}: `{column}` is looked for in `images`, or in results; got neither")
+        raise InputError(f"{source}: must have `images`, or be a list of results, to have `{column}`; got neither")
     key, word = ("image_id", "result") if is_results else ("id", "image")
     if not any(column in row for row in rows):
         raise InputError(

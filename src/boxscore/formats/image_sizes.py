@@ -1,4 +1,4 @@
-"""Width and height of images, from the first bytes of their files or from a list. No image is decoded."""
+"""Width and height of images, from the headers of their files or from a list. No image is decoded."""
 
 import csv
 import io
@@ -12,14 +12,14 @@ from boxscore._support.exceptions import InputError
 from boxscore.formats.files import IMAGE_SUFFIXES, READ_ONLY, Source, open_source
 
 HEAD = 1 << 15
-"""How much of a file is looked at first; thumbnails in a JPEG's head may make more necessary."""
+"""Bytes that are read first; a JPEG with a thumbnail in its header may need more."""
 
-_TURNED = (5, 6, 7, 8)
-"""EXIF orientations that lie on their side; labels are for the image as it is shown."""
+_ROTATED = (5, 6, 7, 8)
+"""EXIF orientations with width and height swapped; labels are for the image as it is displayed."""
 
 
 def size_of(head: bytes) -> tuple[int, int] | None:
-    r"""Width and height by the head of a PNG, JPEG, GIF, BMP or WebP file, as shown; None if it is none of them.
+    r"""Width and height from the header of a PNG, JPEG, GIF, BMP or WebP file, as displayed; None for others.
 
     >>> size_of(b"GIF89a\x40\x01\xf0\x00")
     (320, 240)
@@ -61,25 +61,25 @@ def _webp(head: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg(head: bytes) -> tuple[int, int] | None:
-    """The size in the first frame header; the segments before it are skipped by their lengths."""
-    place, is_turned = 2, False
-    while place + 9 <= len(head):
-        if head[place] != 0xFF:
+    """The size in the first frame header; the segments before it are skipped."""
+    offset, is_rotated = 2, False
+    while offset + 9 <= len(head):
+        if head[offset] != 0xFF:
             return None
-        marker = head[place + 1]
+        marker = head[offset + 1]
         if marker == 0xFF:
-            place += 1
+            offset += 1
             continue
         if 0xD0 <= marker <= 0xD8 or marker == 0x01:
-            place += 2
+            offset += 2
             continue
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", head[place + 5 : place + 9])
-            return (height, width) if is_turned else (width, height)
-        length = struct.unpack(">H", head[place + 2 : place + 4])[0]
-        if marker == 0xE1 and head[place + 4 : place + 10] == b"Exif\0\0":
-            is_turned = _orientation(head[place + 10 : place + 2 + length]) in _TURNED
-        place += 2 + length
+            height, width = struct.unpack(">HH", head[offset + 5 : offset + 9])
+            return (height, width) if is_rotated else (width, height)
+        length = struct.unpack(">H", head[offset + 2 : offset + 4])[0]
+        if marker == 0xE1 and head[offset + 4 : offset + 10] == b"Exif\0\0":
+            is_rotated = _orientation(head[offset + 10 : offset + 2 + length]) in _ROTATED
+        offset += 2 + length
     return None
 
 
@@ -100,7 +100,7 @@ def _orientation(exif: bytes) -> int:
 def size_in(path: str) -> tuple[int, int]:
     """Width and height of an image file."""
     try:
-        handle = os.open(path, READ_ONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for ever
+        handle = os.open(path, READ_ONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would block
         try:
             head = os.read(handle, HEAD)
             size = size_of(head)
@@ -111,14 +111,14 @@ def size_in(path: str) -> tuple[int, int]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except ValueError as error:
-        raise InputError(f"{path!r}: no name of a file: {error}") from None
+        raise InputError(f"{path!r}: not a valid file name: {error}") from None
     return checked(size, path)
 
 
 def checked(size: tuple[int, int] | None, place: str) -> tuple[int, int]:
-    """The size, if there is one."""
+    """The size; an error if there is none."""
     if size is None or min(size) < 1:
-        raise InputError(f"{place}: must be a PNG, JPEG, GIF, BMP or WebP image, to tell its size; got another file")
+        raise InputError(f"{place}: must be a PNG, JPEG, GIF, BMP or WebP image, to read its size; got another file")
     return int(size[0]), int(size[1])
 
 
@@ -147,7 +147,7 @@ def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
     if source.is_folder:
         files = source.files(*IMAGE_SUFFIXES)
         if not files:
-            raise InputError(f"{source}: no images in it")
+            raise InputError(f"{source}: the folder has no images")
         return dict(sizes_in(source, files))
     return list_of_sizes(source.text(), str(source))
 

@@ -1,4 +1,4 @@
-"""Records to columns: truths get their numbers, detections are joined to the images and classes of the truths."""
+"""Records to columns: truths get ids and labels, detections are joined to the images and classes of the truths."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,23 +20,21 @@ from boxscore.geometry.boxes import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
 from boxscore.model.dataset import Detections, Truths
 
-NOWHERE = -1
-"""The code of a value that is not among those of the truths."""
 LARGEST_FRACTION = 2
-"""A box in fractions may reach out of its image, but one that covers it and has a number above this is in pixels."""
+"""A box in fractions may reach beyond its image; one as large as the image with a number above this is in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unmatched:
-    """Values in the detections that the truths don't have."""
+    """Images or classes of the detections that the truths do not have."""
 
     kind: str
     """ "image" or "class"."""
     num_rows: int
-    """How many detections have one of them."""
+    """The number of detections with one of them."""
     values: Sequence[int | str]
     place: str
-    """Where the first of them is."""
+    """The place of the first of them."""
     known: Sequence[int | str]
     """A few that the truths have."""
 
@@ -53,7 +51,7 @@ class Unmatched:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """How a join went: what found no image or no class."""
+    """The outcome of a join: rows whose image or class the truths do not have."""
 
     num_rows: int
     num_unmatched: int = 0
@@ -72,7 +70,7 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
     image_sizes = sizes_by_id(records.image_sizes, sizes, image_names, is_numbered=is_numbered)
     is_normalized = records.is_normalized and records.image_sizes is None and sizes is None
     if is_normalized:
-        # Fractions are kept: every image is one by one.
+        # Fractions stay: every image has size 1 x 1.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
     box, box_format = _pixels(records, image, image_sizes)
     try:
@@ -109,7 +107,7 @@ def _on_listed_images(records: Records) -> Records:
 
 
 def numbered_images(records: RowKeys) -> tuple[Ids, dict[int, str] | None, bool]:
-    """The id of each row's image, every image by id, and whether they are only numbered here."""
+    """The id of each row's image, the names of all images by id, and whether the ids were made here from names."""
     if isinstance(records.image, Named):
         code, names = _sorted_names(records.image)
         return code, dict(enumerate(names)), True
@@ -117,7 +115,7 @@ def numbered_images(records: RowKeys) -> tuple[Ids, dict[int, str] | None, bool]
 
 
 def numbered_classes(records: RowKeys) -> tuple[Ids, dict[int, str] | None]:
-    """The label of each row, and every class by label."""
+    """The label of each row, and the names of all classes by label."""
     if not isinstance(records.label, Named):
         return records.label, None if records.class_names is None else dict(records.class_names)
     if records.class_names is None:
@@ -127,7 +125,7 @@ def numbered_classes(records: RowKeys) -> tuple[Ids, dict[int, str] | None]:
     for index, name in enumerate(records.label.names):
         if name not in label_of and (row := _first(records.label.code == index)) is not None:
             raise InputError(f"{records.place(row)}: class {name!r} is not among those listed: {some(label_of)}")
-    table = np.array([label_of.get(name, NOWHERE) for name in records.label.names], np.int64)
+    table = np.array([label_of.get(name, -1) for name in records.label.names], np.int64)  # no row has a -1
     return table[records.label.code], dict(records.class_names)
 
 
@@ -146,12 +144,12 @@ def join(
     images: Selection | None = None,
     classes: Selection | None = None,
 ) -> tuple[Detections, Report]:
-    """The records as detections on the truths' images and classes, and what found none; that is left out. What is not
-    among the selected `images` and `classes` is left out as well, and not reported.
+    """The records as detections on the truths' images and classes, without unmatched rows, which the report counts.
+    Rows outside of the selected `images` and `classes` are not reported.
 
     Images are joined by id, by file name, by file name without its folder, or by stem; classes by name, by name but for
-    its case, or by id. One rule holds for the whole file: the first that finds every image, else the one that finds
-    most.
+    its case, or by id. One rule applies to the whole file: the first that matches every image, else the one that
+    matches most.
     """
     if records.score is None:
         raise InputError(f"{records.source}: detections must have a score")
@@ -186,7 +184,7 @@ def join(
 
 
 def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
-    """The records of some rows; each still knows its place."""
+    """The records of some rows; each keeps its place in the file."""
     row = np.flatnonzero(is_kept)
 
     def taken(column: Any) -> Any:
@@ -200,16 +198,16 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
 
 
 def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
-    """The truths' image of each row, and which rows have none."""
+    """The id of each row's image among the truths, and which rows have none."""
     known = truths.image_names
     if known is None:
         if isinstance(records.image, Named):
             raise InputError(
-                f"{records.source}: images have names, but the truths have no `image_names` to find them in"
+                f"{records.source}: images have names, but the truths have no `image_names` to look them up"
             )
         return records.image, np.zeros(len(records), bool)
     by_name = [finder(known, key) for key in (str, base_of, stem_of)]
-    # Numbers that were given here are nobody's ids; only the number that a name is can be meant.
+    # Ids that were made here from names mean nothing to others; only the number in a name can be meant.
     by_id = [] if truths.is_numbered else [partial(as_known_id, known=known)]
     by_number = finder(known, _whole_stem)
     if isinstance(records.image, Named):
@@ -224,11 +222,11 @@ def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_
 
 
 def _check_ids_are_names(ids: Sequence[int], known: Mapping[int, str], source: str) -> None:
-    """Raise `InputError` unless the integer ids of detections are the numbers that the truths' names are: 12 is
-    `000012.jpg`. `known` has images that have names only, under numbers that were given here and mean nothing.
+    """Raise `InputError` unless the integer ids of detections are the numbers in the truths' names: 12 is `000012.jpg`.
 
-    A few ids may be none of them: those are reported as unmatched later. But if none is a name, or if all would be
-    places in the list of names, they are ids of something else, and by chance some of them would find an image.
+    `known`: images that have names only; their ids were made here. A few ids may match no name: those are reported as
+    unmatched later. But if none matches, or if all are valid indices into the list of names, they are ids of something
+    else, and would match some image by chance.
     """
     named: dict[str, list[str]] = {}
     for name in known.values():
@@ -242,23 +240,23 @@ def _check_ids_are_names(ids: Sequence[int], known: Mapping[int, str], source: s
                 f"{source}: image {value} may be {names[0]!r} or {names[1]!r} of the truths, which have names and no"
                 " ids; give the images of the detections by file name"
             )
-    is_place = all(0 <= value < len(known) for value in ids)
-    if ids and (num_found == 0 or (num_found < len(ids) and is_place)):
-        strange = next(value for value in ids if str(value) not in named)
+    are_indices = all(0 <= value < len(known) for value in ids)
+    if ids and (num_found == 0 or (num_found < len(ids) and are_indices)):
+        unknown = next(value for value in ids if str(value) not in named)
         raise InputError(
             f"{source}: images have ids ({some(ids, 3)}), but those of the truths have only names"
-            f" ({some(known.values(), 3)}), and {strange} is none of them; give the images of the detections by file"
+            f" ({some(known.values(), 3)}), and {unknown} is none of them; give the images of the detections by file"
             " name, or read truths that have ids, as those of COCO JSON do"
         )
 
 
 def join_classes(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
-    """The truths' class of each row, and which rows have none."""
+    """The label of each row among the truths, and which rows have none."""
     known = truths.names_by_label
     if known is None:
         if isinstance(records.label, Named):
             raise InputError(
-                f"{records.source}: classes have names, but the truths have no `class_names` to find them in"
+                f"{records.source}: classes have names, but the truths have no `class_names` to look them up"
             )
         return records.label, np.zeros(len(records), bool)
     by_name = [finder(known, str), finder(known, lambda name: name.strip().casefold())]
@@ -275,18 +273,18 @@ def join_classes(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool
 
 
 def _through(names: Mapping[int, str], rule: Rule) -> Rule:
-    """The rule for the names that the detections' own file gives to its ids."""
+    """The rule, applied to the name that the file gives to an id."""
     return lambda value: rule(names[int(value)]) if value in names else None
 
 
 def _whole_stem(name: str) -> str:
-    """A stem that is a number, without zeros in front; other stems are no numbers, and match none."""
+    """A stem that is an integer, without leading zeros; other stems become a text that matches nothing."""
     stem = stem_of(name)
     return str(int(stem)) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else f"not a number: {stem}"
 
 
 def _apply(column: Key, rules: Sequence[Rule]) -> tuple[Ids, NDArray[np.bool_]]:
-    """The ids that the best rule gives, and which rows it finds none for."""
+    """The ids by the rule that matches most values, and which rows it does not match."""
     values = _distinct(column)
     best: list[int | None] = [None] * len(values)
     num_best = -1
@@ -312,7 +310,7 @@ def _apply(column: Key, rules: Sequence[Rule]) -> tuple[Ids, NDArray[np.bool_]]:
 
 
 def _distinct(column: Key) -> list[Any]:
-    """The values that rows have; ids ascending."""
+    """The distinct values of the rows; ids are ascending."""
     if isinstance(column, Named):
         return [column.names[code] for code in np.unique(column.code)]
     return np.sort(_compiled.distinct(compact(column))).tolist() if column.size else []
@@ -337,7 +335,7 @@ def _names(known: Mapping[int, str] | None) -> list[str]:
 
 
 def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: Selection | None) -> NDArray[np.bool_]:
-    """Whether the value of each row is one of those selected, as far as its own name or id tells."""
+    """Whether the name or id of each row is selected."""
     if selection is None:
         return np.ones(len(column), bool)
     if isinstance(column, Named):
@@ -384,7 +382,7 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
         if number not in sizes:
             row = int(np.argmax(image == number))
             raise InputError(
-                f"{records.place(row)}: boxes are fractions, and the size of the image is not known; give `sizes`,"
+                f"{records.place(row)}: boxes are fractions, and the size of the image is unknown; give `sizes`,"
                 " a list (name,width,height) or the folder of the images"
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
@@ -392,7 +390,7 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
 
 
 def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:
-    """Whether boxes that should be fractions are at least as wide and high as the image, and far outside. Shape (R,).
+    """Whether boxes that should be fractions are as large as the image, and reach far beyond it. Shape (R,).
 
     >>> look_like_pixels(np.array([[0.5, 0.5, 1.01, 1.2], [320, 240, 9, 9]]), "cxcywh").tolist()
     [False, True]
@@ -404,9 +402,9 @@ def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:
 
 
 def _check_fractions(records: Records) -> None:
-    """Refuse pixels where a format has fractions: any among truths, and most among detections; of a few, warn.
+    """Refuse pixels in a format of fractions: any among truths, a majority among detections; warn about a minority.
 
-    A detector that does not cut its boxes at the border may give a few that are very large.
+    A detector that does not clip its boxes may give a few that are very large.
     """
     if not records.is_normalized or not len(records):
         return

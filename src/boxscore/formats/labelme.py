@@ -1,4 +1,4 @@
-"""LabelMe: one JSON file an image; rectangles, and polygons and circles by their bounds."""
+"""LabelMe: one JSON file per image; rectangles, and polygons and circles by their bounds."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     """The shapes in a folder of files. Images are numbered by name, classes alphabetically."""
     files = source.files(".json") if source.is_folder else [""]
     if not files:
-        raise InputError(f"{source}: no LabelMe files (.json) in it")
+        raise InputError(f"{source}: the folder has no LabelMe files (.json)")
     names, labels, boxes, ignore, rows, offsets = [], [], [], [], [], [0]
     sizes: dict[str, tuple[int, int]] = {}
     num_other = 0
@@ -61,8 +61,8 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         name = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{source}: files must be of different images; got {name!r} more than once")
     if num_other:
-        what = f"{count(num_other, 'shape')} of other kinds than rectangle, polygon and circle"
-        fate = "left out: they are no part of the data"
+        what = f"{count(num_other, 'shape')} other than rectangle, polygon and circle"
+        fate = "they are left out"
         message = f"{source}: {what} left out"
         warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, place=str(source)), stacklevel=4)
     file_of = places(offsets[:-1], lambda file, _: source.place(files[file]))

@@ -1,4 +1,4 @@
-"""NumPy's .npz: one array a column, and the lists of images and classes beside them."""
+"""NumPy's .npz: one array per column, and lists of images and classes."""
 
 import io
 import math
@@ -19,7 +19,7 @@ from boxscore.formats.writers import Host, Loss
 from boxscore.model.dataset import Detections, Truths
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
-"""Arrays that are no columns: one entry an image or a class."""
+"""Arrays that are no columns: one entry per image or class."""
 
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
@@ -28,7 +28,7 @@ def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
 
 
 def _arrays(source: Source) -> dict[str, Any]:
-    """The arrays by name in lower case, each name once."""
+    """The arrays by name in lower case; no name may occur twice."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     arrays: dict[str, Any] = {}
     for member in archive.members:
@@ -40,27 +40,27 @@ def _arrays(source: Source) -> dict[str, Any]:
 
 
 def _array(content: bytes, place: str) -> NDArray[Any]:
-    """The array in the bytes of an .npy file. Objects are refused: they would be unpickled, which may run anything."""
+    """The array in the bytes of an .npy file. Objects are refused: unpickling may run any code."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, is_fortran, dtype = read(file)
-    except Exception as error:  # a header is Python, and may be wrong in as many ways
+    except Exception as error:  # a header is a Python literal: parsing it raises all kinds of errors
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{place}: not an array of NumPy: {reason}") from None
     if dtype.kind not in "biufU" or any(size < 0 for size in shape):
         raise InputError(f"{place}: must be an array of numbers, flags or text; got {dtype} of shape {shape}")
     num = math.prod(shape)
     size = len(content) - file.tell()
-    # Of text without letters, or of rows without columns, no bytes are any number of rows.
+    # Values of 0 bytes would allow any number of rows in a small file.
     if num * dtype.itemsize != size or (num == 0) != (shape[:1] == (0,)) or (num and not dtype.itemsize):
         raise InputError(f"{place}: must have the bytes of {shape} values of {dtype}, as its header says; got {size:,}")
     flat = np.frombuffer(content, "u1" if dtype.kind == "b" else dtype, num, file.tell())
     if dtype.kind == "b":
         flat = flat != 0
     if dtype.kind == "U" and num and flat.view(dtype.byteorder.replace("=", "<") + "u4").max() > 0x10FFFF:
-        raise InputError(f"{place}: must be text; got a code point beyond Unicode's")
+        raise InputError(f"{place}: must be Unicode text; got an invalid code point")
     return np.array(flat.reshape(shape, order="F" if is_fortran else "C"), dtype.newbyteorder("="), order="C")
 
 
@@ -96,7 +96,7 @@ def read_detections(source: Source, options: Options) -> Records:
 
 
 def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
-    """The records with the images and classes that the file lists beside its columns."""
+    """The records with the images and classes that the file lists."""
     more: dict[str, Any] = {}
     for name, array in lists.items():
         if array.ndim != (2 if name == "image_sizes" else 1):
@@ -120,7 +120,7 @@ def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
 def _names_of(
     records: Records, kind: str, ids: Ids, listed: NDArray[Any], known: Mapping[int, str] | None
 ) -> dict[int, str]:
-    """Every listed name by id; those that the rows gave must be the same."""
+    """Every listed name by id; names in the rows must be the same."""
     names: dict[int, str] = {}
     for number, name in zip(ids.tolist(), map(str, listed.tolist()), strict=True):
         merge_names(names, {number: name}, kind, records.source)
@@ -148,7 +148,7 @@ def _images(lists: Mapping[str, NDArray[Any]], images: Key, records: Records) ->
 
 
 def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, tuple[int, int]]:
-    """The sizes that are known."""
+    """The sizes by image, without unknown ones."""
     if sizes.shape != (len(images), 2) or sizes.dtype.kind not in "iuf":
         rule = f"`image_sizes` must be numbers of shape ({len(images)}, 2)"
         raise InputError(f"{source}: {rule}; got {sizes.dtype} of shape {sizes.shape}")
@@ -164,7 +164,7 @@ def _sizes_of(sizes: NDArray[Any], images: list[Any], source: str) -> dict[Any, 
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """Every column, image and class, bit by bit."""
+    """Every column, image and class, exactly."""
     host = Host.of(truths)
     arrays = _columns(host)
     if host.ignore is not None:
@@ -181,7 +181,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """Every column, bit by bit."""
+    """Every column, exactly."""
     host = Host.of(detections, truths)
     return {"": _saved(_columns(host) | {"score": host.scores})}, []
 

@@ -43,7 +43,7 @@ def _fractions(records: Records, options: Options) -> Records:
 
 
 def _descriptions(path: Any) -> Mapping[str, str]:
-    """Names by Open Images' label, from a mapping or a file of two columns."""
+    """Class names by Open Images' label, from a mapping or a file of two columns."""
     if isinstance(path, Mapping):
         return path
     source = open_source(path)
@@ -63,7 +63,7 @@ def _descriptions(path: Any) -> Mapping[str, str]:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """Fractions of the images' sizes; ignored ones are groups."""
+    """Boxes as fractions of the images' sizes; ignored truths become groups."""
     host = Host.of(truths)
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), ignore.tolist(), strict=True)]
@@ -79,7 +79,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
-    """Fractions of the images' sizes, in order."""
+    """Boxes as fractions of the images' sizes, in order."""
     host = Host.of(detections, truths)
     names = ["ImageID", "LabelName", "Score", *HEADER[3:]]
     return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, []

@@ -1,4 +1,4 @@
-"""Parquet, and Arrow IPC (.arrow, .feather): tables for which pyarrow is needed."""
+"""Parquet and Arrow IPC (.arrow, .feather): tables that need pyarrow."""
 
 import contextlib
 import io
@@ -23,11 +23,11 @@ from boxscore.scaling.arrow import fours, is_list
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
-"""The key of the table's metadata under which our own files keep every image and class."""
+"""The key of the table's metadata under which files written here list every image and class."""
 _VALUE_BYTES = 8
-"""Memory for a value of a column, at least."""
+"""Least memory for a value of a column."""
 _BATCH_ROWS = 1 << 16
-"""Rows that are read at once."""
+"""Rows per batch."""
 
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
@@ -49,27 +49,27 @@ def _arrow() -> Any:
 
 @contextlib.contextmanager
 def whole(place: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
-    """What pyarrow says of a damaged file is told with the file's name."""
+    """Errors of pyarrow about a damaged file become `InputError` with the file's name."""
     try:
         yield
     except InputError:
         raise
-    except Exception as error:  # text that is none, types that it can't convert: not only its own errors
+    except Exception as error:  # invalid text and types raise errors that are not pyarrow's own
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{place}: not a whole {kind} file: {reason}") from None
 
 
 def open_parquet(source: Any, place: str, size: int, **options: Any) -> Any:
-    """A `ParquetFile` of `size` bytes; one that would grow too much is refused before anything of it is read.
+    """A `ParquetFile` of `size` bytes; one with too large content is refused before it is read.
 
-    A few bytes may stand for a column of millions of equal values, and for as many copies of one long text. So texts
-    are read as dictionaries, and the values are counted by what the file says of its row groups.
+    A few bytes may encode a column of millions of equal values, or millions of copies of one long text. So texts are
+    read as dictionaries, and the size is estimated from the metadata of the row groups.
     """
     arrow = _arrow()
     with arrow.parquet.ParquetFile(source) as file:
         schema, about = file.schema_arrow, file.metadata
         texts = [field.name for field in schema if _is_text(arrow, field.type)]
-        # Of single columns nothing is asked: pyarrow ends the process where what is said of one makes no sense.
+        # The metadata of columns is not read: pyarrow aborts the process if it is invalid.
         groups = map(about.row_group, range(about.num_row_groups))
         sizes = (max(_VALUE_BYTES * each.num_rows * about.num_columns, each.total_byte_size) for each in groups)
         grown = max(sum(sizes), _VALUE_BYTES * about.num_rows * about.num_columns)
@@ -85,7 +85,7 @@ def _is_text(arrow: Any, kind: Any) -> bool:
 
 
 def chosen(schema: Any, place: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
-    """The columns that are read, their names in the file by those in lower case; `known`: None for all."""
+    """The columns to read: names in the file by names in lower case; `known`: None for all columns."""
     names: dict[str, str] = {}
     for name in schema.names:
         if known is None or name.lower() in known:
@@ -110,14 +110,14 @@ def _table(source: Source, known: Container[str] | None = tables.KNOWN) -> tuple
             with open_ipc(arrow.BufferReader(content)) as file:
                 schema = file.schema
                 read = file.read_all().select(list(chosen(schema, place, known).values()))
-        read.validate(full=True)  # offsets in a broken file may lead anywhere, and pyarrow would follow them
+        read.validate(full=True)  # invalid offsets in a damaged file would be followed otherwise
         refuse_bomb(place, _VALUE_BYTES * read.num_rows * read.num_columns, len(content))
         unread = [name.lower() for name in schema.names if name not in read.column_names]
         return replace(table_of(read, place), unread=unread), lists_of(schema, place)
 
 
 def _read_rows(file: Any, names: list[str], place: str, size: int) -> Any:
-    """Some columns of a Parquet file; lists are counted as they come, for nothing says how long they are."""
+    """Some columns of a Parquet file; each batch is checked, as the metadata has no lengths of lists."""
     batches, grown = [], 0
     for batch in file.iter_batches(_BATCH_ROWS, columns=names):
         grown += batch.nbytes
@@ -127,7 +127,7 @@ def _read_rows(file: Any, names: list[str], place: str, size: int) -> Any:
 
 
 def lists_of(schema: Any, place: str) -> dict[str, Any]:
-    """What our own files list of images and classes, as fields of `Records`; nothing for others."""
+    """The images and classes that files written here list, as fields of `Records`; nothing for other files."""
     try:
         lists = json.loads((schema.metadata or {}).get(LISTS, b"{}"))
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _whole(value: Any) -> int:
 
 
 def table_of(read: Any, source: str, first_row: int = 0) -> Table:
-    """A `pyarrow.Table` as a table of boxes; `first_row`: where in the source it begins."""
+    """A `pyarrow.Table` as a table of boxes; `first_row`: the number of its first row in the source."""
     names = chosen(read.schema, source, None)
     columns = {name: _column(_arrow(), read.column(index)) for index, name in enumerate(names)}
     return Table(
@@ -163,7 +163,7 @@ def table_of(read: Any, source: str, first_row: int = 0) -> Table:
 
 
 def read_table(source: Source, column: str | None) -> Table:
-    """The columns of a file that we know, and another; None for all."""
+    """The known columns of a file, and one more; None for all columns."""
     return _table(source, None if column is None else {*tables.KNOWN, column.lower()})[0]
 
 
@@ -178,14 +178,14 @@ def _column(arrow: Any, column: Any) -> Column:
         result: Column = column.to_numpy()
         return result
     if is_list(column.type) and column.null_count == 0:
-        with contextlib.suppress(RowError):  # what is not four numbers is told by those who know its place
+        with contextlib.suppress(RowError):  # reported later, with the place of the row
             return fours(column, "box")
     values: Column = column.to_pylist()
     return values
 
 
 def _texts(chunk: Any) -> Iterator[Any]:
-    """The values of a dictionary's rows; equal ones are one object."""
+    """The values of a dictionary-encoded chunk; equal values are one object."""
     values = [*chunk.dictionary.to_pylist(), None]
     indices = chunk.indices.fill_null(len(values) - 1) if chunk.indices.null_count else chunk.indices
     return map(values.__getitem__, indices.to_numpy(zero_copy_only=False).tolist())
@@ -211,14 +211,14 @@ def read_detections(source: Source, options: Options) -> Records:
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """Every column, bit by bit; every image and class in the table's metadata."""
+    """Every column, exactly; every image and class in the table's metadata."""
     host = Host.of(truths)
     more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
     return {"": _written(host, {name: column for name, column in more.items() if column is not None}, path)}, []
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """Every column, bit by bit."""
+    """Every column, exactly."""
     host = Host.of(detections, truths)
     return {"": _written(host, {"score": host.scores}, path)}, []
 

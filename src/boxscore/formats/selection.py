@@ -17,11 +17,11 @@ from boxscore.formats.files import base_of, open_source, stem_of
 from boxscore.model.dataset import Detections, Truths, host_ids, take
 
 Rule = Callable[[int | str], int | None]
-"""The id among the truths for a value in the detections, if there is one."""
+"""From a value in the detections to an id of the truths, or None."""
 
 
 def as_known_id(value: int | str, known: Mapping[int, str]) -> int | None:
-    """The id that a number, or a text of digits, is among those known; None if it is none of them."""
+    """A number, or a text of digits, as an id; None if it is not one of the known ids."""
     if isinstance(value, str):
         if not _is_id(value):
             return None
@@ -34,7 +34,7 @@ def _is_id(text: str) -> bool:
 
 
 def finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
-    """Ids by what `key` makes of names; what it makes of two of them finds neither."""
+    """A rule that compares the keys of names; a key that two names have matches neither."""
     found: dict[str, int | None] | None = None
 
     def find(value: int | str) -> int | None:
@@ -50,7 +50,7 @@ def finder(known: Mapping[int, str], key: Callable[[str], str]) -> Rule:
 
 
 def some(values: Iterable[Any], num: int = 10) -> str:
-    """The first few of them, for a message."""
+    """The first few values, for a message."""
     values = list(values)
     return ", ".join(line(str(value)) for value in values[:num]) + (", …" if len(values) > num else "")
 
@@ -71,7 +71,7 @@ class Selection:
         return (self._key(value) if isinstance(value, str) else value) in self._found
 
     def ids(self, known: Mapping[int, str]) -> list[int]:
-        """The ids of those selected, among the known ones; one that isn't known is an error."""
+        """The ids that are selected; a value that is not known is an error."""
         keys = (str, base_of, stem_of) if self.kind == "images" else (str, str.casefold)
         by_name: list[Rule] = [finder(known, key) for key in keys]
         ids = []
@@ -93,12 +93,12 @@ class Pattern(Selection):
         self._pattern = pattern
 
     def has(self, value: int | str) -> bool:
-        """Whether a name matches."""
+        """Whether a name matches the pattern."""
         name = str(value)
         return any(fnmatchcase(part, self._pattern) for part in (name, base_of(name), stem_of(name)))
 
     def ids(self, known: Mapping[int, str]) -> list[int]:
-        """The ids of those that match; none is an error."""
+        """The ids whose names match; no match is an error."""
         ids = [number for number, name in known.items() if self.has(name)]
         if not ids:
             raise InputError(f"`images`: {self._pattern!r} matches none of them: {some(known.values())}")

@@ -1,4 +1,4 @@
-"""Tables of any kind to records: which column is which, by its name; one row a box."""
+"""Tables of any kind to records: the meaning of a column by its name; one row per box."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ KNOWN = frozenset(
     }
     | {"truncated", "area", "image_width", "image_height"}
 )
-"""Every name that a column may have to be read; any other is no part of the data."""
+"""The names of all columns that are read; others are ignored."""
 WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, str, str, str]] = {
     "xyxy": ("x1", "y1", "x2", "y2"),
     "xywh": ("x", "y", "w", "h"),
@@ -58,21 +58,21 @@ Column = Sequence[Any] | NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Table:
-    """Columns by lower-case name. Text stays text; what is not there is "" or None."""
+    """Columns by lower-case name. Text is not converted; missing values are "" or None."""
 
     source: str
     columns: Mapping[str, Column]
     num_rows: int
     place: Callable[[int], str]
     unread: Sequence[str] = ()
-    """Other columns of the source, which nobody needs."""
+    """Other columns of the source, for errors."""
 
     def find(self, *names: str) -> str | None:
-        """The first of the names that is a column's."""
+        """The first of the names that is a column."""
         return next((name for name in names if name in self.columns), None)
 
     def need(self, what: str, *names: str) -> str:
-        """The same, but it must be there."""
+        """The same; an error if there is none."""
         found = self.find(*names)
         if found is None:
             wanted = ", ".join(dict.fromkeys(names))
@@ -107,12 +107,12 @@ class Table:
             raise
 
     def flags(self, name: str) -> NDArray[Any]:
-        """A column of 0 and 1, or false and true; nothing is 0."""
+        """A column of 0 and 1, or false and true; a missing value is 0."""
         column = self.values(name)
         if isinstance(column, np.ndarray) and column.dtype.kind in "biu":
             return column
         meaning = {"0": 0, "1": 1, "false": 0, "true": 1, "": 0, "none": 0, "0.0": 0, "1.0": 1}
-        if name == "isgroupof":  # in Open Images, -1 is "not known"
+        if name == "isgroupof":  # in Open Images, -1 is "unknown"
             meaning["-1"] = 0
         flags = np.zeros(len(column), np.int64)
         for row, value in enumerate(column):
@@ -153,7 +153,7 @@ class Table:
             wanted = " | ".join(",".join(names) for names in BOXES)
             raise InputError(f"{self.source}: must have the box as columns {wanted} | box; got {self._got()}")
         if box_format is None:
-            raise InputError(f"{self.source}: column `{name}` has four numbers: say which by `box_format`")
+            raise InputError(f"{self.source}: column `{name}` has four numbers; give their format as `box_format`")
         return self._list_boxes(name), box_format, (name,)
 
     def _list_boxes(self, name: str) -> Floats:
@@ -215,10 +215,10 @@ def truth_records(table: Table, options: Options) -> Records:
     if image_names is None and not isinstance(images, Named):
         image_names = {number: str(number) for number in np.unique(images).tolist()}
     label = table.need("class", *LABEL_IDS, *LABEL_NAMES)
-    is_there = _is_there(table.values(label))
-    if not is_there.all():
-        rows = np.flatnonzero(is_there)
-        table = _taken(table, rows)
+    has_value = _has_value(table.values(label))
+    if not has_value.all():
+        rows = np.flatnonzero(has_value)
+        table = _take(table, rows)
         images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
     records = _records(table, options, images, image_names)
     ignore, truncated, area = table.find(*IGNORES), table.find("truncated"), table.find("area")
@@ -239,7 +239,7 @@ def detection_records(table: Table, options: Options) -> Records:
 
 
 def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
-    """Names by id where there are both, sizes, and what tells the images apart."""
+    """Names by id where there are both, sizes, and the column that identifies images."""
     name = table.need("image", *IMAGE_IDS, *IMAGE_NAMES)
     images = table.keys(name)
     other = table.find(*IMAGE_NAMES)
@@ -253,18 +253,18 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
         if not is_fine.all():
             row = int(np.argmin(is_fine))
             raise InputError(
-                f"{table.place(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are not"
-                f" known; got {width[row]:g} and {height[row]:g}"
+                f"{table.place(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are"
+                f" unknown; got {width[row]:g} and {height[row]:g}"
             )
         keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
         rows = zip(keys, width.tolist(), height.tolist(), strict=True)
-        # 0 is what a writer puts where it knows no size.
+        # Writers put 0 where the size is unknown.
         sizes = {key: (int(w), int(h)) for key, w, h in rows if w >= 1 and h >= 1}
     return names, sizes, images
 
 
 def label_keys(table: Table) -> tuple[Key, dict[int, str] | None]:
-    """What tells the classes apart, and names by id where there are both."""
+    """The column that identifies classes, and names by id where there are both."""
     name = table.need("class", *LABEL_IDS, *LABEL_NAMES)
     label = table.keys(name)
     other = table.find(*LABEL_NAMES)
@@ -291,9 +291,9 @@ def _names_by_id(table: Table, kind: str, ids: Ids, column: str) -> dict[int, st
 
 
 def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place: str) -> None:
-    """Add names by id to those known; an id that has another name already is refused, in the name of the place.
+    """Add names by id to `known`; an id with two names is an error, which names the place.
 
-    What has no name is called by its id; that is no other name.
+    An id as text stands for no name, and may be replaced by one.
 
     >>> known = {1: "cat"}
     >>> merge_names(known, {1: "dog"}, "class", "t.csv: line 7")
@@ -310,17 +310,17 @@ def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place
 
 def boxes_only(table: Table) -> Table:
     """The rows that have a class; the others are images without boxes."""
-    is_there = _is_there(table.values(table.need("class", *LABEL_IDS, *LABEL_NAMES)))
-    return table if is_there.all() else _taken(table, np.flatnonzero(is_there))
+    has_value = _has_value(table.values(table.need("class", *LABEL_IDS, *LABEL_NAMES)))
+    return table if has_value.all() else _take(table, np.flatnonzero(has_value))
 
 
-def _is_there(column: Column) -> NDArray[np.bool_]:
+def _has_value(column: Column) -> NDArray[np.bool_]:
     if isinstance(column, np.ndarray) and column.dtype.kind not in "OU":
         return np.ones(len(column), bool)
     return np.array([value is not None and value != "" for value in column], bool)
 
 
-def _taken(table: Table, rows: Ids) -> Table:
+def _take(table: Table, rows: Ids) -> Table:
     columns = {
         name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
         for name, column in table.columns.items()

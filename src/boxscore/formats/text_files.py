@@ -1,7 +1,7 @@
 """Text files of Cartucho/mAP and review_object_detection_metrics: one per image, a line per box.
 
-A line is `class left top right bottom`. Detections have their confidence after the class. A ground truth that is to be
-ignored ends in `difficult`. Coordinates are pixels, or fractions of the image.
+A line is `class left top right bottom`. Detections have their confidence after the class. A truth to be ignored ends in
+`difficult`. Coordinates are pixels, or fractions of the image.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from boxscore.formats.voc import is_image_set, is_result
 
 _NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
 _DIFFICULT = "difficult"
-_MOST_FILES, _MOST_LINES = 100, 300
-"""How much is looked at to tell the format."""
+_MAX_FILES, _MAX_LINES = 100, 300
+"""How much is read to recognise the format."""
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether the lines of a folder's files can be nothing else.
+    """Whether the lines of a folder's files can only be of this format.
 
-    YOLO's lines begin with a whole number and have fractions: `class cx cy w h confidence`. So a class that is no
-    number, or pixels where those have fractions, are of this format.
+    YOLO's lines begin with an integer and have fractions: `class cx cy w h confidence`. So a class that is no
+    number, or coordinates in pixels, are of this format.
     """
     rows = _sample(source) if source.is_folder else []
     if not rows:
@@ -36,7 +36,7 @@ def recognises(source: Source, role: str) -> bool:
     if not all(name.isdigit() for name, _, _ in parsed):
         return True
     if find_yaml(source, "names") or any("labels" in file.split("/")[:-1] for file in source.files(".txt")):
-        return False  # YOLO's, whatever its numbers are
+        return False  # YOLO's, whatever the numbers are
     numbers = np.array([values for _, values, _ in parsed])
     box = numbers[:, -4:]
     are_corners = bool((box[:, :2] <= box[:, 2:]).all())
@@ -51,22 +51,22 @@ def _files(source: Source) -> list[str]:
 
 def _sample(source: Source) -> list[list[str]]:
     rows: list[list[str]] = []
-    for file in _files(source)[:_MOST_FILES]:
+    for file in _files(source)[:_MAX_FILES]:
         content = source.read(file)
         lines = content[:100_000].decode("utf-8-sig", "replace").splitlines()
         rows += [line.split() for line in (lines[:-1] if len(content) > 100_000 else lines) if line.strip()]
-        if len(rows) >= _MOST_LINES or (rows and _is_yolo(rows[0])):
+        if len(rows) >= _MAX_LINES or (rows and _is_yolo(rows[0])):
             break
     return rows
 
 
 def _is_yolo(words: Sequence[str]) -> bool:
-    """Whether a line has a whole number and fractions: no more need be looked at."""
+    """Whether a line has an integer and fractions: YOLO's format, for certain."""
     return words[0].isdigit() and all(_is_number(word) and abs(float(word)) <= 1 for word in words[1:])
 
 
 def _parsed(words: Sequence[str], role: str) -> tuple[str, list[float], bool] | None:
-    """The class, the numbers, and whether the line ends in `difficult`; None if it is no such line.
+    """The class, the numbers, and whether the line ends in `difficult`; None if the line is invalid.
 
     A class may have spaces in its name, so the numbers are counted from the end.
     """
@@ -94,7 +94,7 @@ def _is_number(word: str) -> bool:
 
 
 def _are_fractions(box: Floats) -> bool:
-    """Whether coordinates are fractions of the image: none is far from 0 … 1, and not all are whole."""
+    """Whether coordinates are fractions of the image: none is far from 0 … 1, and not all are integers."""
     with np.errstate(invalid="ignore"):
         return bool(((box >= -1) & (box <= 2)).all() and (box != np.floor(box)).any())
 
@@ -112,7 +112,7 @@ def read_detections(source: Source, options: Options) -> Records:
 def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
     files = _files(source) if source.is_folder else [""]
     if not files:
-        raise InputError(f"{source}: no text files (*.txt) in it")
+        raise InputError(f"{source}: the folder has no text files (*.txt)")
     names: list[str] = []
     numbers: list[list[float]] = []
     flags: list[bool] = []
@@ -138,9 +138,7 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
     is_inverted = (box[:, 2:] < box[:, :2]).any(axis=1)
     if options.box_format is None and is_inverted.any():
         row = int(np.argmax(is_inverted))
-        rule = (
-            "must have left <= right and top <= bottom; if the four are no corners, say by `box_format` what they are"
-        )
+        rule = "must have left <= right and top <= bottom; if the four are no corners, give `box_format`"
         raise InputError(f"{file_of(row)}: line {lines[row]} {rule}; got {box[row].tolist()}")
     stems = [stem_of(file or source.name) for file in files]
     if len(set(stems)) < len(stems):
@@ -160,5 +158,5 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
 
 def _wanted(role: str) -> str:
     if role == "truths":
-        return "`class left top right bottom`, and `difficult` where it is that"
+        return "`class left top right bottom`, and `difficult` if it is to be ignored"
     return "`class confidence left top right bottom`"

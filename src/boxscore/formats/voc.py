@@ -1,4 +1,4 @@
-"""PASCAL VOC: one XML file an image, and one results file a class, `comp4_det_test_CLASS.txt`."""
+"""PASCAL VOC: one XML file per image, and one results file per class, `comp4_det_test_CLASS.txt`."""
 
 import re
 import warnings
@@ -21,7 +21,7 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def recognises(source: Source, role: str) -> bool:
-    """Whether it holds annotations of VOC, or files named as its results are."""
+    """Whether it has annotations of VOC, or files with the names of VOC results."""
     if role == "detections":
         names = source.files(".txt") if source.is_folder else [source.name]
         return any(is_result(name) for name in names)
@@ -31,7 +31,7 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def is_result(file: str) -> bool:
-    """Whether a file is named as results are: comp*_det_*.txt.
+    """Whether the name of a file is that of results: comp*_det_*.txt.
 
     >>> is_result("results/comp4_det_test_cat.txt"), is_result("labels/000001.txt")
     (True, False)
@@ -52,7 +52,7 @@ def is_image_set(file: str) -> bool:
 
 
 def _is_annotation(content: bytes) -> bool:
-    head = content[:4000].replace(b"\0", b"")  # whichever the encoding
+    head = content[:4000].replace(b"\0", b"")  # UTF-16 has zero bytes
     return b"<annotation>" in head or b"<annotation " in head
 
 
@@ -102,18 +102,19 @@ def _annotations(source: Source) -> list[str]:
     files = source.files(".xml")
     inside = [file for file in files if "Annotations" in file.split("/")[:-1]]
     if not files:
-        raise InputError(f"{source}: no annotation (.xml) in it")
+        raise InputError(f"{source}: the folder has no annotations (.xml)")
     return inside or files
 
 
 def _image_names(files: Sequence[str]) -> list[str]:
-    """The stems of the files, or, where two are the same, all of them with their folders."""
+    """The stems of the files; if two are the same, all with their folders."""
     stems = [stem_of(file) for file in files]
     return stems if len(set(stems)) == len(stems) else [file.removesuffix(".xml") for file in files]
 
 
-# A fast path for files as VOC and the usual tools write them. The grammar below is a strict part of XML: what it takes
-# is what the parser would give, and all else goes to the parser. All repetitions are possessive: none is tried twice.
+# A fast path for files as VOC and the usual tools write them. The grammar below is a subset of XML: what it matches has
+# the result of the XML parser, and everything else goes to the parser. All repetitions are possessive, so that no input
+# takes more than linear time.
 _SPACE = rb"[ \t\r\n]*+"
 _TEXT = rb"[^<>&\x00-\x08\x0b\x0c\x0e-\x1f]*+"
 _NAME = rb"([^<>&\x00-\x1f]++)"
@@ -141,7 +142,7 @@ _BRANCH = rb"<(?P<branch>%b)>(?:%b<(?P<twig>%b)>%b</(?P=twig)>)*+%b</(?P=branch)
     _OTHER_TAG, _SPACE, _OTHER_TAG, _TEXT, _SPACE,
 )  # fmt: skip
 _CHILD = re.compile(_SPACE + b"(?:%b|%b|%b|%b|([^ \t\r\n][\\s\\S]*+))" % (_OBJECT, _SIZE, _LEAF, _BRANCH))
-"""An element of the root; what is none of the known ones goes into the last group, with all that follows."""
+"""An element of the root; the last group takes an unknown one, with all that follows."""
 _HEAD = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?:<\?xml version=([\"'])1\.0\1(?: encoding=([\"'])(?i:utf-8)\2)?+ ?\?>)?+"
     rb"%b<annotation(?: verified=\"[a-z]*+\")?+>" % _SPACE
@@ -151,7 +152,7 @@ _Found = tuple[Sequence[Sequence[Any]], tuple[int, int] | None]
 
 
 def _scan(content: bytes) -> _Found | None:
-    """Objects and size of a file that is as plain as most are, else None."""
+    """Fast path: objects and size of a file in the subset of XML above, else None."""
     head = _HEAD.match(content)
     body, mark, tail = content.rpartition(b"</annotation>")
     if head is None or not mark or tail.strip(b" \t\r\n") or not (content.isascii() or _is_text(content)):
@@ -170,7 +171,7 @@ def _scan(content: bytes) -> _Found | None:
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether it is UTF-8 and has none of the characters that XML does not allow there."""
+    """Whether it is UTF-8 without the characters that XML does not allow."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -183,7 +184,7 @@ def _positive(width: int, height: int) -> tuple[int, int] | None:
 
 
 def _parse(content: bytes, place: str) -> _Found:
-    """The same for any file."""
+    """General path: the same for any file."""
     root = xml.parse(content, place)
     if root.tag != "annotation":
         raise InputError(f"{place}: must have <annotation> as its root; got <{root.tag}>")
@@ -229,7 +230,7 @@ def read_detections(source: Source, options: Options) -> Records:
     """The rows of all results files in a folder: image, score and four corners in each line."""
     files = [file for file in source.files(".txt") if is_result(file)] if source.is_folder else [""]
     if not files:
-        raise InputError(f"{source}: no results (comp*_det_*_CLASS.txt) in it")
+        raise InputError(f"{source}: the folder has no results (comp*_det_*_CLASS.txt)")
     classes: dict[str, str] = {}
     stems: list[bytes] = []
     numbers: list[bytes] = []
@@ -238,7 +239,7 @@ def read_detections(source: Source, options: Options) -> Records:
     for file in files:
         name = _class_of(base_of(file) or source.name, options.known_classes, source.place(file))
         if name in classes:
-            raise InputError(f"{source.place(file)}: class {name!r} has results in {base_of(classes[name])}, too")
+            raise InputError(f"{source.place(file)}: class {name!r} also has results in {base_of(classes[name])}")
         classes[name] = file
         for line, text in enumerate(source.read(file).removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
             fields = text.split()
@@ -270,10 +271,10 @@ def read_detections(source: Source, options: Options) -> Records:
         raise
     is_inverted = (table[:, 3:] < table[:, 1:3]).any(axis=1)
     if is_inverted.any():
-        # As the devkit has it, such a box overlaps nothing and is a false positive. Columns hold no negative sizes.
+        # As in the devkit, such a box overlaps nothing and is a false positive. Columns must not have negative sizes.
         num, first = int(is_inverted.sum()), place(int(np.argmax(is_inverted)))
         boxes, order = count(num, "box", "boxes"), "corners in the wrong order"
-        fate = "each is taken as a box one pixel thin, so it counts as a false positive"
+        fate = "each becomes a box of one pixel width or height, and so a false positive"
         message = f"{order} ({boxes}, first in {first}); {fate}"
         warnings.warn(RowsWarning(message, num=num, what=f"{boxes} with {order}", fate=fate, place=first), stacklevel=4)
         table[:, 3:] = np.maximum(table[:, 3:], table[:, 1:3])
@@ -295,7 +296,7 @@ def _not_a_result(place: str, line: int, text: bytes) -> InputError:
 
 
 def _class_of(file: str, known: Sequence[str], place: str) -> str:
-    """The longest class name that the file's name ends in, as sets have names, too; else what follows the set."""
+    """The longest known class that the file name ends with, as sets have names, too; else what follows the set."""
     stem = file.removesuffix(".txt")
     names = [name for name in known if stem.endswith(f"_{name}")]
     if names:
@@ -306,7 +307,7 @@ def _class_of(file: str, known: Sequence[str], place: str) -> str:
         if end_of_set > mark + 5 and end_of_set + 1 < len(stem):
             return stem[end_of_set + 1 :]
         mark = stem.find("_det_", mark + 1)
-    raise InputError(f"{place}: must be named comp*_det_SET_CLASS.txt; got {file[:80]!r}")
+    raise InputError(f"{place}: the file name must be comp*_det_SET_CLASS.txt; got {file[:80]!r}")
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
@@ -373,7 +374,9 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     stems = host.stems()
     for stem in stems.values():
         if len(stem.split()) != 1:
-            raise InputError(f"image {stem!r} has a space in its name; results of VOC are separated by spaces")
+            raise InputError(
+                f"image {stem!r} has a space in its name, and columns of VOC results are separated by spaces"
+            )
     names = named_classes(host)
     lines: dict[int, list[str]] = {label: [] for label in names}
     columns = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), box.tolist())

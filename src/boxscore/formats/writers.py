@@ -1,4 +1,4 @@
-"""What writers share: columns in host memory, names that are safe as file names, and what a format can't hold."""
+"""What writers share: columns in host memory, valid file names, and what a format cannot hold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from boxscore.model.dataset import Detections, Truths, host_ids
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """Something that the written file does not hold.
+    """Something that is not in the written file.
 
     >>> print(Loss(num=12, what="ignore flag"))
     12 ignore flags are lost
@@ -34,7 +34,7 @@ class Loss:
 
 
 def number(value: float) -> str:
-    """The shortest decimal that reads back as the same number; whole ones without a point.
+    """The shortest decimal that reads back as the same number; integers without a point.
 
     >>> number(48.0), number(0.1)
     ('48', '0.1')
@@ -109,7 +109,7 @@ class Host:
         return len(self.box)
 
     def flags_lost(self, *names: str) -> list[Loss]:
-        """What is lost where a format has no place for such flags."""
+        """The losses of a format that does not have these flags."""
         columns = ((name, getattr(self, name)) for name in names)
         return [Loss(num=int(column.sum()), what=f"{name} flag") for name, column in columns if column is not None]
 
@@ -125,7 +125,7 @@ class Host:
         return sorted(self.image_names) if self.image_names else np.unique(self.image).tolist()
 
     def box_columns(self) -> dict[str, Floats]:
-        """The four columns of the box as they are, under the names of their format."""
+        """The four columns of the box, under the names of their box format."""
         return dict(zip(WRITTEN_BOXES[self.box_format], self.box.T, strict=True))
 
     def corners(self) -> Floats:
@@ -137,7 +137,7 @@ class Host:
         return np.stack(to_xywh(self.box, self.box_format), axis=1)
 
     def stems(self) -> dict[int, str]:
-        """File stems by image, each an own one and safe as a file name."""
+        """File stems by image: distinct, and valid as file names."""
         images = self.images
         stems = {image: stem_of(self.image_names.get(image, str(image))) for image in images}
         owner: dict[str, int] = {}
@@ -145,24 +145,24 @@ class Host:
             check_file_name(stem)
             if stem in owner:
                 raise InputError(
-                    f"images {owner[stem]} and {image} have the same file stem {stem!r}, so the format can't hold both"
+                    f"images {owner[stem]} and {image} have the same file stem {stem!r}; the format cannot hold both"
                 )
             owner[stem] = image
         return stems
 
     def file_stems(self) -> dict[int, str]:
-        """The same, for formats with a file per image: names that readers skip are refused."""
+        """The same, for formats with one file per image: hidden files are refused."""
         stems = self.stems()
         hidden = next((stem for stem in stems.values() if stem.startswith(".")), None)
         if hidden is not None:
             raise InputError(
-                f"image {hidden!r} begins with a dot: its file would be hidden, and readers skip those; rename it, or"
-                " choose a format with one file for all images, such as coco or csv"
+                f"image {hidden!r} begins with a dot: its file would be hidden, and readers skip those; rename it,"
+                " or choose a format with one file for all images, such as coco or csv"
             )
         return stems
 
     def fractions(self, box: Floats) -> Floats:
-        """Numbers of x, y, x, y in pixels as fractions of the images' sizes, such that multiplying gives them back."""
+        """Pixels x, y, x, y as fractions of the images' sizes; multiplying gives the same pixels where possible."""
         if not len(box):
             return box
         seen, code = np.unique(self.image, return_inverse=True)
@@ -180,7 +180,7 @@ class Host:
         return fraction
 
     def by_image(self) -> dict[int, list[int]]:
-        """The rows of each image, in order; every image is there."""
+        """The rows of every image, in order."""
         rows: dict[int, list[int]] = {image: [] for image in self.images}
         for row, image in enumerate(self.image.tolist()):
             rows[image].append(row)
@@ -192,26 +192,26 @@ def check_text(text: str, what: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{what} must be Unicode text; got half of a character: {text!r}") from None
+        raise InputError(f"{what} must be valid Unicode; got half of a surrogate pair: {text!r}") from None
 
 
 def named_classes(host: Host) -> Mapping[int, str]:
-    """The names of classes by label, for formats that have nothing else to tell a class by: none may be empty."""
+    """The names of classes by label, for formats that identify classes by name: none may be empty."""
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     empty = next((label for label, name in names.items() if not name.strip()), None)
     if empty is not None:
-        raise InputError(f"class {empty} has an empty name, and the format tells classes by their names; give it one")
+        raise InputError(f"class {empty} has an empty name, but the format identifies classes by name; give it one")
     return names
 
 
 def check_file_name(name: str) -> None:
     """Raise `InputError` unless a name can be that of a file in a folder."""
     if not name or name in (".", "..") or any(mark in name for mark in "/\\\0\n\r"):
-        raise InputError(f"{name!r} can't be a part of a file name, as the format needs")
+        raise InputError(f"{name!r} cannot be a part of a file name, which the format needs")
 
 
 def changed(before: Floats, after: Floats) -> int:
-    """How many boxes don't have the same bits."""
+    """The number of boxes that are not exactly equal."""
     return int((before != after).any(axis=1).sum()) if len(before) else 0
 
 

@@ -1,4 +1,4 @@
-"""XML without surprises: a document type, and so any entity of its own, is refused."""
+"""XML parsing that refuses document types, and so custom entities."""
 
 from typing import Any
 from xml.etree import ElementTree

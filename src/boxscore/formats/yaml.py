@@ -8,7 +8,7 @@ from boxscore._support.exceptions import InputError
 
 
 def quoted(text: str) -> str:
-    r"""A text in YAML, in double quotes; what it may not have as it is, or what would break the line, is escaped.
+    r"""A text in double quotes, as YAML and JSON read it; characters that YAML does not allow are escaped.
 
     >>> print(quoted('a "b"'), quoted("\u2028"), quoted("\U0001f600") == '"\U0001f600"')
     "a \"b\"" "\u2028" True
@@ -20,8 +20,8 @@ _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def read_yaml(text: str, place: str) -> dict[str, Any]:
-    r"""A mapping of strings, lists and mappings of strings, by PyYAML if it is there, else by a reader of this much:
-    `key: value`, and lists and mappings of plain values, in brackets or one a line. Every value is a string.
+    r"""A mapping of strings, lists and mappings of strings, by PyYAML if it is installed, else by a reader of this
+    subset: `key: value`, and lists and mappings of plain values, in brackets or one per line. Every value is a string.
 
     >>> read_yaml("path: data  # here\nnames: [cat, 'a dog']", "data.yaml")
     {'path': 'data', 'names': ['cat', 'a dog']}
@@ -35,20 +35,18 @@ def read_yaml(text: str, place: str) -> dict[str, Any]:
     except ImportError:
         return _read_simple_yaml(text, place)
     try:
-        data = yaml.load(
-            text, Loader=yaml.BaseLoader
-        )  # only strings come out of this one, so a class may be called `no`
+        data = yaml.load(text, Loader=yaml.BaseLoader)  # it gives strings only, so a class may be called `no`
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise InputError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise InputError(f"{place}: not YAML that can be read: nested too deeply") from None
+        raise InputError(f"{place}: not YAML: nested too deeply") from None
     if not isinstance(data, dict):
         raise InputError(f"{place}: must be a mapping with `names`; got {type(data).__name__}")
     return data
 
 
 LARGEST_YAML = 1 << 20
-"""The most characters that a data.yaml may have; names of 20,000 classes take half of that."""
+"""Largest number of characters of a data.yaml; names of 20,000 classes take half of that."""
 
 
 _KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s+(.*))?$""")
@@ -62,7 +60,7 @@ def _read_simple_yaml(text: str, place: str) -> dict[str, Any]:
         line = _without_comment(raw)
         if not line.strip() or line.strip() in ("---", "..."):
             continue
-        if pending:  # a bracket that is still open
+        if pending:  # an open bracket
             pending += " " + line.strip()
             if _is_closed(pending):
                 data[str(key)] = _value(pending)
@@ -102,7 +100,7 @@ def _add_to(data: dict[str, Any], key: str | None, line: str, place: str) -> Non
         if isinstance(data[key], dict):
             data[key][_unquoted(match[1])] = _unquoted((match[2] or "").strip())
             return
-    if isinstance(data[key], str):  # a text that goes on
+    if isinstance(data[key], str):  # continued text
         data[key] += f" {line}"
         return
     raise InputError(f"{place}: must be an item of `{key}`; got {line!r}")
@@ -113,7 +111,7 @@ def _without_comment(line: str) -> str:
     for index, mark in enumerate(line):
         if quote:
             quote = "" if mark == quote else quote
-        elif mark in "\"'" and (index == 0 or line[index - 1] in " [{,:'"):  # '' inside of quotes is a quote
+        elif mark in "\"'" and (index == 0 or line[index - 1] in " [{,:'"):  # '' inside quotes is a quote
             quote = mark
         elif mark == "#" and (index == 0 or line[index - 1] in " \t"):
             return line[:index].rstrip()

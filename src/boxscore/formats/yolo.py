@@ -1,4 +1,4 @@
-"""YOLO (ultralytics): a label file an image, boxes as fractions; names in data.yaml, sizes from the images."""
+"""YOLO (ultralytics): one label file per image, boxes as fractions; names in data.yaml, sizes from the images."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from boxscore.geometry.boxes import to_xywh
 from boxscore.model.dataset import Detections, Truths
 
 SIZES = "sizes.csv"
-"""The list of sizes that our own folders have, as they have no images."""
+"""The list of sizes in folders written here, as they have no images."""
 _NO_LABELS = (*NAMES_FILES, "train.txt", "val.txt", "test.txt", "readme.txt", "license.txt", "requirements.txt")
 _IMAGES = tuple(IMAGE_SUFFIXES)
 
@@ -62,18 +62,18 @@ def _label_files(source: Source) -> list[str]:
 
 
 def _is_labels(folder: Path) -> bool:
-    """Whether it is called "labels", or is in a folder of that name, as `labels/val`."""
+    """Whether the folder, or its parent, is called "labels": `labels/val`."""
     return "labels" in folder.absolute().parts[-2:]
 
 
 def _is_label(content: bytes, *, is_inside: bool) -> bool:
-    """Whether a file that is called as a list of names is that of an image: `classes.txt` for `classes.jpg`."""
+    """Whether a file named like a list of class names is a label file: `classes.txt` for `classes.jpg`."""
     return is_label_line(first_line(content)) or (is_inside and not content.strip())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Folder:
-    """Label files by image, and image files by image, wherever they are."""
+    """Label files and image files by image, on disk or in a zip."""
 
     labels: dict[str, str]
     images: dict[str, str]
@@ -83,7 +83,7 @@ class _Folder:
 
 
 def _key(file: str, kind: str) -> str:
-    """A path without its suffix and without the folder "labels" or "images", so that the two meet.
+    """A path without its suffix and without the folder "labels" or "images": the same for an image and its labels.
 
     >>> _key("labels/val/a.txt", "labels"), _key("images/val/a.jpg", "images")
     ('val/a', 'val/a')
@@ -120,7 +120,7 @@ def _on_disk(labels: dict[str, str], images: dict[str, str]) -> _Folder:
 
 
 def _swapped(path: Path, old: str, new: str) -> Path | None:
-    """The folder beside it: root/labels/val -> root/images/val, if there is one."""
+    """The sibling folder, if it exists: root/labels/val -> root/images/val."""
     parts = list(path.absolute().parts)
     if old not in parts:
         return None
@@ -158,11 +158,13 @@ def _read_yaml_folder(source: Source) -> _Folder:
             pictures = _by_key(files, "images")
             found = {key: _label_of(file) for key, file in pictures.items()}
             labels |= {key: file for key, file in found.items() if os.path.isfile(file)}  # noqa: PTH113
-        elif folder is not None:  # labels whose images are not there, as `convert` writes them
+        elif folder is not None:  # labels without images, as `convert` writes them
             pictures = {}
             labels |= _by_key(_label_files(open_source(folder)), "labels", f"{folder}{os.sep}")
         else:
-            raise InputError(f"{source}: `val` must be a folder or a list of images; got {entry!r}, which is not there")
+            raise InputError(
+                f"{source}: `val` must be a folder or a list of images; got {entry!r}, which does not exist"
+            )
         images |= pictures
     return _on_disk(labels, images)
 
@@ -174,10 +176,10 @@ def _label_of(image: str) -> str:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The boxes in the label files; polygons by their bounds. Every image is there, also one without a label file."""
+    """The boxes in the label files; polygons by their bounds. An image without a label file has no boxes."""
     folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
     if not folder.labels:
-        raise InputError(f"{source}: no label files (labels/*.txt) in it")
+        raise InputError(f"{source}: the folder has no label files (labels/*.txt)")
     keys = sorted(folder.labels.keys() | folder.images.keys())
     sizes: dict[Any, tuple[int, int]] | None = None
     names = _image_names(keys)
@@ -208,7 +210,7 @@ def _sizes(source: Source, folder: _Folder, names: dict[str, str]) -> dict[Any, 
         if base_of(file) == SIZES:
             return list_of_sizes(source.text(file), source.place(file))
     raise InputError(
-        f"{source}: boxes are fractions, and there are no images to tell sizes by; give `sizes`, a list"
+        f"{source}: boxes are fractions, and there are no images to read sizes from; give `sizes`, a list"
         " (name,width,height) or the folder of the images"
     )
 
@@ -239,14 +241,14 @@ def read_detections(source: Source, options: Options) -> Records:
     if names is None and (found := find_names(source)):
         names = found[0]
     if not keys and names is None:
-        raise InputError(f"{source}: no label files (*.txt) in it")
+        raise InputError(f"{source}: the folder has no label files (*.txt)")
     shape = partial(_keypoint_shape, source, options)
     records = _records(folder, keys, _image_names(keys), "detections", str(source), shape)
     return Records(**records, class_names=names, is_position=names is None)
 
 
 def _keypoint_shape(source: Source, options: Options) -> KeypointShape | None:
-    """`kpt_shape` of the data.yaml that is read or that gives the names, of the folder, or of the two above it."""
+    """`kpt_shape` of the data.yaml that is read, that gives the names, or that is in the folder or the two above it."""
     found = None
     if not source.is_folder:
         found = read_yaml(source.text(), str(source)), str(source)
@@ -276,7 +278,7 @@ def _records(
     source: str,
     keypoint_shape: Callable[[], KeypointShape | None],
 ) -> dict[str, Any]:
-    """What both roles have: all lines of all files as one table."""
+    """The fields of `Records` for either role, from all lines of all files as one table."""
     files = [folder.labels[key] for key in keys]
     contents = [
         content.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in content else content
@@ -307,7 +309,7 @@ def _records(
     is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
     if not is_fine.all():
         row = int(np.argmin(is_fine))
-        raise InputError(f"{place(row)}: the class must be a number from 0 on; got {number(float(table[row, 0]))}")
+        raise InputError(f"{place(row)}: the class must be an integer from 0 on; got {number(float(table[row, 0]))}")
     file_of_line = np.repeat(np.arange(len(files)), num_lines)
     return {
         "image": Named(code=file_of_line[line_of] if len(files) else line_of, names=names),
@@ -333,7 +335,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         f"{_cell(stems[image])},{w},{h}\n" for image, (w, h) in sorted(host.sizes.items()) if image in stems
     )
     output[SIZES] = f"name,width,height\n{sizes}".encode()
-    output["data.yaml"] = _places(path).encode() + output["data.yaml"]
+    output["data.yaml"] = _paths(path).encode() + output["data.yaml"]
     losses = [
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
@@ -342,14 +344,14 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     return output, losses
 
 
-def _places(folder: Path) -> str:
-    """Where Ultralytics looks for images, and, with "labels" for "images", for labels."""
+def _paths(folder: Path) -> str:
+    """The part of data.yaml that tells Ultralytics where the images are, and so where the labels are."""
     root, inside = folder.absolute(), ["images"]
     if _is_labels(root):
         depth = root.parts[::-1].index("labels")
         root, inside = Path(*root.parts[: -1 - depth]), ["images", *root.parts[len(root.parts) - depth :]]
     images = quoted("/".join(inside))
-    hint = f"# The images belong into {'/'.join(inside)}; labels of the same names are beside it.\n"
+    hint = f"# Put the images into {'/'.join(inside)}; the labels of the same names are beside it.\n"
     return f"{hint}path: {quoted(str(root))}\ntrain: {images}\nval: {images}\n"
 
 

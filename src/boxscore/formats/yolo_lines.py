@@ -1,4 +1,4 @@
-"""Lines of YOLO label files that are more than a box: polygons, poses, and what is wrong with the others."""
+"""The general path for lines of YOLO label files: polygons, poses, and the errors of invalid lines."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,15 +8,15 @@ from boxscore._support.exceptions import InputError
 from boxscore.formats.records import Floats
 
 KeypointShape = tuple[int, int]
-"""How many keypoints a box has, and how many numbers a keypoint: `kpt_shape` in data.yaml."""
+"""The number of keypoints per box, and of numbers per keypoint: `kpt_shape` in data.yaml."""
 
 _BOM = b"\xef\xbb\xbf"
 _BORDER = 0.01
-"""How far a box may reach over the border of its image, in fractions of it."""
+"""How far a box may reach beyond its image, as a fraction of the image."""
 _MARGIN = 0.25
-"""How far keypoints may lie outside of their box, in fractions of it."""
-_MOST = 0.8
-"""The share of lines that must look like poses. Of polygons anywhere in an image, less than half do."""
+"""How far keypoints may lie outside of their box, as a fraction of the box."""
+_MIN_SHARE = 0.8
+"""The share of lines that must look like poses. Of random polygons, less than half do."""
 
 
 def table_by_line(
@@ -27,8 +27,8 @@ def table_by_line(
 ) -> Floats:
     """Class, cx, cy, w, h and, for detections, the score of every line; of a polygon by its bounds.
 
-    A pose is `class cx cy w h` and its keypoints, a polygon `class x y x y x y …`. `kpt_shape` says which; without it
-    the lines must do, and are refused if they may be both.
+    A pose is `class cx cy w h` and its keypoints, a polygon `class x y x y x y …`. `kpt_shape` tells which;
+    without it the numbers decide, and ambiguous files are refused.
     """
     has_score = role == "detections"
     rows, scores = [], []
@@ -70,7 +70,7 @@ def _refusal(words: Sequence[bytes], values: Sequence[float], has_score: bool, p
 
 
 def decode_shown(content: bytes) -> str:
-    """Bytes for an error message, not too many of them."""
+    """Bytes for an error message, shortened."""
     text = content.decode("utf-8", "replace")
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -87,36 +87,38 @@ def _are_poses(
         num_wanted = 5 + shape[0] * shape[1]
         wrong = next((index for index, row in enumerate(rows) if len(row) != num_wanted), None)
         if wrong is not None and shape[0]:
-            what = f"`kpt_shape: [{shape[0]}, {shape[1]}]` in data.yaml means 5 + {shape[0] * shape[1]} numbers a line"
+            what = (
+                f"`kpt_shape: [{shape[0]}, {shape[1]}]` in data.yaml means 5 + {shape[0] * shape[1]} numbers per line"
+            )
             more = " and the confidence" if has_score else ""
             raise InputError(f"{place(numbers[wrong])}: {what}{more}; got {len(rows[wrong]) + has_score}")
         return shape[0] > 0
     length = len(rows[0])
     if any(len(row) != length for row in rows):
         return False
-    if length % 2 == 0:  # no polygon
+    if length % 2 == 0:  # an even length is no polygon
         return (length - 5) % 3 == 0 and _look_like_poses(rows, 3, has_score)
     is_likely = (length - 5) % 3 == 0 and _look_like_poses(rows, 3, has_score)
     if is_likely and not has_score and any(2 in row[7::3] for row in rows):
-        return True  # "labelled and visible", and no fraction of an image
+        return True  # 2 is "labelled and visible", and cannot be a fraction of an image
     if not is_likely and not _look_like_poses(rows, 2, has_score):
         return False
     if length == 9 and _are_oriented_boxes(rows):
         return False
     raise InputError(
         f"{place(numbers[0])}: {length + has_score} numbers, here and in all such lines, may be polygons, or boxes with"
-        " keypoints; say which in data.yaml: `kpt_shape: [number of keypoints, 2 or 3]`, or [0, 0] for polygons"
+        " keypoints; give data.yaml `kpt_shape: [number of keypoints, 2 or 3]`, or [0, 0] for polygons"
     )
 
 
 def _are_oriented_boxes(rows: Sequence[Sequence[float]]) -> bool:
-    """Whether all lines are four corners, each as far from the one before as the third is from the fourth."""
+    """Whether all lines are the four corners of parallelograms."""
     corners = np.array(rows, np.float64)[:, 1:].reshape(-1, 4, 2)
     return bool((np.abs(corners[:, 0] - corners[:, 1] + corners[:, 2] - corners[:, 3]) <= _BORDER).all())
 
 
 def _look_like_poses(rows: Sequence[Sequence[float]], size: int, has_score: bool) -> bool:
-    """Whether nearly all lines are a box in the image with its keypoints about it. `size`: numbers per keypoint."""
+    """Whether nearly all lines are a box in the image with keypoints in or near it. `size`: numbers per keypoint."""
     table = np.array(rows, np.float64)
     center, extent = table[:, 1:3], table[:, 3:5]
     low, high = center - extent / 2, center + extent / 2
@@ -127,4 +129,4 @@ def _look_like_poses(rows: Sequence[Sequence[float]], size: int, has_score: bool
     is_pose = is_box & (is_inside | (points[..., :2] == 0).all(axis=2)).all(axis=1)
     if size == 3 and not has_score:
         is_pose &= np.isin(points[..., 2], (0, 1, 2)).all(axis=1)
-    return bool(is_pose.mean() >= _MOST)
+    return bool(is_pose.mean() >= _MIN_SHARE)

@@ -2,8 +2,8 @@
 
 Kernels are written once, against the namespace `xp` that `namespace` returns: NumPy and `jax.numpy` themselves,
 `array_api_compat` for PyTorch and old NumPy, and `arrays.tensorflow` for TensorFlow. The standard has no loop
-that a jit can trace, no reduction by segment and no word for "the widest float here"; those few are here. No library is
-imported before the user has imported it.
+that a jit can trace, no reduction by segment and no name for the widest float of a device; those are here. No library
+is imported before the user has imported it.
 """
 
 import sys
@@ -19,7 +19,7 @@ _IS_STANDARD = int(np.__version__.split(".")[0]) >= 2
 """Whether NumPy has the array API's own names."""
 
 _KNOWN: dict[type, str] = {np.ndarray: "numpy"}
-"""The libraries of the plain array types that were met so far: to ask again takes longer than much of what is asked."""
+"""Cache: the library of each array type that was seen."""
 
 Array: TypeAlias = Any
 """An array of any supported library."""
@@ -31,7 +31,7 @@ Namespace: TypeAlias = Any
 def library(*arrays: Array) -> str:
     """The name of the array library that `arrays` come from: "numpy", "torch", "jax" or "tensorflow".
 
-    NumPy arrays may stand beside those of one other library. Raises `InputError` for two other libraries, and for
+    NumPy arrays may be mixed with those of one other library. Raises `InputError` for two other libraries, and for
     anything that is not an array.
 
     >>> library(np.zeros(3))
@@ -85,7 +85,7 @@ def namespace(*arrays: Array) -> Namespace:
     elif name == "tensorflow":
         import boxscore._support.arrays.tensorflow as xp
     elif _IS_STANDARD:
-        return np  # the compat layer would take longer to import than many an evaluation takes
+        return np  # importing the compat layer would take longer than many evaluations
     else:
         import array_api_compat.numpy as xp
     return xp
@@ -123,7 +123,7 @@ def _placement(like: Array) -> dict[str, Any]:
 
 
 def convert(array: Array, *, like: Array) -> Array:
-    """`array` in the library and on the device of `like`; from one framework to another it does not go."""
+    """`array` in the library and on the device of `like`; not from one framework to another."""
     if library(array) == library(like):
         return array.to(like.device) if library(like) == "torch" else array
     if library(like) == "numpy":
@@ -134,7 +134,7 @@ def convert(array: Array, *, like: Array) -> Array:
 
 
 def _portable(array: np.ndarray[Any, Any], like: Array) -> np.ndarray[Any, Any]:
-    """The array in a dtype, byte order and layout that every framework takes."""
+    """The array in a dtype, byte order and layout that every framework accepts."""
     dtype = array.dtype
     if dtype.kind == "f":
         is_wide = dtype.itemsize >= 8 and has_float64(like)
@@ -167,7 +167,7 @@ def to_numpy(array: Array) -> np.ndarray[Any, Any]:
 
 
 def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, Any]:
-    """The array as compiled code reads it: contiguous, aligned, in native byte order; a copy only if it isn't."""
+    """The array as compiled code reads it: contiguous, aligned, in native byte order; copied only if necessary."""
     dtype = np.dtype(array.dtype if dtype is None else dtype)
     if array.dtype == dtype and dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
         return array
@@ -196,30 +196,30 @@ def is_in_host_memory(array: Array) -> bool:
 
 
 def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
-    """The array that `step` leaves as it is, reached from `start` by the library's own loop.
+    """The array that `step` does not change, reached from `start` by the library's own loop.
 
     `lax.while_loop` in JAX, `tf.while_loop` in TensorFlow, PyTorch's while_loop operator inside `torch.compile`. In
-    eager PyTorch and NumPy it is a Python loop, and one flag a round comes to the host.
+    eager PyTorch and NumPy it is a Python loop, with one flag per iteration copied to the host.
     """
     xp = namespace(start)
 
-    def is_moving(before: Array, after: Array) -> Array:
+    def is_changing(before: Array, after: Array) -> Array:
         return xp.any(before != after)
 
     name = library(start)
     if name == "jax":
         lax = _module("jax").lax
-        return lax.while_loop(lambda s: is_moving(*s), lambda s: (s[1], step(s[1])), (start, step(start)))[1]
+        return lax.while_loop(lambda s: is_changing(*s), lambda s: (s[1], step(s[1])), (start, step(start)))[1]
     if name == "tensorflow":
         tf = _module("tensorflow")
-        return tf.while_loop(is_moving, lambda _, after: (after, step(after)), (start, step(start)))[1]
+        return tf.while_loop(is_changing, lambda _, after: (after, step(after)), (start, step(start)))[1]
     if name == "torch" and _module("torch").compiler.is_compiling():
         from torch._higher_order_ops.while_loop import while_loop
 
-        # The operator wants arrays that are nobody else's, hence the copies.
-        return while_loop(is_moving, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))[1]
+        # The operator does not accept aliased arrays, hence the copies.
+        return while_loop(is_changing, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))[1]
     before, after = start, step(start)
-    while is_moving(before, after):
+    while is_changing(before, after):
         before, after = after, step(after)
     return after
 

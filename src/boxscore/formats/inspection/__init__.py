@@ -1,4 +1,4 @@
-"""What is wrong or suspicious in files: every finding of one pass, none of which stops it."""
+"""Problems in files: all findings in one pass, which no finding stops."""
 
 from boxscore.formats.inspection.findings import SEVERITIES, Finding, Severity
 from boxscore.formats.inspection.inspector import Reading, inspect_files

@@ -1,4 +1,4 @@
-"""The rows of one file with what checks ask of them: images and classes as numbers, sizes, corners."""
+"""The rows of one file, with the columns that checks need: images and classes as integers, sizes, corners."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,38 +19,38 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Side:
-    """Truths or detections as their file has them. R rows."""
+class FileRows:
+    """Truths or detections as they are in their file. R rows."""
 
     role: Role
     records: Records
     protocol: Protocol
     image: Ids
-    """The file's own id of each row's image, or the place of its name. Shape (R,)."""
+    """The id of each row's image in the file, or the index of its name. Shape (R,)."""
     label: Ids
     """The same for classes. Shape (R,)."""
     group: Ids
-    """A number for each image and class together. Shape (R,)."""
+    """The same number for rows of the same image and class. Shape (R,)."""
     corner: Floats
     """Left, top, right, bottom. Shape (R, 4)."""
     extent: Floats
     """Width and height. Shape (R, 2)."""
     is_finite: Flags
-    """Whether all four numbers of the box are. Shape (R,)."""
+    """Whether all four numbers of the box are finite. Shape (R,)."""
     size: Floats
-    """Width and height of each row's image, in the unit of its box; NaN where they are not known. Shape (R, 2)."""
+    """Width and height of each row's image, in the unit of its box; NaN where unknown. Shape (R, 2)."""
     image_names: Mapping[int, str]
-    """Every image there is; without any list of them, those that rows have."""
+    """Every image by number; if the file does not list images, those of the rows."""
     image_sizes: Mapping[int, tuple[int, int]]
 
     @property
     def noun(self) -> tuple[str, str]:
-        """What a row is, and what several are."""
+        """What a row is called: singular and plural."""
         return ("truth", "truths") if self.role == "truths" else ("detection", "detections")
 
     @property
     def box(self) -> Floats:
-        """The boxes as they are written. Shape (R, 4)."""
+        """The boxes as in the file. Shape (R, 4)."""
         return self.records.box
 
     def found(
@@ -63,7 +63,7 @@ class Side:
         show: Callable[[int], str],
         effect: str,
     ) -> list[Finding]:
-        """The finding of these rows, if there are any: `title` of how many, what to `show` of the first one."""
+        """The finding about these rows, if there are any: its `title` from their number, and what to `show` of one."""
         num = int(np.count_nonzero(is_bad))
         if num == 0:
             return []
@@ -76,64 +76,64 @@ class Side:
         return Finding(file=self.records.source, **values)
 
     def show_box(self, row: int) -> str:
-        """The box of a row, as it is written."""
+        """The box of a row, as in the file."""
         numbers = ", ".join(f"{number:.10g}" for number in self.box[row].tolist())
         return f"[{numbers}] ({self.records.box_format})"
 
     def show_image(self, row: int) -> str:
-        """The name, or else the id, of a row's image."""
+        """The name or the id of a row's image."""
         image = self.records.image
         return repr(image.names[image.code[row]] if isinstance(image, Named) else int(image[row]))
 
     def show_class(self, row: int) -> str:
-        """The name, or else the id, of a row's class."""
+        """The name or the id of a row's class."""
         label = self.records.label
         return repr(label.names[label.code[row]] if isinstance(label, Named) else int(label[row]))
 
 
 def codes_of(column: Key) -> Ids:
-    """A number for each image or class."""
+    """An integer for each row's image or class."""
     return column.code if isinstance(column, Named) else column
 
 
 def names_of(column: Key, listed: Mapping[int, str] | None) -> dict[int, str]:
-    """Names by number: those of the column, those listed, or the ids themselves."""
+    """Names by number: those of the column, those of the list, or the ids as text."""
     if isinstance(column, Named):
         return dict(enumerate(column.names))
     return dict(listed) if listed is not None else {number: str(number) for number in np.unique(column).tolist()}
 
 
-def side_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) -> Side:
-    """The truths; `sizes` of images besides those of the file."""
+def rows_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) -> FileRows:
+    """The truths; `sizes`: of images, beside those of the file."""
     names = names_of(records.image, records.image_names)
     is_numbered = isinstance(records.image, Named)
     known = sizes_by_id(records.image_sizes, sizes, names, is_numbered=is_numbered)
-    return _side("truths", records, protocol, codes_of(records.image), names, known)
+    return _file_rows("truths", records, protocol, codes_of(records.image), names, known)
 
 
-def side_of_detections(
+def rows_of_detections(
     records: Records, protocol: Protocol, *, image: Ids, sizes: Mapping[int, tuple[int, int]]
-) -> Side:
-    """The detections; `image` is what `sizes` are known by. Shape (R,)."""
+) -> FileRows:
+    """The detections; `image`: the key of each row's image in `sizes`. Shape (R,)."""
     names = names_of(records.image, records.image_names)
-    return _side("detections", records, protocol, image, names, sizes)
+    return _file_rows("detections", records, protocol, image, names, sizes)
 
 
-def _side(
+def _file_rows(
     role: Role,
     records: Records,
     protocol: Protocol,
     image: Ids,
     names: Mapping[int, str],
     sizes: Mapping[int, tuple[int, int]],
-) -> Side:
+) -> FileRows:
     own, label = codes_of(records.image), codes_of(records.label)
     labels, label_code = np.unique(label, return_inverse=True)
     group = np.unique(own, return_inverse=True)[1] * max(labels.size, 1) + label_code
     seen, code = np.unique(image, return_inverse=True)
     unknown = (np.nan, np.nan)
     size = np.array([sizes.get(number, unknown) for number in seen.tolist()], np.float64).reshape(-1, 2)[code]
-    return Side(
+    return FileRows(
         role=role,
         records=records,
         protocol=protocol,

@@ -1,11 +1,11 @@
-"""A finding: how bad, how many, where for example, and what it does to the result."""
+"""A finding: severity, count, an example, and the effect on the result."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""error: the evaluation refuses it. warning: it changes the result, or surely is a mistake. note: good to know."""
+"""error: the evaluation refuses it. warning: it changes the result, or is a likely mistake. note: for information."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,13 +17,13 @@ class Finding:
     """A short name that stays the same, for programs."""
     file: str
     count: int
-    """How many rows, images or classes have it."""
+    """The number of rows, images or classes with it."""
     title: str
     """What was found, with the count."""
     example: str
     """The first of them, with its place in the file."""
     effect: str
-    """What it does to the result."""
+    """The effect on the result."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -1,4 +1,4 @@
-"""Files to findings: what can't be read is itself a finding, and what still can be checked is."""
+"""Files to findings. A file that cannot be read is a finding, and the other files are still checked."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from boxscore.analysis.suspicion import Counts
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
 from boxscore.formats.inspection import pair_checks, row_checks, truth_checks
-from boxscore.formats.inspection.file_rows import Flags, Side, codes_of, side_of_detections, side_of_truths
+from boxscore.formats.inspection.file_rows import FileRows, Flags, codes_of, rows_of_detections, rows_of_truths
 from boxscore.formats.inspection.findings import SEVERITIES, Finding
 from boxscore.formats.inspection.pair_checks import Pair
 from boxscore.formats.inspection.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
@@ -29,7 +29,7 @@ _CAUSES = {"empty", "box-format", "shifted-classes", "fractions-as-pixels", "pix
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """How files are to be read, where that can't be found out."""
+    """How files are read: formats that are not detected, and the options of readers."""
 
     truths_format: str | None = None
     detections_format: str | None = None
@@ -39,12 +39,12 @@ class Reading:
 def inspect_files(
     truths: str | Path, detections: Sequence[str | Path], protocol: Protocol, reading: Reading | None = None
 ) -> list[Finding]:
-    """What is wrong or suspicious in truths, and in each file of detections for them; the worst first.
+    """The findings in truths, and in each file of detections for them; the most severe first.
 
     >>> from boxscore.cli.sample import FOLDER
     >>> found = inspect_files(FOLDER / "truths.json", [FOLDER / "detections.json"], Protocol.named("coco"))
     >>> [(finding.severity, finding.title) for finding in found]
-    [('note', '5 boxes over the border of their image by more than a pixel')]
+    [('note', '5 boxes beyond the border of their image by more than a pixel')]
     """
     reading = reading or Reading()
     found: list[Finding] = []
@@ -62,12 +62,12 @@ def inspect_files(
             if records is not None:
                 _inspect_detections(records, known, protocol, sizes, found)
                 if known is not None and why_ids_differ(ids):
-                    found += _other_number(truths, file, records, known, protocol)
+                    found += _different_result(truths, file, records, known, protocol)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def _read(path: str | Path, role: Role, name: str | None, options: Options, found: list[Finding]) -> Records | None:
-    """The records of a file; a refusal is a finding, and so is a warning."""
+    """The records of a file; errors and warnings become findings."""
     with warnings.catch_warnings(record=True, action="always", category=RowsWarning) as caught:
         try:
             records = read_records(path, role, options, format=name)
@@ -100,36 +100,36 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
         kind=kind,
         file=file,
         count=1,
-        title="can't be read" if kind == "unreadable" else "can't be evaluated",
+        title="cannot be read" if kind == "unreadable" else "cannot be evaluated",
         example=text if text.startswith(file) else f"{file}: {text}",
         effect=row_checks.REFUSED,
     )
 
 
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
-    """The truths of the rows that are sound, for detections to be compared with; findings are added."""
-    side = side_of_truths(records, protocol, sizes)
-    own = [finding for check in (*row_checks.CHECKS, *truth_checks.CHECKS) for finding in check(side)]
+    """The truths of the valid rows, for detections to be compared with; findings are added."""
+    rows = rows_of_truths(records, protocol, sizes)
+    own = [finding for check in (*row_checks.CHECKS, *truth_checks.CHECKS) for finding in check(rows)]
     found += own
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # what they would say has been found
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # they are findings already
             if not any(finding.severity == "error" for finding in own):
                 return to_truths(records, sizes)
-            return to_truths(keep_rows(records, _is_sound(side)), sizes)
+            return to_truths(keep_rows(records, _is_valid(rows)), sizes)
     except InputError as error:
         found.append(_refusal(records.source, "refused", error))
         return None
 
 
-def _is_sound(side: Side) -> Flags:
-    """Whether nothing is wrong with a row."""
-    records = side.records
-    is_sound = side.is_finite & (side.extent >= 0).all(axis=1)
+def _is_valid(rows: FileRows) -> Flags:
+    """Whether a row has no error."""
+    records = rows.records
+    is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
     if records.area is not None:
-        is_sound &= np.isfinite(records.area) & (records.area >= 0)
+        is_valid &= np.isfinite(records.area) & (records.area >= 0)
     if records.is_normalized:
-        is_sound &= ~look_like_pixels(records.box, records.box_format)
-    return is_sound & truth_checks.is_listed(side)
+        is_valid &= ~look_like_pixels(records.box, records.box_format)
+    return is_valid & truth_checks.is_listed(rows)
 
 
 def _inspect_detections(
@@ -143,8 +143,8 @@ def _inspect_detections(
         except InputError as error:
             refusal = error
     if pair is None:
-        side = side_of_detections(records, protocol, image=codes_of(records.image), sizes={})
-        own = [finding for check in row_checks.CHECKS for finding in check(side)]
+        rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
+        own = [finding for check in row_checks.CHECKS for finding in check(rows)]
     else:
         own = [finding for check in row_checks.CHECKS for finding in check(pair.detections)]
         own += [finding for check in pair_checks.CHECKS for finding in check(pair)]
@@ -161,7 +161,7 @@ def _inspect_detections(
 
 
 def _likely_mistake(detections: Detections, known: Truths, protocol: Protocol, source: str) -> list[Finding]:
-    """The likely mistake behind a result near 0."""
+    """The likely mistake behind a result near 0, if there is one."""
     counts = Counts.of_result(evaluate(detections, known, protocol).per_class)
     words = Words(
         "the detections", "the ground truth", "`--box-format {}` may read them so", "convert them", "in the file"
@@ -184,10 +184,10 @@ def _likely_mistake(detections: Detections, known: Truths, protocol: Protocol, s
     ]
 
 
-def _other_number(
+def _different_result(
     truths: str | Path, file: str | Path, records: Records, known: Truths, protocol: Protocol
 ) -> list[Finding]:
-    """The finding that pycocotools gives another number, because of annotation ids, if it does."""
+    """The finding that pycocotools gives another result because of annotation ids, if it does."""
     try:
         own = evaluate(join(records, known)[0], known, protocol)["map"]
     except InputError:
@@ -202,8 +202,8 @@ def _other_number(
             file=str(file),
             count=1,
             title=f"pycocotools would give map {other:.4f}, boxscore gives {own:.4f}",
-            example=f"{truths}: annotation ids that are 0, or come twice",
-            effect="give every annotation an id of its own, from 1 on, and both give the same",
+            example=f"{truths}: annotation ids that are 0 or not unique",
+            effect="with unique annotation ids from 1 on, both give the same",
         )
     ]
 
@@ -212,14 +212,14 @@ def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | 
     image, is_image_lost = join_images(records, known)
     label, is_class_lost = join_classes(records, known)
     if known.names_by_label == {}:
-        is_class_lost = np.ones(len(records), bool)  # a list of classes, and none in it
-    nowhere = np.where(is_image_lost, np.iinfo(np.int64).min, image)
+        is_class_lost = np.ones(len(records), bool)  # the list of classes is empty
+    image = np.where(is_image_lost, np.iinfo(np.int64).min, image)
     known_sizes = sizes_by_id(known.image_sizes, sizes, known.image_names, is_numbered=known.is_numbered)
-    side = side_of_detections(records, protocol, image=nowhere, sizes=known_sizes)
+    rows = rows_of_detections(records, protocol, image=image, sizes=known_sizes)
     return Pair(
-        detections=side,
+        detections=rows,
         truths=known,
-        image=nowhere,
+        image=image,
         label=label,
         is_image_lost=is_image_lost,
         is_class_lost=is_class_lost,

@@ -1,4 +1,4 @@
-"""Checks of detections against the truths that they are for: one function a check."""
+"""Checks of detections against their truths: one function per check."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,56 +7,56 @@ import numpy as np
 
 from boxscore._support.text import count
 from boxscore.analysis.diagnosis import MAX_DETECTIONS, boxes_on, find_overlaps, one_class
-from boxscore.formats.inspection.file_rows import Flags, Side
+from boxscore.formats.inspection.file_rows import FileRows, Flags
 from boxscore.formats.inspection.findings import Finding
 from boxscore.formats.inspection.truth_checks import class_names_of, spelling
 from boxscore.formats.records import Floats, Ids, Named
 from boxscore.model.dataset import Detections, Truths, host_ids
 
 MIN_OVERLAPS = 10
-"""With fewer overlaps than this, they say nothing about classes; with fewer detections, nothing does."""
+"""With fewer overlaps or detections than this, classes are not judged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pair:
-    """Detections joined with the truths that are sound. D rows."""
+    """Detections joined with the valid truths. D rows."""
 
-    detections: Side
+    detections: FileRows
     truths: Truths
     image: Ids
-    """The truths' image of each detection. Shape (D,)."""
+    """The id of each detection's image among the truths. Shape (D,)."""
     label: Ids
-    """The truths' class of each detection. Shape (D,)."""
+    """The label of each detection among the truths. Shape (D,)."""
     is_image_lost: Flags
-    """Whether a detection's image is none of the truths'. Shape (D,)."""
+    """Whether the truths do not have a detection's image. Shape (D,)."""
     is_class_lost: Flags
-    """Whether its class is. Shape (D,)."""
+    """Whether the truths do not have its class. Shape (D,)."""
 
 
 def unknown_images(pair: Pair) -> Iterable[Finding]:
     """Detections on images that the truths don't have."""
-    side = pair.detections
-    yield from side.found(
+    rows = pair.detections
+    yield from rows.found(
         pair.is_image_lost,
         kind="unknown-image",
         severity="error",
         title=lambda num: f"{count(num, 'detection')} on images that the ground truth does not have",
-        show=lambda row: f"image {side.show_image(row)}; known: {_known((pair.truths.image_names or {}).values())}",
+        show=lambda row: f"image {rows.show_image(row)}; known: {_known((pair.truths.image_names or {}).values())}",
         effect="the evaluation refuses the file; with --unmatched warn, it leaves them out",
     )
 
 
 def unknown_classes(pair: Pair) -> Iterable[Finding]:
     """Detections of classes that the truths don't have."""
-    side = pair.detections
+    rows = pair.detections
     known = pair.truths.names_by_label or {}
-    yield from side.found(
+    yield from rows.found(
         pair.is_class_lost,
         kind="unknown-class",
         severity="error",
         title=lambda num: f"{count(num, 'detection')} of classes that the ground truth does not have",
         show=lambda row: (
-            f"class {side.show_class(row)};"
+            f"class {rows.show_class(row)};"
             f" known: {_known(f'{label} ({name})' if str(label) != name else name for label, name in known.items())}"
         ),
         effect="the evaluation refuses the file; with --unmatched warn, it leaves them out",
@@ -70,35 +70,35 @@ def _known(values: Iterable[str]) -> str:
 
 def class_spelling(pair: Pair) -> Iterable[Finding]:
     """Class names that are written differently in the two files."""
-    side = pair.detections
-    if not isinstance(side.records.label, Named) and side.records.class_names is None:
+    rows = pair.detections
+    if not isinstance(rows.records.label, Named) and rows.records.class_names is None:
         return
     known = list((pair.truths.names_by_label or {}).values())
     by_spelling = {spelling(name): name for name in known}
-    used = set(np.unique(side.label).tolist())
+    used = set(np.unique(rows.label).tolist())
     pairs = [
         (number, name, by_spelling[spelling(name)])
-        for number, name in class_names_of(side).items()
+        for number, name in class_names_of(rows).items()
         if number in used and name not in known and spelling(name) in by_spelling
     ]
     if not pairs:
         return
-    is_lost = any(pair.is_class_lost[side.label == number].any() for number, *_ in pairs)
-    row = int(np.argmax(side.label == pairs[0][0]))
-    yield side.finding(
+    is_lost = any(pair.is_class_lost[rows.label == number].any() for number, *_ in pairs)
+    row = int(np.argmax(rows.label == pairs[0][0]))
+    yield rows.finding(
         kind="class-spelling",
         severity="warning" if is_lost else "note",
         count=len(pairs),
         title=f"{count(len(pairs), 'class name')} in another spelling than in the ground truth",
-        example=f"{side.records.place(row)}: {pairs[0][1]!r}, there {pairs[0][2]!r}",
-        effect="not all of them find their class" if is_lost else "they are taken for the same",
+        example=f"{rows.records.place(row)}: {pairs[0][1]!r}, in the ground truth {pairs[0][2]!r}",
+        effect="some of them match no class" if is_lost else "they are treated as equal",
     )
 
 
 def shifted_classes(pair: Pair) -> Iterable[Finding]:
-    """Class ids that are off by one, or places in the list of classes: they agree with truths only if read so."""
-    side, label = pair.detections, pair.detections.records.label
-    if isinstance(label, Named) or side.records.class_names is not None or not len(label):
+    """Class ids that are off by one, or indices into the list of classes: they agree with truths only if read so."""
+    rows, label = pair.detections, pair.detections.records.label
+    if isinstance(label, Named) or rows.records.class_names is not None or not len(label):
         return
     order = np.array(sorted(pair.truths.names_by_label or np.unique(host_ids(pair.truths.label)).tolist()), np.int64)
     if order.size < 2:
@@ -106,21 +106,21 @@ def shifted_classes(pair: Pair) -> Iterable[Finding]:
     readings = {
         "one more": label + 1,
         "one less": label - 1,
-        "places in the list of classes, from 0": _at(order, label),
-        "places in the list of classes, from 1": _at(order, label - 1),
+        "indices into the list of classes, from 0": _at(order, label),
+        "indices into the list of classes, from 1": _at(order, label - 1),
     }
-    if side.records.is_position:
+    if rows.records.is_position:
         readings = {"one more": _at(order, label + 1), "one less": _at(order, label - 1), "ids": label}
-    rows, truth = overlaps(pair)
+    found, truth = overlaps(pair)
     expected = host_ids(pair.truths.label)[truth]
-    if rows.size >= MIN_OVERLAPS:
-        as_is = float(((pair.label[rows] == expected) & ~pair.is_class_lost[rows]).mean())
-        agreement = {name: float((reading[rows] == expected).mean()) for name, reading in readings.items()}
+    if found.size >= MIN_OVERLAPS:
+        as_is = float(((pair.label[found] == expected) & ~pair.is_class_lost[found]).mean())
+        agreement = {name: float((reading[found] == expected).mean()) for name, reading in readings.items()}
         best = max(agreement, key=agreement.__getitem__)
         if agreement[best] < 0.5 or agreement[best] < 2 * as_is:
             return
-        row = int(rows[np.argmax(readings[best][rows] == expected)])
-        there = int(readings[best][row])
+        row = int(found[np.argmax(readings[best][found] == expected)])
+        expected_label = int(readings[best][row])
         why = f"read as {best}, {agreement[best]:.0%} agree with the truths that they overlap; as they are, {as_is:.0%}"
     else:
         fitting = [name for name, reading in readings.items() if np.isin(reading, order).all()]
@@ -128,22 +128,22 @@ def shifted_classes(pair: Pair) -> Iterable[Finding]:
             return
         best = fitting[0]
         row = int(np.argmax(pair.is_class_lost))
-        there = int(readings[best][row])
+        expected_label = int(readings[best][row])
         why = f"read as {best}, all are classes of the ground truth"
-    yield side.finding(
+    yield rows.finding(
         kind="shifted-classes",
         severity="warning",
         count=len(label),
         title=f"class ids of {count(len(label), 'detection')} look shifted: {why}",
-        example=f"{side.records.place(row)}: class {int(label[row])}, there {there}",
-        effect="detections are compared with truths of other classes, and AP is near 0",
+        example=f"{rows.records.place(row)}: class {int(label[row])}, in the ground truth {expected_label}",
+        effect="detections are compared with truths of other classes, so AP is near 0",
     )
 
 
-def _at(order: Ids, place: Ids) -> Ids:
-    """The classes at these places, and where there is no such place, none."""
-    is_there = (place >= 0) & (place < order.size)
-    return np.where(is_there, order[np.where(is_there, place, 0)], np.iinfo(np.int64).min)
+def _at(order: Ids, index: Ids) -> Ids:
+    """The classes at these indices; an impossible label where the index is invalid."""
+    is_valid = (index >= 0) & (index < order.size)
+    return np.where(is_valid, order[np.where(is_valid, index, 0)], np.iinfo(np.int64).min)
 
 
 def overlaps(pair: Pair) -> tuple[Ids, Ids]:
@@ -185,7 +185,7 @@ def silent_images(pair: Pair) -> Iterable[Finding]:
             count=len(silent),
             title=f"{len(silent):,} of {count(len(names), 'image')} without detections",
             example=f"{pair.detections.records.source}: none on {silent[0]!r}",
-            effect="every truth on them is a miss",
+            effect="every truth on them is missed",
         )
 
 
@@ -196,4 +196,4 @@ CHECKS: Sequence[Callable[[Pair], Iterable[Finding]]] = (
     class_spelling,
     silent_images,
 )
-"""In the order in which findings are told."""
+"""In the order of their findings."""

@@ -1,7 +1,7 @@
-"""Annotation ids with which pycocotools gives another number than boxscore, and which number that is.
+"""Annotation ids with which pycocotools gives another result than boxscore, and that result.
 
-pycocotools stores the id of the truth that a detection matches, and takes 0 for no match; and it looks annotations up
-by id, so that the last of several with one id stands for all of them.
+pycocotools stores the id of the truth that a detection matches, where 0 means no match; and it looks annotations up by
+id, so of several annotations with the same id the last one replaces the others.
 """
 
 import contextlib
@@ -19,23 +19,23 @@ from boxscore.formats.records import Ids
 from boxscore.model.protocol import Protocol
 
 SAME = 1e-12
-"""Numbers that are no further apart are the same; the order of a sum may differ."""
+"""Results that differ by no more are equal; the order of a sum may differ."""
 
 
 def why_ids_differ(ids: Ids | None) -> str | None:
-    """What is wrong with annotation ids, in words; None if nothing is.
+    """Why pycocotools may give another result with these annotation ids; None if it does not.
 
     >>> why_ids_differ(np.array([0, 1, 2])), why_ids_differ(np.array([1, 2]))
-    ('an annotation has the id 0, which pycocotools takes for no match', None)
+    ('an annotation has the id 0, which means no match in pycocotools', None)
     """
     if ids is None or not len(ids):
         return None
     reasons = []
     if (ids == 0).any():
-        reasons.append("an annotation has the id 0, which pycocotools takes for no match")
+        reasons.append("an annotation has the id 0, which means no match in pycocotools")
     if num := len(ids) - len(np.unique(ids)):
         what = count(num, "annotation has the id of another", "annotations have the id of another")
-        reasons.append(f"{what}, which pycocotools mixes up")
+        reasons.append(f"{what}, which pycocotools confuses")
     return "; ".join(reasons) or None
 
 
@@ -47,14 +47,14 @@ def ids_of(truths: str | Path, name: str | None) -> Ids | None:
 
 
 def has_protocol(protocol: Protocol) -> bool:
-    """Whether pycocotools can be set to these rules."""
+    """Whether pycocotools can be configured to these rules."""
     coco = Protocol.named("coco")
     rules = ("matching", "comparison", "ap", "pixels", "average", "class_agnostic", "limits_per")
     return None not in protocol.limits and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
 
 
 def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Protocol) -> float | None:
-    """The mean AP that pycocotools gives for two COCO files; None if it has no such protocol, or can't read them."""
+    """The mean AP that pycocotools gives for two COCO files; None if it has no such protocol, or cannot read them."""
     if not has_protocol(protocol):
         return None
     from boxscore.coco import COCO, COCOeval
@@ -62,8 +62,8 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
     areas, limits = protocol.areas, protocol.limits
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
         try:
-            there = COCO(os.fspath(truths))
-            evaluation: Any = COCOeval(there, there.loadRes(os.fspath(detections)), "bbox")
+            dataset = COCO(os.fspath(truths))
+            evaluation: Any = COCOeval(dataset, dataset.loadRes(os.fspath(detections)), "bbox")
             params = evaluation.params
             params.iouThrs, params.recThrs = np.array(protocol.thresholds), np.array(protocol.recall_points)
             params.maxDets = [int(limit) for limit in limits if limit is not None]
@@ -71,7 +71,7 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
             params.areaRngLbl = [area.name for area in areas]
             evaluation.evaluate()
             evaluation.accumulate()
-        except Exception:  # whatever pycocotools would raise, too
+        except Exception:  # pycocotools would fail, too
             return None
     precision = evaluation.eval["precision"][:, :, :, 0, -1]
     return float(np.mean(precision[precision > -1])) if (precision > -1).any() else None
@@ -80,16 +80,16 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
 def differing(
     truths: str | Path, files: Sequence[tuple[str | Path, float]], protocol: Protocol, name: str | None = None
 ) -> list[str]:
-    """What to say about files of detections, given with the `map` that they have here, of which pycocotools would give
-    another because of annotation ids.
+    """Warnings about files of detections, given with their `map` here, for which pycocotools would give another result
+    because of annotation ids.
     """
     if not has_protocol(protocol) or (why := why_ids_differ(ids_of(truths, name))) is None:
         return []
-    told = []
+    messages = []
     for path, own in files:
         other = map_of_pycocotools(truths, path, protocol)
         if other is None:
-            told.append(f"{truths}: {why}: it may give other numbers for {path}")
+            messages.append(f"{truths}: {why}: it may give other results for {path}")
         elif abs(other - own) > SAME:
-            told.append(f"{truths}: {why}: it would give map {other:.4f} for {path}, not {own:.4f}")
-    return told
+            messages.append(f"{truths}: {why}: it would give map {other:.4f} for {path}, not {own:.4f}")
+    return messages
