@@ -62,13 +62,7 @@ def read_image_ids(values: Any, name: str = "image_ids") -> ImageIds:
     """
     if isinstance(values, ImageIds):
         return values
-    if is_array(values) and len(values.shape) == 1:
-        check_is_plain(name, values)
-        values = to_numpy(values).tolist()
-    if is_array(values) or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
-        came = f"{type(values).__name__} of shape {shape_of(values)}" if is_array(values) else repr(values)
-        raise InputError(f"`{name}` must be a list of integers or names, one per image; got {came}")
-    given = list(values)
+    given = values if type(values) is list else _listed_ids(values, name)
     if {*map(type, given)} == {int} and min(given) >= -(2**63) and max(given) < 2**63:
         return ImageIds(given, {})
     plain: list[int | str] = []
@@ -79,6 +73,16 @@ def read_image_ids(values: Any, name: str = "image_ids") -> ImageIds:
             raise InputError(f"{name}[{index}]: {error}") from None
     names = {hash_name(image): image for image in plain if isinstance(image, str)}
     return ImageIds([hash_name(image) if isinstance(image, str) else image for image in plain], names)
+
+
+def _listed_ids(values: Any, name: str) -> list[Any]:
+    if is_array(values) and len(values.shape) == 1:
+        check_is_plain(name, values)
+        return list(to_numpy(values).tolist())
+    if is_array(values) or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        came = f"{type(values).__name__} of shape {shape_of(values)}" if is_array(values) else repr(values)
+        raise InputError(f"`{name}` must be a list of integers or names, one per image; got {came}")
+    return list(values)
 
 
 def image_ids_of(targets: Sequence[Any], reason: str) -> ImageIds:
@@ -164,12 +168,10 @@ def _different_ids(image_ids: Any, num_images: int) -> NDArray[np.int64]:
     if len(ids.numbers) != num_images:
         rule = "`image_ids` must have one id per image"
         raise InputError(f"{rule}; got {len(ids.numbers)} for {num_images} images")
-    numbers = np.array(ids.numbers, np.int64)
-    different, counts = np.unique(numbers, return_counts=True)
-    if different.size < num_images:
-        repeated = ids.shown(int(different[counts > 1][0]))
-        raise InputError(f"`image_ids` must have each id once; got {repeated} more than once")
-    return numbers
+    if len(set(ids.numbers)) < num_images:
+        repeated = next(image for row, image in enumerate(ids.numbers) if image in ids.numbers[:row])
+        raise InputError(f"`image_ids` must have each id once; got {ids.shown(repeated)} more than once")
+    return np.array(ids.numbers, np.int64)
 
 
 class ImageBatch(NamedTuple):
@@ -345,15 +347,15 @@ class PaddedBatch(NamedTuple):
         return cls(arrays, {name: name for name in arrays})._validated()
 
     @classmethod
-    def from_dict(cls, argument: str, batch: Any, keys: Keys) -> "PaddedBatch":
-        """The columns of a dict that is an argument of this name."""
+    def from_dict(cls, argument: str, batch: Any, keys: Keys, *, is_hosted: bool = False) -> "PaddedBatch":
+        """The columns of a dict that is an argument of this name; `is_hosted`: as in `build_from_images`."""
         if not isinstance(batch, Mapping):
             raise InputError(f"`{argument}` must be a dict of padded arrays; got {type(batch).__name__}")
         given = keys.of_padded(batch, f"`{argument}`")
 
         def read() -> PaddedBatch:
             arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
-            return cls(arrays, keys.columns)._validated()
+            return cls(dict(to_host(arrays)) if is_hosted else arrays, keys.columns)._validated()
 
         return in_argument(argument, read)
 
@@ -397,16 +399,14 @@ class PaddedBatch(NamedTuple):
         return self._replace(arrays={key: take_rows(array, rows) for key, array in self.arrays.items()})
 
     def build(self, make: Callable[..., Made], image_ids: Any = None, **settings: Any) -> Made:
-        """What `make` builds of the rows that are neither padding, with a label below 0, nor discarded.
-
-        `settings` go to `make`, but for `is_hosted`: whether what is in host memory becomes NumPy's.
-        """
+        """What `make` builds of the rows that are neither padding, with a label below 0, nor discarded."""
         # Ids are grouped in host memory, so that is where it is decided which rows there are.
-        label = to_numpy(self.arrays[self._key_of("label")])
+        arrays = dict(self.arrays)
+        label = to_numpy(arrays.pop(self._key_of("label")))
         is_kept = label.reshape(-1) >= 0
         flat = {
             key: namespace(array).reshape(array, (-1, *ROW_SHAPES.get(self.names[key], ())))
-            for key, array in (to_host(self.arrays) if settings.pop("is_hosted", False) else self.arrays).items()
+            for key, array in arrays.items()
         }
         if "discarded" in flat:
             is_kept &= ~as_flags("discarded", to_numpy(flat.pop("discarded")))
@@ -423,6 +423,8 @@ class PaddedBatch(NamedTuple):
 
 def take_rows(column: Array, rows: NDArray[np.int64]) -> Array:
     """Some rows of a column, by their indices in host memory."""
+    if type(column) is np.ndarray:
+        return column[rows]
     return namespace(column).take(column, convert(rows, like=column), axis=0)
 
 

@@ -267,8 +267,8 @@ class MeanAveragePrecision:
         self._store(tally, images, ids)
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
-        batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS)
-        truth_batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS)
+        batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS, is_hosted=True)
+        truth_batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS, is_hosted=True)
         if batch.num_images != truth_batch.num_images:
             counts = f"{batch.num_images} and {truth_batch.num_images}"
             raise InputError(f"`preds` and `targets` must have as many images; got {counts}")
@@ -278,7 +278,7 @@ class MeanAveragePrecision:
         if rows is not None and ids is not None:
             batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
-        settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format, "is_hosted": True}
+        settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format}
         detections = in_argument("preds", batch.build, Detections, **settings)
         truths = in_argument("targets", truth_batch.build, Truths, class_names=self.class_names, **settings)
         self._store(self._match(detections, truths), images, ids)
