@@ -32,7 +32,6 @@ LAYERS = [
     ["scaling.arrow"],
     ["training.distributed"],
     ["model.curves"],
-    ["model.average"],
     ["engines"],
     ["model.result"],
     ["analysis.suspicion"],

@@ -104,20 +104,16 @@ def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int
     0.801
     """
     tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
-    protocol = tallies[0].protocol
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
+    is_micro = tallies[0].protocol.average == "micro"
     if len(tallies) > 1:
-        tallies = (
-            _gathered(tallies) if chosen is ENGINES["native"] and protocol.average != "micro" else [joined(tallies)]
-        )
-    if len(tallies) > 1:
-        totals = tallies[0].totals.merge(*(part.totals for part in tallies[1:]))
-        curves = native.draw_parts(tallies, totals.classes, totals.num_truths, num)
-        return summarize(totals, curves, curves, tuple(tallies))
-    whole = tallies[0]
-    curves = chosen.curves(whole, num)
-    averaged = chosen.curves(whole.pooled(), num) if protocol.average == "micro" else curves
-    return summarize(whole.totals, curves, averaged, whole)
+        tallies = _gathered(tallies) if chosen is ENGINES["native"] and not is_micro else [joined(tallies)]
+    kept = tallies[0] if len(tallies) == 1 else tuple(tallies)
+    if chosen is ENGINES["native"]:
+        return summarize(*native.finish(tallies, num), kept)
+    totals, curves = tallies[0].totals, chosen.curves(tallies[0], num)
+    pooled = chosen.curves(tallies[0].pooled(), num) if is_micro else None
+    return summarize(totals, curves, native.average(totals, curves, pooled), kept)
 
 
 def _as_tallies(tallies: Any) -> list[Tally]:
@@ -134,7 +130,7 @@ def _kinds(values: Any) -> str:
 
 
 def _gathered(tallies: Sequence[Tally]) -> list[Tally]:
-    """The same in parts that curves can be drawn through: large ones as they are, small ones joined; else one."""
+    """The same in parts that can be finished together: large ones as they are, small ones joined; else one."""
     ordered = sorted(tallies, key=lambda part: int(part.image[0]) if len(part) else 0)
     parts: list[Tally] = []
     small: list[Tally] = []
@@ -145,7 +141,7 @@ def _gathered(tallies: Sequence[Tally]) -> list[Tally]:
             small = []
     if small:
         parts.append(joined(small) if len(small) > 1 else small[0])
-    return parts if native.are_drawable(parts) else [joined(tallies)]
+    return parts if native.can_finish_together(parts) else [joined(tallies)]
 
 
 def _engine(name: str) -> Engine:

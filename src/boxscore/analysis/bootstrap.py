@@ -17,11 +17,12 @@ from boxscore._support import text
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.engines.native.rules import rules_of
+from boxscore.engines.native.engine import compiled_tally
+from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.measures import Measure, measures
 from boxscore.model.summary import Confidence, Interval
-from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally
+from boxscore.model.tally import Tally
 
 
 class Plan(NamedTuple):
@@ -270,10 +271,10 @@ def _resample(
 ) -> tuple[Floats, Floats, Floats]:
     """Numbers (S, measures), average precision (S, K) and recall (S, K)."""
     found: tuple[Any, Any, Any] = _compiled.bootstrap(
-        **{name: compact(getattr(tally, name)) for name in (*ROWS, *HITS, *TRUTHS, "classes")},
+        compiled_tally(tally),
         images=compact(images),
         rules=rules_of(tally.protocol),
-        measures=[(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
+        measures=compiled_measures(wanted),
         is_weighted=tally.protocol.average == "weighted",
         seed=plan.seed,
         num_resamples=plan.resamples,

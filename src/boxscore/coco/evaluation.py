@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
-from boxscore.coco.accumulation import Arrays, accumulate, draw
+from boxscore.coco.accumulation import Arrays, accumulate, build
 from boxscore.coco.fallback import names_of_original
 from boxscore.coco.images import Assigned, entries, overlaps_by_image
 from boxscore.coco.names import outer_level, own_module, warn_if_displaced
@@ -239,7 +239,7 @@ class COCOeval:
             and list(p.maxDets) == seen.limits
             and np.array_equal(p.iouThrs, seen.thresholds)
         )
-        return draw(self._tally, p.recThrs) if is_same else None
+        return build(self._tally, p.recThrs) if is_same else None
 
     def summarize(self) -> None:
         """Print the numbers, and keep them in `stats`."""

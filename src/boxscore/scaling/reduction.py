@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._compiled import SUM_STATE
-from boxscore.engines.native.engine import Start, draw, draw_range
+from boxscore.engines.native.engine import Start, average, draw, draw_range
 from boxscore.model.curves import Curves, Floats, Ints
 from boxscore.model.protocol import POOLED, Protocol
 from boxscore.model.result import Result, summarize
@@ -267,4 +267,4 @@ def _reduce_ranges(
 
 def result_of(totals: Totals, curves: Curves, averaged: Curves | None = None) -> Result:
     """The result of verdicts that were not kept; `averaged`: the curves of all classes as one, for micro averages."""
-    return summarize(totals, curves, curves if averaged is None else averaged)
+    return summarize(totals, curves, average(totals, curves, averaged))
