@@ -37,7 +37,7 @@ def build(tally: Tally, recall_points: Any) -> Arrays:
     clipped = np.clip(np.nan_to_num(points, nan=np.inf), 0, _FAR)
     known = np.unique(clipped)
     curves = engine.curves(tally, num_threads(None), recall_points=known if known.size else np.zeros(1))
-    if np.array_equal(points, known):
+    if points.size and np.array_equal(points, known):
         return Arrays(curves.precision, curves.recall, curves.scores)
     index = np.searchsorted(known, clipped)
     point_R = points[:, None, None, None]
