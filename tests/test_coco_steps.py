@@ -228,7 +228,6 @@ ODD_POINTS: dict[str, list[float]] = {
 }
 
 EDITS: dict[str, Callable[[list[Any]], object]] = {
-    "nothing": lambda entries: None,
     "every detection is right": lambda entries: [entry["dtMatches"].fill(1) for entry in entries],
     "a score that is no number": lambda entries: [
         entry["dtScores"].__setitem__(0, float("nan")) for entry in entries if entry["dtScores"]
@@ -242,7 +241,7 @@ EDITS: dict[str, Callable[[list[Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", ["nothing", *EDITS])
 @pytest.mark.parametrize("limits", [[1, 10, 100], [100, 1, 1], [0, 2, 100]], ids=str)
 @pytest.mark.parametrize("name", ["default", *ODD_POINTS])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
