@@ -213,7 +213,7 @@ class COCOeval:
         if p is None:
             p = self.params
         p.catIds = p.catIds if p.useCats == 1 else [-1]
-        arrays = self._draw_late(p) if is_late else None
+        arrays = self._build_late(p) if is_late else None
         if arrays is None:
             arrays = accumulate(self.evalImgs, p, self._paramsEval)
         T, R, K, A, M = arrays.precision.shape
@@ -227,7 +227,7 @@ class COCOeval:
         }
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
-    def _draw_late(self, p: Params) -> Arrays | None:
+    def _build_late(self, p: Params) -> Arrays | None:
         """The arrays straight from the tally, if all that was evaluated is wanted, and nothing else."""
         seen = self._seen
         if seen is None or self._tally is None:

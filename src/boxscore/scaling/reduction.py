@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._compiled import SUM_STATE
-from boxscore.engines.native.engine import Start, average, draw, draw_range
+from boxscore.engines.native.engine import Start, average, build_curves, build_range
 from boxscore.model.curves import Curves, Floats, Ints
 from boxscore.model.protocol import POOLED, Protocol
 from boxscore.model.result import Result, summarize
@@ -152,7 +152,7 @@ def draw_bin(piece: Tally, bins: Bins, number: int, threads: int) -> Curves:
     """The curves through the rows of a bin. All rows of an image are in their order."""
     labels = bins.classes_of(number)
     piece = replace(piece, classes=np.array(labels, np.int64), class_names=None)
-    return draw(piece, bins.num_truths_of(labels), threads)
+    return build_curves(piece, bins.num_truths_of(labels), threads)
 
 
 def draw_bin_from(start: Start, piece: Tally, bins: Bins, number: int, threads: int) -> tuple[Curves, Floats]:
@@ -160,7 +160,7 @@ def draw_bin_from(start: Start, piece: Tally, bins: Bins, number: int, threads: 
     labels = bins.classes_of(number)
     protocol = _with_recall_0(piece.protocol)
     piece = replace(piece, classes=np.array(labels, np.int64), class_names=None, protocol=protocol)
-    return draw_range(piece, bins.num_truths_of(labels), threads, start)
+    return build_range(piece, bins.num_truths_of(labels), threads, start)
 
 
 def next_start(start: Start, curves: Curves) -> Start:
@@ -223,7 +223,7 @@ def _with_recall_0(protocol: Protocol) -> Protocol:
 def assemble(totals: Totals, parts: Iterable[Curves]) -> Curves:
     """The curves of all classes; each class is in one of the parts, or has no rows."""
     nothing = replace(Tally.empty(totals.protocol), classes=totals.classes)
-    whole = draw(nothing, totals.num_truths, 1)
+    whole = build_curves(nothing, totals.num_truths, 1)
     for part in parts:
         place = np.searchsorted(totals.classes, part.classes)
         for name in ("precision", "scores"):

@@ -124,7 +124,7 @@ def curves(tally: Tally, threads: int, recall_points: Floats | None = None) -> C
     return _curves(tally.classes, _compiled.build_curves([compiled_tally(tally)], rules, threads))
 
 
-def draw(tally: Tally, num_truths: Ints, threads: int) -> Curves:
+def build_curves(tally: Tally, num_truths: Ints, threads: int) -> Curves:
     """The curves through the rows of `tally`, for so many truths by class and area range, (K, A)."""
     return _curves(tally.classes, _build([tally], threads, num_truths))
 
@@ -144,7 +144,7 @@ class Start(NamedTuple):
     """The best precision after the last row, for the envelope."""
 
 
-def draw_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
+def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
     """The curves through a range of scores, and the state of the sum over true positives at its end.
 
     Counts are those up to the end of the range; so is AP where it is a sum over true positives.
