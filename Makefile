@@ -8,7 +8,7 @@ BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
-.PHONY: demo test sanitize fuzz bench lint types clean
+.PHONY: demo test sanitize fuzz bench stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
@@ -59,6 +59,11 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/pip install --quiet torch==2.13.0
 	.venv-bench/bin/pip install --quiet $(PEERS) .
 	@touch $@
+
+# The types of the compiled module, for mypy; a test fails when they are not those of what was built.
+stubs: .venv/.installed-for-tests
+	$(BIN)/python -m tests.support.stubs
+	$(BIN)/ruff format src/boxscore/_compiled.pyi
 
 lint: .venv/.installed-for-tests
 	$(BIN)/ruff check .

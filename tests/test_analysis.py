@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import boxscore._compiled as _compiled
 import numpy as np
 import pytest
 
 import boxscore
+import boxscore._compiled as _compiled
 from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis.pairing import Pairing, pair_boxes
 from boxscore.cli import sample
@@ -340,7 +340,13 @@ def test_the_compiled_code_checks_what_it_is_given() -> None:
     """Sizes and types, before it reads anything."""
     ids, flags = np.zeros(2, np.int64), np.ones(2, np.uint8)
     box = np.zeros((2, 4))
-    plain = {"image": ids, "label": ids, "box": box, "box_format": _compiled.BoxFormat.xyxy, "is_used": flags}
+    plain: dict[str, Any] = {
+        "image": ids,
+        "label": ids,
+        "box": box,
+        "box_format": _compiled.BoxFormat.xyxy,
+        "is_used": flags,
+    }
     fine = _compiled.Side(**plain)
     for name, wrong in (("label", ids[:1]), ("box", box[:1]), ("box", box.astype(np.float32)), ("is_used", flags[:1])):
         with pytest.raises(ValueError, match=name):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, replace
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_the_large_arrays_are_built_when_they_are_read(monkeypatch: pytest.Monke
     """Neither numbers nor tables need them; reading either of them builds both, once."""
     built = []
 
-    def build(*arguments: object) -> object:
+    def build(*arguments: Any) -> Any:
         built.append(arguments)
         return compiled(*arguments)
 

@@ -35,9 +35,9 @@ class Kept:
             if self._content is None:
                 found = _compiled.read_coco_file(os.fsencode(self.name), num_threads(None))
                 if _mark(Path(self.name).stat()) == self._mark:
-                    return found  # type: ignore[no-any-return]
+                    return found
             # Bytes; or another file has that name already.
-            return _compiled.read_coco_bytes(self.content(), num_threads(None))  # type: ignore[no-any-return]
+            return _compiled.read_coco_bytes(self.content(), num_threads(None))
         except _compiled.CocoError:
             return None
 

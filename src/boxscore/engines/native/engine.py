@@ -25,7 +25,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     return tally_of(columns, protocol, truths.names_by_label)
 
 
-def tally_of(columns: Any, protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
+def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
     """The tally whose columns compiled matching gives, as a `_compiled.Tally`."""
     return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in _COLUMNS})
 
@@ -153,7 +153,7 @@ def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> t
     return _curves(tally.classes, built), built.sum_after
 
 
-def compiled_tally(tally: Tally) -> Any:
+def compiled_tally(tally: Tally) -> _compiled.Tally:
     """A tally as the compiled engine reads it."""
     return _compiled.Tally(**{name: compact(getattr(tally, name)) for name in _COLUMNS})
 
@@ -162,7 +162,7 @@ def _wanted(protocol: Protocol) -> tuple[Measure, ...]:
     return (*measures(protocol), *measures_at_thresholds(protocol))
 
 
-def _finish(parts: Sequence[Tally], wanted: Iterable[Measure], threads: int) -> Any:
+def _finish(parts: Sequence[Tally], wanted: Iterable[Measure], threads: int) -> _compiled.Finished:
     protocol = parts[0].protocol
     return _compiled.finish(
         [compiled_tally(part) for part in parts],
@@ -173,14 +173,20 @@ def _finish(parts: Sequence[Tally], wanted: Iterable[Measure], threads: int) -> 
     )
 
 
-def _average(totals: Totals, curves: Curves, wanted: Iterable[Measure]) -> Any:
+def _average(totals: Totals, curves: Curves, wanted: Iterable[Measure]) -> _compiled.Averages:
     protocol = totals.protocol
-    columns = (curves.precision, curves.recall, curves.average_precision, totals.num_truths)
-    is_weighted = protocol.average == "weighted"
-    return _compiled.average_curves(*map(compact, columns), rules_of(protocol), compiled_measures(wanted), is_weighted)
+    return _compiled.average_curves(
+        precision=compact(curves.precision),
+        recall=compact(curves.recall),
+        average_precision=compact(curves.average_precision),
+        num_truths=compact(totals.num_truths),
+        rules=rules_of(protocol),
+        measures=compiled_measures(wanted),
+        is_weighted=protocol.average == "weighted",
+    )
 
 
-def _averages(protocol: Protocol, numbers: Sequence[float], averages: Any) -> Averages:
+def _averages(protocol: Protocol, numbers: Sequence[float], averages: _compiled.Averages) -> Averages:
     names = [measure.name for measure in measures(protocol)]
     return Averages(
         numbers=dict(zip(names, numbers, strict=False)),
@@ -190,7 +196,9 @@ def _averages(protocol: Protocol, numbers: Sequence[float], averages: Any) -> Av
     )
 
 
-def _build(parts: Sequence[Tally], threads: int, num_truths: Ints | None = None, start: Start | None = None) -> Any:
+def _build(
+    parts: Sequence[Tally], threads: int, num_truths: Ints | None = None, start: Start | None = None
+) -> _compiled.Curves:
     return _compiled.build_curves(
         [compiled_tally(part) for part in parts],
         rules_of(parts[0].protocol),
@@ -200,7 +208,7 @@ def _build(parts: Sequence[Tally], threads: int, num_truths: Ints | None = None,
     )
 
 
-def _curves(classes: Ints, built: Any) -> Curves:
+def _curves(classes: Ints, built: _compiled.Curves) -> Curves:
     return Curves(
         classes=classes,
         precision=built.precision,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import boxscore._compiled as _compiled
 from boxscore.model.measures import Measure
@@ -10,7 +9,7 @@ from boxscore.model.protocol import Protocol
 
 
 @lru_cache(maxsize=32)
-def rules_of(protocol: Protocol) -> Any:
+def rules_of(protocol: Protocol) -> _compiled.Rules:
     """The rules that decide a number, for the compiled engine."""
     rules = _compiled.Rules()
     rules.cutoffs = list(protocol.cutoffs)
@@ -27,7 +26,7 @@ def rules_of(protocol: Protocol) -> Any:
     return rules
 
 
-def compiled_measures(measures: Iterable[Measure]) -> list[Any]:
+def compiled_measures(measures: Iterable[Measure]) -> list[_compiled.Measure]:
     """Measures as the compiled engine reads them."""
     return [
         _compiled.Measure(measure.is_recall, list(measure.thresholds), measure.area, measure.limit)
