@@ -9,7 +9,7 @@ PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torc
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test sanitize fuzz bench lint types clean
+.PHONY: demo test sanitize fuzz bench stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
@@ -50,6 +50,11 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/pip install --quiet torch==2.13.0
 	.venv-bench/bin/pip install --quiet $(PEERS) .
 	@touch $@
+
+# The types of the compiled module, for mypy; a test fails when they are not those of what was built.
+stubs: .venv/.installed-for-tests
+	$(BIN)/python -m tests.support.stubs
+	$(BIN)/ruff format src/boxscore/_compiled.pyi
 
 lint: .venv/.installed-for-tests
 	$(BIN)/ruff check .

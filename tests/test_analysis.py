@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import boxscore._compiled as _compiled
 import numpy as np
 import pytest
 
 import boxscore
+import boxscore._compiled as _compiled
 from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis.pairing import Pairing, pair_boxes
 from boxscore.cli import sample

@@ -33,7 +33,6 @@ LAYERS = [
     ["scaling.arrow"],
     ["training.distributed"],
     ["model.curves"],
-    ["model.average"],
     ["analysis.suspicion"],
     ["engines"],
     ["model.result"],

@@ -7,7 +7,8 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths
-from boxscore.analysis.bootstrap import Samples, draws, spread
+from boxscore.analysis import bootstrap
+from boxscore.analysis.bootstrap import Plan, Samples, draws, spread
 from tests.support.random_datasets import random_dataset
 from tests.support.resampling import assert_resamples_are_exact
 from tests.support.scenes import random_scene
@@ -48,6 +49,15 @@ def test_a_resample_of_many_classes_has_the_bits_of_repeated_images() -> None:
     """So many that resamples are taken one by one, not side by side."""
     scene = random_scene(3, num_images=40, num_classes=400, most_detections=60)
     assert_resamples_are_exact(scene, Protocol.named("coco"), seed=2)
+
+
+@pytest.mark.parametrize("name", ["coco", "voc2007"])
+def test_resamples_side_by_side_have_the_bits_of_one_by_one(name: str) -> None:
+    """Eight lanes are faster, and nothing else."""
+    scene = random_scene(2, num_images=30)
+    tally = boxscore.match(scene.detections, scene.truths, name)
+    one, eight = (bootstrap.resample(tally, tally.images, Plan(20, 5, 0.95), max_lanes=num) for num in (1, 8))
+    assert_same_samples(one, eight, 20)
 
 
 def result_of(seed: int = 1, *, num_images: int, num_classes: int = 4) -> Result:

@@ -209,6 +209,51 @@ def test_plain_numbers_are_read_by_the_compiled_engine() -> None:
         assert single_image.measure_plain(detections, [truth | {"bbox": each}], 100) is None
 
 
+ODD_POINTS: dict[str, list[float]] = {
+    "falling": [1.0, 0.7, 0.2, 0.0],
+    "repeated": [0.1, 0.1, 0.0, 0.3, 0.3],
+    "beyond 1": [0.0, 0.5, 1.5, 1e300, float("inf"), 0.5],
+    "below 0": [-1.0, -float("inf"), 0.0, 0.5],
+    "no number": [0.0, float("nan"), 0.2],
+    "none": [],
+}
+
+EDITS: dict[str, Callable[[list[Any]], object]] = {
+    "every detection is right": lambda entries: [entry["dtMatches"].fill(1) for entry in entries],
+    "a score that is no number": lambda entries: [
+        entry["dtScores"].__setitem__(0, float("nan")) for entry in entries if entry["dtScores"]
+    ],
+    "fewer thresholds": lambda entries: [
+        entry.update(dtMatches=entry["dtMatches"][:3], dtIgnore=entry["dtIgnore"][:3]) for entry in entries
+    ],
+    "more thresholds": lambda entries: [
+        entry.update({key: np.concatenate([entry[key]] * 2) for key in ("dtMatches", "dtIgnore")}) for entry in entries
+    ],
+}
+
+
+@pytest.mark.parametrize("edit", ["nothing", *EDITS])
+@pytest.mark.parametrize("limits", [[1, 10, 100], [100, 1, 1], [0, 2, 100]], ids=str)
+@pytest.mark.parametrize("name", ["default", *ODD_POINTS])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_curves_of_any_entries_at_any_points_are_pycocotools_own(name: str, limits: list[int], edit: str) -> None:
+    """From `evalImgs` as they are or as a user has left them: one curve builder for all of it."""
+
+    def script(tool: Tool) -> Any:
+        truths = dataset_of(tool, as_dataset(SCENE)[0])
+        evaluation = tool.COCOeval(truths, truths.loadRes(as_dataset(SCENE)[1]), "bbox")
+        evaluation.params.maxDets = limits
+        evaluation.evaluate()
+        if edit != "nothing":
+            EDITS[edit]([entry for entry in evaluation.evalImgs if entry is not None])
+        if name != "default":
+            evaluation.params.recThrs = np.array(ODD_POINTS[name])
+        evaluation.accumulate()
+        return {key: evaluation.eval[key] for key in ("precision", "recall", "scores", "counts")}
+
+    check_same(script)
+
+
 @pytest.mark.not_sanitized
 def test_real_data_gives_every_bit_in_batches() -> None:
     """COCO val2017, 16 images at a time, as an evaluator in a training loop does."""

@@ -1,5 +1,6 @@
 """The compiled engine: any array in host memory, any number of threads and cells, and Ctrl-C."""
 
+import ast
 import os
 import shutil
 import signal
@@ -202,7 +203,7 @@ def test_columns_of_a_tally_that_do_not_fit_together_are_refused() -> None:
 def test_groups_that_do_not_fit_their_rows_are_refused() -> None:
     """Where the rows of each image begin must ascend from 0 to all of them, on both sides."""
     box, flags = np.ones((3, 4)), np.zeros(2, np.uint8)
-    starts = {"start": np.array([0, 1, 3]), "truth_start": np.array([0, 0, 2])}
+    starts: dict[str, Any] = {"start": np.array([0, 1, 3]), "truth_start": np.array([0, 0, 2])}
     rows: dict[str, Any] = {"box": box, "truth_box": box[:2], "is_crowd": flags, "num_threads": 1}
     overlap = _compiled.overlaps(**rows, **starts)
     assert overlap.tolist() == [1.0] * 4
@@ -439,3 +440,10 @@ def test_the_compiled_core_is_built_hardened() -> None:
     assert "BIND_NOW" in listing
     assert "__stack_chk_fail" in listing
     assert not [line for line in listing.splitlines() if "GNU_STACK" in line and "E" in line.split()[-2]]
+
+
+def test_the_stub_is_that_of_the_compiled_module() -> None:
+    """`make stubs` was run after the bindings changed, so mypy checks every call of them."""
+    from tests.support.stubs import PATH, make_stub
+
+    assert ast.dump(ast.parse(PATH.read_text())) == ast.dump(ast.parse(make_stub()))

@@ -8,10 +8,11 @@ import pytest
 import boxscore
 from boxscore import Protocol, Tally, _compiled
 from boxscore.engines.native.engine import tally_of
-from boxscore.engines.native.rules import CROWD, DIFFICULT, GROUP, REGULAR, rules_of
+from boxscore.engines.native.rules import rules_of
 from boxscore.engines.parallel.iou import pairwise_iou
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, REGULAR
+from tests.support.comparisons import assert_same_tally
 from tests.support.scenes import Scene, random_scene
-from tests.test_native import assert_same_tally
 
 LONG = [[0, 0, 100, 10], [0, 0, 10, 10], [10, 0, 10, 10], [20, 0, 10, 10]]
 """A wide box, and three that lie in it side by side, in xywh."""
@@ -26,7 +27,7 @@ def match(
     detections: dict[str, Any], truths: dict[str, Any], *, protocol: Protocol, is_per_image: bool = False
 ) -> Tally:
     """The tally of columns given as lists; image and class are 0 where they are not given."""
-    sides = []
+    sides: list[Any] = []
     for given, side in ((detections, _compiled.Detections), (truths, _compiled.Truths)):
         columns = {"image": [0] * len(given["geometry"]), "label": [0] * len(given["geometry"])} | given
         kinds = {"score": float, "area": float, "kind": np.uint8, "coverage": np.uint8, "image": int, "label": int}
@@ -35,7 +36,7 @@ def match(
     for name in (name for name in dir(rules) if not name.startswith("_")):
         setattr(rules, name, getattr(rules_of(protocol), name))
     rules.is_limit_per_image = is_per_image
-    return tally_of(_compiled.match(*sides, np.zeros(0, np.int64), rules, 2), protocol, None)
+    return tally_of(_compiled.match(sides[0], sides[1], np.zeros(0, np.int64), rules, 2), protocol, None)
 
 
 def one_cell(name: str, **changes: Any) -> Protocol:
@@ -151,7 +152,7 @@ def test_intervals_match_like_boxes_of_one_height(name: str, seed: int) -> None:
 def candidates_of(scene: Scene) -> list[Any]:
     """Both sides with the IoUs of all pairs that overlap, for an engine that can't measure them."""
     found, there = scene.detection, scene.truth
-    iou_DG = pairwise_iou(found["box"][None], there["box"][None], box_format="xywh", geometry="continuous")[0]
+    iou_DG = pairwise_iou(found["box"][None], there["box"][None], box_format="xywh", pixels="continuous")[0]
     detection, truth = np.nonzero(iou_DG)
     start = np.searchsorted(detection, np.arange(len(found["box"]) + 1))
     areas = [side["box"][:, 2] * side["box"][:, 3] for side in (found, there)]

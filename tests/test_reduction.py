@@ -100,7 +100,7 @@ def test_a_cut_is_the_last_row_of_its_range() -> None:
 
 def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     """A range that begins after three thousand million false positives: the division is that of Python's integers."""
-    from boxscore.engines.native.engine import draw_range
+    from boxscore.engines.native.engine import build_range
 
     truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     found = boxscore.Detections(image=[0], label=[1], score=[0.5], box=[[0, 0, 10, 10]])
@@ -108,7 +108,7 @@ def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     start = no_start(tally.protocol)
     before = 3_000_000_000
     start = start._replace(num_counted=np.full_like(start.num_counted, before))
-    curves, _ = draw_range(tally, tally.num_truths, 1, start)
+    curves, _ = build_range(tally, tally.num_truths, 1, start)
     assert curves.precision[0, 0, 0, 0, 0] == 1 / (before + 1 + np.spacing(1))
     assert curves.num_false[0, 0, 0, 0] == before
 
@@ -127,10 +127,10 @@ def test_totals_add_up() -> None:
 
 def test_a_start_that_can_not_be_is_refused() -> None:
     """More true positives than detections."""
-    from boxscore.engines.native.engine import draw_range
+    from boxscore.engines.native.engine import build_range
 
     tally = Tally.empty(Protocol.named("voc2012"))
     tally = replace(tally, classes=np.array([1]))
     start = no_start(tally.protocol)
     with pytest.raises(ValueError, match="start: counts out of range"):
-        draw_range(tally, tally.num_truths, 1, start._replace(num_true=start.num_true + 1))
+        build_range(tally, tally.num_truths, 1, start._replace(num_true=start.num_true + 1))

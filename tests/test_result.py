@@ -4,15 +4,20 @@ import json
 import math
 import pickle
 from collections.abc import Mapping
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, replace
+from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
+from boxscore._support.lazy import Lazy
 from boxscore.cli import sample
 from boxscore.model.result import LazyTally
+from tests.support.scenes import random_scene
 
 BOX = [[0, 0, 10, 10]]
 
@@ -170,3 +175,77 @@ def test_inputs_are_what_was_evaluated() -> None:
     assert result.image_names == truths.image_names
     assert boxscore.finish(result.tally).inputs is None
     assert boxscore.finish(result.tally).image_names is None
+
+
+def test_the_large_arrays_are_built_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither numbers nor tables need them; reading either of them builds both, once."""
+    built = []
+
+    def build(*arguments: Any) -> Any:
+        built.append(arguments)
+        return compiled(*arguments)
+
+    compiled = boxscore._compiled.build_curves
+    monkeypatch.setattr(boxscore._compiled, "build_curves", build)
+    result = boxscore.evaluate(*sample.load())
+    assert str(result)
+    assert result.to_dict()
+    assert not built
+    assert result.curves.precision.shape == result.curves.scores.shape == (10, 101, 4, 4, 3)
+    assert result.curves.precision is result.curves.precision
+    assert len(built) == 1
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
+@pytest.mark.parametrize("name", ["coco", "voc2007", "voc2012", "paper"])
+def test_numbers_are_those_of_the_arrays(name: str, average: str) -> None:
+    """Every mean that is taken on the way is that of NumPy over the arrays, or of the other engines' arrays."""
+    scene = random_scene(4, num_images=12)
+    protocol = Protocol.named(name, average=average)
+    result = boxscore.evaluate(scene.detections, scene.truths, protocol)
+    other = boxscore.evaluate(scene.detections, scene.truths, protocol, engine="parallel")
+    assert dict(result) == dict(other)
+    assert result.per_threshold == other.per_threshold
+    for column in ("ap", "ap_50", "ar", "num_truths", "num_detections", "ap_at", "num_true", "num_false"):
+        assert np.array_equal(getattr(result.per_class, column), getattr(other.per_class, column), equal_nan=True), (
+            column
+        )
+    if average == "macro":
+        samples = result.curves.precision if protocol.ap == "recall_points" else result.curves.average_precision
+        samples = samples[..., 0, -1]
+        assert result["map"] == samples[samples > -1].mean()
+    if average == "weighted":
+        per_class, has_truths = result.per_class, result.per_class.num_truths > 0
+        assert result["map"] == np.average(per_class.ap[has_truths], weights=per_class.num_truths[has_truths])
+
+
+def test_curves_are_values() -> None:
+    """They survive a pickle, can be replaced and not changed."""
+    curves = boxscore.evaluate(*sample.load()).curves
+    again = pickle.loads(pickle.dumps(curves))
+    for name in ("precision", "scores", "recall"):
+        assert np.array_equal(getattr(again, name), getattr(curves, name))
+    other = replace(curves, precision=curves.precision * 2)
+    assert np.array_equal(other.precision, curves.precision * 2)
+    assert other.scores is curves.scores
+    with pytest.raises(FrozenInstanceError):
+        setattr(curves, "precision", other.precision)  # noqa: B010 (mypy knows that it can't be)
+
+
+def test_a_lazy_value_is_computed_by_one_thread() -> None:
+    """Eight of them ask at once, and get the same."""
+    barrier, computed = Barrier(8), []
+
+    def compute() -> object:
+        computed.append(object())
+        return computed[0]
+
+    value = Lazy(compute)
+
+    def read(_: int) -> object:
+        barrier.wait()
+        return value.value
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(read, range(8)))) == 1
+    assert len(computed) == 1

@@ -107,12 +107,12 @@ def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int
     """
     tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
-    if len(tallies) > 1 and chosen is ENGINES["native"]:
+    if chosen is ENGINES["native"]:
         return finish_tallies(tallies, num)
     whole = joined(tallies) if len(tallies) > 1 else tallies[0]
-    curves = chosen.curves(whole, num)
-    averaged = chosen.curves(whole.pooled(), num) if whole.protocol.average == "micro" else curves
-    return summarize(whole.totals, curves, averaged, whole)
+    totals, curves = whole.totals, chosen.curves(whole, num)
+    pooled_curves = chosen.curves(whole.pooled(), num) if whole.protocol.average == "micro" else None
+    return summarize(totals, curves, native.average(totals, curves, pooled_curves), whole)
 
 
 def _as_tallies(tallies: Any) -> list[Tally]:

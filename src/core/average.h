@@ -1,4 +1,4 @@
-// Means with the bits of NumPy's.
+// Sums and means with the bits of NumPy's: the one home of every mean over thresholds, recall points and classes.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <limits>
 #include <vector>
+
+#include "rules.h"
 
 namespace boxscore {
 
@@ -31,7 +33,7 @@ inline double pairwise_sum(const double* values, size_t size) {
     return pairwise_sum(values, half) + pairwise_sum(values + half, size - half);
 }
 
-// The same of values that need not stand anywhere: `fill(to, num)` writes the next few, which are never more than 128.
+// The same of values that are nowhere in a row: `fill(to, num)` writes the next few, at most 128.
 template <class Fill>
 double pairwise_sum_of(size_t size, Fill& fill) {
     if (size <= 128) {
@@ -68,17 +70,17 @@ public:
     }
 
     void add(double value) {
-        const size_t place = position_ - begin_, num = end_ - begin_, num_in_lanes = num - num % kLanes;
+        const size_t slot = position_ - begin_, num = end_ - begin_, num_in_lanes = num - num % kLanes;
         if (num < kLanes) {
-            lane_[0] = place == 0 ? value : lane_[0] + value;
-        } else if (place < kLanes) {
-            lane_[place] = value;
-        } else if (place < num_in_lanes) {
-            lane_[place % kLanes] += value;
+            lane_[0] = slot == 0 ? value : lane_[0] + value;
+        } else if (slot < kLanes) {
+            lane_[slot] = value;
+        } else if (slot < num_in_lanes) {
+            lane_[slot % kLanes] += value;
         } else {
             lane_[0] += value;
         }
-        if (place + 1 == num_in_lanes) {
+        if (slot + 1 == num_in_lanes) {
             lane_[0] = ((lane_[0] + lane_[1]) + (lane_[2] + lane_[3])) + ((lane_[4] + lane_[5]) + (lane_[6] + lane_[7]));
         }
         if (++position_ == end_) end_leaf();
@@ -116,18 +118,92 @@ private:
     double total_ = 0;
 };
 
-// The mean of those that are defined, which -1 is not, among every `stride`-th of some runs of `length` values; NaN if none is.
-inline double mean_defined(const double* values, const std::vector<size_t>& runs, size_t length, size_t stride, size_t offset) {
-    std::vector<double> defined;
-    defined.reserve(runs.size() * length / stride);
-    for (const size_t run : runs) {
-        const double* end = values + (run + 1) * length;
-        for (const double* value = values + run * length + offset; value < end; value += stride) {
-            if (*value > -1) defined.push_back(*value);
+// Values with thresholds, recall points and classes as axes, wherever they stand in memory. Those that are not defined, of
+// classes without truths, are -1 or NaN.
+struct Samples {
+    const double* first;
+    size_t num_points, num_classes;
+    size_t threshold_stride, point_stride, class_stride;
+
+    const double* row(size_t threshold, size_t point) const { return first + threshold * threshold_stride + point * point_stride; }
+};
+
+inline bool is_defined(double value) { return value > -1; }
+
+inline size_t count_defined(const Samples& samples, const std::vector<size_t>& thresholds) {
+    size_t num = 0;
+    for (const size_t t : thresholds) {
+        for (size_t r = 0; r < samples.num_points; ++r) {
+            const double* row = samples.row(t, r);
+            for (size_t k = 0; k < samples.num_classes; ++k) num += is_defined(row[k * samples.class_stride]);
         }
     }
-    if (defined.empty()) return std::numeric_limits<double>::quiet_NaN();
-    return pairwise_sum(defined.data(), defined.size()) / static_cast<double>(defined.size());
+    return num;
+}
+
+// as in COCO: one mean over thresholds, recall points and classes together, classes innermost, of those that are defined, of
+// which there are `num_defined`; NaN if none is.
+inline double mean_defined(const Samples& samples, const std::vector<size_t>& thresholds, size_t num_defined) {
+    if (num_defined == 0) return std::numeric_limits<double>::quiet_NaN();
+    size_t t = 0, r = 0, k = 0;
+    auto fill = [&](double* to, size_t num) {
+        double* const end = to + num;
+        while (to < end && t < thresholds.size()) {
+            const double* value = samples.row(thresholds[t], r) + k * samples.class_stride;
+            for (; k < samples.num_classes && to < end; ++k, value += samples.class_stride) {
+                prefetch(value + 8 * samples.point_stride);  // what comes soon
+                if (is_defined(*value)) *to++ = *value;
+            }
+            if (k < samples.num_classes) return;
+            k = 0;
+            if (++r == samples.num_points) r = 0, ++t;
+        }
+        std::fill(to, end, 0.0);  // only where another thread has changed the samples
+    };
+    return pairwise_sum_of(num_defined, fill) / static_cast<double>(num_defined);
+}
+
+// The mean over some thresholds, one after the other, of values that stand `stride` apart.
+inline double mean_over_thresholds(const double* values, const std::vector<size_t>& thresholds, size_t stride) {
+    double sum = 0;
+    for (const size_t t : thresholds) sum += values[t * stride];
+    return sum / static_cast<double>(thresholds.size());
+}
+
+// The mean over thresholds of each class that has truths, weighted by their number; NaN if none has. Samples have one recall
+// point.
+inline double weighted_mean(const Samples& samples, const std::vector<size_t>& thresholds, const std::vector<double>& num_truths) {
+    std::vector<double> values;
+    double total = 0;
+    for (size_t k = 0; k < num_truths.size(); ++k) {
+        if (num_truths[k] == 0) continue;
+        const double mean = mean_over_thresholds(samples.first + k * samples.class_stride, thresholds, samples.threshold_stride);
+        values.push_back(mean * num_truths[k]);
+        total += num_truths[k];
+    }
+    if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+    return pairwise_sum(values.data(), values.size()) / total;
+}
+
+// What the numbers of one area range and limit are means of.
+struct Averaged {
+    Samples precision;          // at recall points; for the rule of that name alone
+    Samples average_precision;  // one recall point, as recall
+    Samples recall;
+    std::vector<double> num_truths;  // of each class
+};
+
+// The value of a measure in its area range and within its limit; NaN if no class has truths there.
+inline double average(const Measure& measure, const Averaged& averaged, ApRule rule, bool is_weighted) {
+    if (is_weighted) {
+        return weighted_mean(measure.is_recall ? averaged.recall : averaged.average_precision, measure.thresholds,
+                             averaged.num_truths);
+    }
+    const Samples& samples = measure.is_recall                  ? averaged.recall
+                             : rule == ApRule::recall_points ? averaged.precision
+                                                             : averaged.average_precision;
+    const size_t num_classes = averaged.num_truths.size() - std::count(averaged.num_truths.begin(), averaged.num_truths.end(), 0.0);
+    return mean_defined(samples, measure.thresholds, measure.thresholds.size() * samples.num_points * num_classes);
 }
 
 }  // namespace boxscore

@@ -13,10 +13,10 @@
 namespace boxscore {
 
 struct BootstrapOptions {
-    std::vector<Measure> measures;  // those of precision within the last limit
-    bool is_weighted = false;       // classes by their numbers of truths
+    MeasureSet wanted;  // measures of precision are those within the last limit
     uint64_t seed = 0;
     size_t num_resamples = 0;
+    size_t max_lanes = 8;  // resamples that may be computed side by side; 1 for a benchmark of what that buys
 };
 
 // A row a resample. All of them get written; NaN is undefined.

@@ -71,30 +71,30 @@ private:
         for (Cell& cell : field.cells) {
             if (has_early_[area]) cell.beyond.resize(rules_.num_limits() - 1);
         }
-        std::vector<std::vector<uint32_t>> ranks(field.cells.size());  // of each that was found, among all rows that count
+        std::vector<std::vector<uint32_t>> ranks(field.cells.size());  // of each true positive, among all rows that count
         uint32_t num_counted = 0;
         for (size_t begin = 0, end; begin < rows.size(); begin = end) {
             for (end = begin + 1; end < rows.size() && is_tied(rows[begin], rows[end]);) ++end;
             const uint32_t num_before = num_counted;
-            std::vector<uint32_t> num_found, num_extra;
+            std::vector<uint32_t> num_true, num_extra;
             for (size_t t = 0; end > begin + 1 && t < field.cells.size(); ++t) {
-                num_found.push_back(size_of(field.cells[t].found));
+                num_true.push_back(size_of(field.cells[t].true_positives));
                 num_extra.push_back(size_of(field.cells[t].extra));
             }
             for (size_t i = begin; i < end; ++i) add_row(rows[i].row, area, field, num_counted, ranks);
-            for (size_t t = 0; t < num_found.size(); ++t) {
+            for (size_t t = 0; t < num_true.size(); ++t) {
                 Cell& cell = field.cells[t];
                 const uint32_t rank_before = num_before + num_extra[t];
                 const uint32_t size = num_counted + size_of(cell.extra) - rank_before;
-                if (size < 2 || size_of(cell.found) == num_found[t]) continue;
-                cell.ties.push_back({num_found[t], size_of(cell.found), size, size_of(cell.ranks)});
-                for (size_t i = num_found[t]; i < cell.found.size(); ++i) cell.ranks.push_back(ranks[t][i] - rank_before);
+                if (size < 2 || size_of(cell.true_positives) == num_true[t]) continue;
+                cell.ties.push_back({num_true[t], size_of(cell.true_positives), size, size_of(cell.ranks)});
+                for (size_t i = num_true[t]; i < cell.true_positives.size(); ++i) cell.ranks.push_back(ranks[t][i] - rank_before);
             }
         }
         // What comes after the last true positive is on no curve.
         while (!field.steps.empty() && !field.steps.back().is_stop) field.steps.pop_back();
         for (Cell& cell : field.cells) {
-            cell.extra.resize(cell.found.empty() ? 0 : cell.num_extra.back());
+            cell.extra.resize(cell.true_positives.empty() ? 0 : cell.num_extra.back());
             if (cell.extra.empty()) cell.num_extra.clear();
         }
     }
@@ -126,7 +126,7 @@ private:
             Cell& cell = field.cells[t];
             if (!is_always_counted && is_set(tally_.is_counted, row, area, t)) cell.extra.push_back(image);
             if (!is_set(tally_.is_true, row, area, t)) continue;
-            cell.found.push_back(size_of(field.stops) - 1);
+            cell.true_positives.push_back(size_of(field.stops) - 1);
             cell.num_extra.push_back(size_of(cell.extra));
             ranks[t].push_back(num_counted + size_of(cell.extra));
             const size_t num_beyond = std::min<size_t>(tally_.tier[row], cell.beyond.size());
@@ -142,7 +142,7 @@ private:
     const TallyColumns<Score, State>& tally_;
     const Rules& rules_;
     std::vector<uint8_t> is_wanted_, has_early_;  // by area range: any number, any recall within an earlier limit
-    std::vector<uint32_t> hit_;                   // of each row: its place among the hits, if it is one
+    std::vector<uint32_t> hit_;                   // of each row: its index among the hits, if it is one
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace boxscore {
 template <class State>
 struct TruthStates {
     size_t size;
-    const int32_t *image, *label;  // places
+    const int32_t *image, *label;  // indices
     const State* state;            // bit a where it counts in area range a
 };
 
@@ -27,19 +27,19 @@ struct Step {
 // Detections of one class, image and score that count in one cell, and some of which are true. In a resample all of the first
 // copy stand before all of the second, so the true ones are not in one row with their own copies.
 struct Tie {
-    uint32_t begin, end;  // of the true ones among all that were found
+    uint32_t begin, end;  // of the true ones among all true positives
     uint32_t size;        // rows that count
-    uint32_t first_rank;  // the place of `begin` among the cell's ranks
+    uint32_t first_rank;  // the index of `begin` among the cell's ranks
 };
 
 // One threshold of one class and area range: its true positives, by falling score.
 struct Cell {
-    std::vector<uint32_t> found;      // stops of the field
+    std::vector<uint32_t> true_positives;  // indices of the field's stops
     std::vector<uint32_t> extra;      // images of rows that count here, but not at every threshold
-    std::vector<uint32_t> num_extra;  // of each that was found: rows of `extra` up to it; empty if there are none at all
+    std::vector<uint32_t> num_extra;  // of each true positive: rows of `extra` up to it; empty if there are none at all
     std::vector<Tie> ties;
-    std::vector<uint32_t> ranks;                // of each that was found in a tie: rows of the tie that count up to it
-    std::vector<std::vector<uint32_t>> beyond;  // images of what was found beyond each limit but the last
+    std::vector<uint32_t> ranks;                // of each true positive in a tie: rows of the tie that count up to it
+    std::vector<std::vector<uint32_t>> beyond;  // images of true positives beyond each limit but the last
 };
 
 // One class in one area range.
@@ -47,7 +47,7 @@ struct Field {
     std::vector<uint32_t> truths;  // images of the truths that count
     std::vector<Step> steps;       // rows that count at every threshold, by falling score, up to the last true positive
     std::vector<uint32_t> stops;   // images of the true positives of any threshold
-    std::vector<Cell> cells;       // a threshold each
+    std::vector<Cell> cells;       // one per threshold
 };
 
 struct Layout {

@@ -11,15 +11,30 @@
 namespace boxscore {
 
 // A tally, or a part of one: rows of its own, and all else of the whole.
+//
+//   state of a row      bit 0: it is a hit, whose verdicts are in the words below
+//   (8 or 64 bits)      bit 1 + a: it is none, and counts as a false positive in area range a; else it is ignored there
+//
+//                         1+A ...  2    1    0
+//                       +----+---+----+----+-----+
+//                       |a A-1   | a 1| a 0| hit |        a hit has zeros in all other bits
+//                       +----+---+----+----+-----+
+//
+//   words of a hit      bit a * T + t is the cell of area range a and threshold t, from the lowest bit of the first word on
+//
+//                       |   area 0    |   area 1    | ...           is_counted  is_true
+//                       | t 0 ... T-1 | t 0 ... T-1 | ...               0          0      ignored
+//                       bit 0           bit T                           1          0      false positive
+//                                                                       1          1      true positive
 template <class Score, class State>
 struct TallyColumns {
     size_t size;
-    const int32_t* label;  // places among the classes
-    const int32_t* image;  // places among the images; may be null where rows are in order of images
+    const int32_t* label;  // indices of classes
+    const int32_t* image;  // indices of images; may be null where rows are in order of images
     const Score* score;
-    const uint8_t* tier;
+    const uint8_t* tier;  // the first limit that a row is within
     const State* state;
-    const uint64_t* is_true;  // num_words a hit, hits in the order of their rows, part by part
+    const uint64_t* is_true;  // num_words per hit, hits in the order of their rows, part by part
     const uint64_t* is_counted;
     size_t num_hits;  // of all parts
     size_t num_images;
@@ -27,7 +42,7 @@ struct TallyColumns {
     const int64_t* num_truths;  // by class and area range
 };
 
-// A sum over true positives on its way, for the rules that take one: a pairwise sum's state, or a plain sum in its first place.
+// The state of a sum over true positives, for the rules that take one: that of a pairwise sum, or a plain sum in its first entry.
 inline constexpr size_t kSumState = PairwiseSum::kStateSize;
 
 // Where curves begin that continue from detections of higher scores, which are not among the rows: [T, K, A, M] each.
@@ -39,17 +54,19 @@ struct CurveStart {
     double* sum_after;          // as `sum`, with the true positives of these rows; gets written
 };
 
-// Arrays in pycocotools' layout: [T, R, K, A, M] and [T, K, A, M]. All of them get written.
+// Where curves get written.
 struct CurveArrays {
-    double *precision, *scores;
-    double *recall, *average_precision;
-    int64_t *num_true, *num_false;
+    double *recall, *average_precision;  // [T, K, A, M]
+    int64_t *num_true, *num_false;       // [T, K, A, M]
+    double *precision = nullptr, *scores = nullptr;  // [T, R, K, A, M], as in pycocotools; null: not wanted
+    // By area range and limit: precision of the classes with truths there, as [T, D, R]; null: not wanted; empty: none is.
+    std::vector<double*> samples = {};
 };
 
-// Of a tally in one or more parts; where they are several, rows are in order of images, part by part. `begin` may be null: the
+// Of a tally in one or more parts; where they are several, rows are in order of images, part by part. `start` may be null: the
 // rows are all there are.
 template <class Score, class State>
-void draw_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* begin,
-                 const Run& run, const CurveArrays& out);
+void build_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* start,
+                  const Run& run, const CurveArrays& out);
 
 }  // namespace boxscore

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 
-#include "average.h"
 #include "checks.h"
-#include "curves.h"
+#include "finish.h"
 #include "geometry/boxes.h"
 #include "match.h"
 #include "memory.h"
@@ -104,58 +102,34 @@ OwnTally<State> match_files(const CocoFile& truths, CocoFile&& detections, const
     return tally;
 }
 
-// The mean over thresholds, one after the other, of every `stride`-th value from `first` on.
-double mean_over_thresholds(const double* first, size_t num_thresholds, size_t stride) {
-    double sum = 0;
-    for (size_t t = 0; t < num_thresholds; ++t) sum += first[t * stride];
-    return sum / static_cast<double>(num_thresholds);
-}
-
 template <class State>
 PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
                            const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run) {
     PlainResult result;
     result.classes = distinct_of(truths.categories.id);
-    const size_t num_classes = result.classes.size(), num_thresholds = rules.num_thresholds();
-    const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_points = rules.recall_points.size();
+    const size_t num_classes = result.classes.size(), num_areas = rules.num_areas(), num_limits = rules.num_limits();
     result.num_read = detections.boxes.size();
     const OwnTally<State> tally = match_files<State>(truths, std::move(detections), result.classes, rules, boxes, run);
     const TallyRows<double, State>& rows = tally.rows;
     const std::vector<int64_t> num_truths = count_truths(rows.truth_label.data(), rows.truth_state.data(),
                                                          rows.truth_state.size(), num_classes, num_areas);
-
-    const size_t num_curves = num_thresholds * num_classes * num_areas * num_limits;
-    Buffer<double> precision(num_curves * num_points), scores(num_curves * num_points);
-    Buffer<double> recall(num_curves), average_precision(num_curves);
-    Buffer<int64_t> num_true(num_curves), num_false(num_curves);
     const TallyColumns<double, State> columns{rows.size,         rows.label,         nullptr,
                                               rows.score,        rows.tier,          rows.state,
                                               rows.is_true.data(), rows.is_counted.data(),
                                               rows.is_true.size() / rules.num_words(), 0, num_classes, num_truths.data()};
-    draw_curves(std::vector{columns}, rules, nullptr, run,
-                {precision.data(), scores.data(), recall.data(), average_precision.data(), num_true.data(), num_false.data()});
-
-    const bool has_points = rules.ap == ApRule::recall_points;
-    for (const Measure& measure : measures) {
-        const Buffer<double>& samples = measure.is_recall ? recall : has_points ? precision : average_precision;
-        result.numbers.push_back(mean_defined(samples.data(), measure.thresholds, samples.size() / num_thresholds,
-                                              num_areas * num_limits, measure.area * num_limits + measure.limit));
-    }
+    Finished finished = finish(std::vector{columns}, rules, {measures, false}, run);
     result.num_detections.assign(num_classes, 0);
     for (size_t i = 0; i < rows.size; ++i) ++result.num_detections[rows.label[i]];
-    const size_t stride = num_classes * num_areas * num_limits;  // from one threshold to the next
     for (size_t k = 0; k < num_classes; ++k) {
-        const size_t first = k * num_areas * num_limits + num_limits - 1;
         result.num_truths.push_back(num_truths[k * num_areas]);
-        result.ap.push_back(mean_over_thresholds(average_precision.data() + first, num_thresholds, stride));
-        result.ar.push_back(result.num_truths.back() == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                            : mean_over_thresholds(recall.data() + first, num_thresholds, stride));
-        for (size_t t = 0; t < num_thresholds; ++t) {
-            result.ap_at.push_back(average_precision[first + t * stride]);
-            result.num_true.push_back(num_true[first + t * stride]);
-            result.num_false.push_back(num_false[first + t * stride]);
+        for (size_t t = 0; t < rules.num_thresholds(); ++t) {
+            const size_t index = ((t * num_classes + k) * num_areas + 1) * num_limits - 1;
+            result.ap_at.push_back(finished.average_precision[index]);
+            result.num_true.push_back(finished.num_true[index]);
+            result.num_false.push_back(finished.num_false[index]);
         }
     }
+    result.averages = std::move(finished.averages);
     return result;
 }
 

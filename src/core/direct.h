@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "finish.h"
 #include "io/coco_json.h"
 #include "rules.h"
 #include "tasks.h"
@@ -14,11 +15,10 @@ namespace boxscore {
 
 // What tables show. By class, and by class and threshold, in the first area range and within the largest limit.
 struct PlainResult {
-    std::vector<double> numbers;  // of the measures
+    Averages averages;
     std::vector<int64_t> classes;
     std::vector<int64_t> num_truths, num_detections;
-    size_t num_read = 0;                       // detections in the file, also beyond the limit
-    std::vector<double> ap, ar;                // means over thresholds
+    size_t num_read = 0;                       // detections in the file, those beyond the limit included
     std::vector<double> ap_at;                 // [K, T]
     std::vector<int64_t> num_true, num_false;  // [K, T]
 };

@@ -1,34 +1,65 @@
-// What a curve is made of: the recall points it reaches, and the area under it by each rule.
+// The formulas of a curve: precision, the recall points that it reaches, its envelope, and the area under it by each rule.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "average.h"
+#include "rules.h"
 
 namespace boxscore {
 
+// Precision among the detections that count up to some true positive. Counts are signed, which processors convert to floats
+// with one instruction, or floats already.
+template <class Count>
+double precision_at(int32_t num_true, Count num_counted, double epsilon) {
+    return num_true / (num_counted + epsilon);
+}
+
 // The fewest true positives n with n / num_truths >= point, as floats have it. A product is rounded to an integer only if it
-// is at most one step of a float away; so the one below it is too few, and the one above it enough.
+// is at most one step of a float away; so the one below it is too few, and the one above it enough. Points are at most 2^31.
 inline uint32_t num_needed(double point, int64_t num_truths) {
     const double truths = static_cast<double>(num_truths);
     const auto below = static_cast<int64_t>(point * truths);
-    return static_cast<uint32_t>(below + (static_cast<double>(below) / truths < point));
+    const int64_t needed = below + (static_cast<double>(below) / truths < point);
+    return static_cast<uint32_t>(std::min<int64_t>(needed, UINT32_MAX));
 }
+
+// The envelope: each of `num_rows` rows of `width` precisions is raised to the best of the rows after it.
+inline void raise_to_envelope(double* precision, size_t num_rows, size_t width) {
+    if (num_rows == 0) return;
+    for (size_t i = (num_rows - 1) * width; i-- > 0;) precision[i] = std::max(precision[i], precision[i + width]);
+}
+
+// AP as the mean of precisions at recall points, one after the other: each is added as a share, and the sum becomes the mean.
+class PointMean {
+public:
+    PointMean(ApRule rule, size_t num_points)
+        : is_interpolated_(rule == ApRule::interpolated), num_points_(static_cast<double>(num_points)) {}
+
+    // as in py-faster-rcnn: interpolated precisions are divided before they are added
+    double share(double precision) const { return is_interpolated_ ? precision / num_points_ : precision; }
+    double mean(double sum) const { return is_interpolated_ ? sum : sum / num_points_; }
+
+private:
+    bool is_interpolated_;
+    double num_points_;
+};
 
 // What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1).
 inline double trapezoid(uint32_t num_true, double num_counted, double num_truths, double epsilon) {
-    const double precision = num_true / (num_counted + epsilon);
-    const double last = num_counted == 1 ? 1.0 : (num_true - 1) / (num_counted - 1 + epsilon);
+    const double precision = precision_at(static_cast<int32_t>(num_true), num_counted, epsilon);
+    const double last = num_counted == 1 ? 1.0 : precision_at(static_cast<int32_t>(num_true - 1), num_counted - 1, epsilon);
     const double gain = num_true / num_truths - (num_true - 1) / num_truths;
     return (precision + last) * gain / 2;
 }
 
-// Adds up the area under the envelope of the precisions at some true positives, which become that envelope. `sum` has the
+// Adds the area under the envelope of the precisions at some true positives, which become that envelope. `sum` has the
 // area before them; as in py-faster-rcnn, it is a sum of NumPy's over the steps of recall, the last of which leads to recall 1.
 inline void add_area_under_envelope(std::vector<double>& precision, int64_t num_truths, PairwiseSum& sum) {
-    for (size_t i = precision.size(); i-- > 1;) precision[i - 1] = std::max(precision[i - 1], precision[i]);
+    raise_to_envelope(precision.data(), precision.size(), 1);
     const double truths = static_cast<double>(num_truths);
     const size_t num_before = sum.position();
     double reached = static_cast<double>(num_before) / truths;

@@ -84,4 +84,10 @@ struct Measure {
     size_t area, limit;
 };
 
+// The numbers that are wanted, and how classes count in them.
+struct MeasureSet {
+    std::vector<Measure> measures;
+    bool is_weighted = false;  // classes by their numbers of truths
+};
+
 }  // namespace boxscore

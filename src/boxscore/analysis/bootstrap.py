@@ -17,11 +17,22 @@ from boxscore._support import text
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.engines.native.rules import rules_of
+from boxscore.engines.native.engine import compiled_tally
+from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.measures import Measure, measures
 from boxscore.model.summary import Confidence, Interval
-from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally
+from boxscore.model.tally import Tally
+
+MAX_LANES = 8
+"""Resamples that are computed side by side; `python -m benchmarks.bootstrap one-lane` measures what that buys."""
+
+
+class Run(NamedTuple):
+    """How resamples are computed, which changes no bit."""
+
+    num_threads: int
+    max_lanes: int
 
 
 class Plan(NamedTuple):
@@ -219,13 +230,19 @@ def intervals(tally: Tally, images: Ints, estimates: Estimates, plan: Plan, *, t
     )
 
 
-def resample(tally: Tally, images: Ints, plan: Plan, *, threads: int | None = None) -> Samples:
-    """The numbers of each resample of `images`, which must ascend. The bits are the same for any number of threads."""
+def resample(
+    tally: Tally, images: Ints, plan: Plan, *, threads: int | None = None, max_lanes: int = MAX_LANES
+) -> Samples:
+    """The numbers of each resample of `images`, which must ascend.
+
+    The bits are the same for any number of threads, and of resamples that are computed side by side.
+    """
     wanted = list(measures(tally.protocol))
     is_micro = tally.protocol.average == "micro"
-    numbers, ap, ar = _resample(tally, images, [] if is_micro else wanted, plan, threads)
+    run = Run(num_threads(threads), max_lanes)
+    numbers, ap, ar = _resample(tally, images, [] if is_micro else wanted, plan, run)
     if is_micro:
-        numbers, _, _ = _resample(tally.pooled(), images, wanted, plan, threads)
+        numbers, _, _ = _resample(tally.pooled(), images, wanted, plan, run)
     columns = np.ascontiguousarray(numbers.T)
     return Samples(numbers={measure.name: columns[i] for i, measure in enumerate(wanted)}, ap=ap, ar=ar)
 
@@ -265,19 +282,18 @@ def _quantile(rising: Floats, num: NDArray[np.int64], part: float) -> Floats:
     return np.asarray(at_below + (at_above - at_below) * (place - below))
 
 
-def _resample(
-    tally: Tally, images: Ints, wanted: list[Measure], plan: Plan, threads: int | None
-) -> tuple[Floats, Floats, Floats]:
+def _resample(tally: Tally, images: Ints, wanted: list[Measure], plan: Plan, run: Run) -> tuple[Floats, Floats, Floats]:
     """Numbers (S, measures), average precision (S, K) and recall (S, K)."""
     found: tuple[Any, Any, Any] = _compiled.bootstrap(
-        **{name: compact(getattr(tally, name)) for name in (*ROWS, *HITS, *TRUTHS, "classes")},
+        compiled_tally(tally),
         images=compact(images),
         rules=rules_of(tally.protocol),
-        measures=[(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
+        measures=compiled_measures(wanted),
         is_weighted=tally.protocol.average == "weighted",
         seed=plan.seed,
         num_resamples=plan.resamples,
-        num_threads=num_threads(threads),
+        num_threads=run.num_threads,
+        max_lanes=run.max_lanes,
     )
     return found
 

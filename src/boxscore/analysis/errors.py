@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import Pairing, as_given, rows_as_given
-from boxscore.engines.native.engine import curves
+from boxscore.engines.native.engine import mean_average_precision
 from boxscore.engines.native.pairs import nearest, side
-from boxscore.model.average import average
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.dataset import host_ids
-from boxscore.model.measures import measures
 from boxscore.model.protocol import check_fraction
 from boxscore.model.summary import plain
 from boxscore.model.tally import FALSE, TRUE, Tally, state_dtype
@@ -307,12 +305,8 @@ def _is_best(
 
 def _average_precision(case: Case, tally: Tally) -> tuple[float, Floats]:
     """AP over all classes by the protocol's rule, and of each class."""
-    protocol, threads = tally.protocol, case.pairing.threads
-    drawn, num_truths = curves(tally, threads), tally.num_truths
-    averaged = drawn
-    if protocol.average == "micro":
-        averaged, num_truths = curves(tally.pooled(), threads), num_truths.sum(axis=0, keepdims=True)
-    return average(next(measures(protocol)), averaged, num_truths, protocol), drawn.average_precision[0, :, 0, 0]
+    number, ap_TK = mean_average_precision(tally, case.pairing.threads)
+    return number, ap_TK[0]
 
 
 def _count(label: Ints, classes: Ints) -> Ints:

@@ -11,7 +11,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
-from boxscore.coco.accumulation import Arrays, accumulate, draw
+from boxscore.coco.accumulation import Arrays, accumulate, build
 from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, load_annotations, select_columns
 from boxscore.coco.image_entries import entries, overlaps_by_image
 from boxscore.coco.modules import fallback_attributes, original_module, outer_level, warn_if_displaced
@@ -203,7 +203,7 @@ class COCOeval:
             and list(p.maxDets) == columns.limits
             and np.array_equal(p.iouThrs, columns.thresholds)
         )
-        return draw(self._tally, p.recThrs) if is_same else None
+        return build(self._tally, p.recThrs) if is_same else None
 
     def summarize(self) -> None:
         """Print the numbers and store them in `stats`."""

@@ -13,7 +13,7 @@ class Measure(NamedTuple):
     name: str
     is_recall: bool
     thresholds: tuple[int, ...]
-    """Places in the protocol's thresholds, and so on."""
+    """Indices of the protocol's thresholds, as `area` and `limit` are of its area ranges and limits."""
     area: int
     limit: int
 
@@ -41,15 +41,26 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     sizes = list(enumerate(protocol.areas))[1:]
     yield Measure("map", False, every, 0, last)
     for percent in (50, 75):
-        place = threshold_index(protocol.thresholds, percent / 100)
-        if place is not None and len(every) > 1:
-            yield Measure(f"map_{percent}", False, (place,), 0, last)
+        index = threshold_index(protocol.thresholds, percent / 100)
+        if index is not None and len(every) > 1:
+            yield Measure(f"map_{percent}", False, (index,), 0, last)
     for a, area in sizes:
         yield Measure(f"map_{area.name}", False, every, a, last)
     for m, limit in enumerate(protocol.limits):
         yield Measure("mar" if limit is None else f"mar_{limit}", True, every, 0, m)
     for a, area in sizes:
         yield Measure(f"mar_{area.name}", True, every, a, last)
+
+
+def measures_at_thresholds(protocol: Protocol) -> Iterator[Measure]:
+    """The first of the numbers at each threshold of its own.
+
+    >>> [measure.thresholds for measure in measures_at_thresholds(Protocol.named("coco", thresholds=(0.5, 0.75)))]
+    [(0,), (1,)]
+    """
+    first = next(measures(protocol))
+    for t in first.thresholds:
+        yield first._replace(thresholds=(t,))
 
 
 def threshold_index(thresholds: Sequence[float], iou: float) -> int | None:

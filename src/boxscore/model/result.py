@@ -15,10 +15,9 @@ import numpy as np
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.model.average import average, mean_over_thresholds
-from boxscore.model.curves import Curves, Floats, Ints
+from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
-from boxscore.model.measures import measures, threshold_index
+from boxscore.model.measures import threshold_index
 from boxscore.model.protocol import Protocol
 from boxscore.model.summary import ClassRow, Summary, class_table
 from boxscore.model.tally import Tally, Totals, joined
@@ -401,42 +400,31 @@ class Result(Mapping[str, float]):
 
 
 def summarize(
-    totals: Totals, curves: Curves, averaged: Curves, tally: Tally | tuple[Tally, ...] | None = None
+    totals: Totals, curves: Curves, averages: Averages, tally: Tally | tuple[Tally, ...] | None = None
 ) -> Result:
-    """The result of all that `totals` count: numbers from the curves in `averaged`, the rest from `curves`.
-
-    They are the same unless all classes are averaged as one. `tally`: the verdicts, where there is one that has all.
-    """
-    protocol = totals.protocol
-    num_truths_KA = totals.num_truths
-    num_truths = num_truths_KA if averaged is curves else num_truths_KA.sum(axis=0, keepdims=True)
-    main = next(measures(protocol))
+    """The result of all that `totals` count. `tally`: the verdicts, in one or more parts, where they are kept."""
     return Result(
-        numbers={measure.name: average(measure, averaged, num_truths, protocol) for measure in measures(protocol)},
-        per_threshold={
-            threshold: average(main._replace(thresholds=(t,)), averaged, num_truths, protocol)
-            for t, threshold in enumerate(protocol.thresholds)
-        },
-        per_class=_per_class(totals, curves, num_truths_KA[:, 0]),
+        numbers=averages.numbers,
+        per_threshold=averages.per_threshold,
+        per_class=_per_class(totals, curves, averages),
         curves=curves,
-        protocol=protocol,
+        protocol=totals.protocol,
         iou_dtype=totals.iou_dtype,
         lazy_tally=None if tally is None else LazyTally([tally] if isinstance(tally, Tally) else tally),
     )
 
 
-def _per_class(totals: Totals, curves: Curves, num_truths_K: Ints) -> PerClass:
+def _per_class(totals: Totals, curves: Curves, averages: Averages) -> PerClass:
     names = totals.class_names or {}
-    recall_TK = np.where(num_truths_K > 0, curves.recall[:, :, 0, -1], np.nan)
     ap_TK = curves.average_precision[:, :, 0, -1]
-    place = threshold_index(totals.protocol.thresholds, 0.5)
+    index = threshold_index(totals.protocol.thresholds, 0.5)
     return PerClass(
         label=totals.classes,
-        name=tuple(names.get(int(label), str(label)) for label in totals.classes),
-        ap=mean_over_thresholds(ap_TK),
-        ap_50=np.full(ap_TK.shape[1], np.nan) if place is None else ap_TK[place],
-        ar=mean_over_thresholds(recall_TK),
-        num_truths=num_truths_K,
+        name=tuple(names.get(label, str(label)) for label in totals.classes.tolist()),
+        ap=averages.ap,
+        ap_50=np.full(ap_TK.shape[1], np.nan) if index is None else ap_TK[index],
+        ar=averages.ar,
+        num_truths=totals.num_truths[:, 0],
         num_detections=totals.num_detections,
         ap_at=ap_TK.T,
         num_true=curves.num_true[:, :, 0, -1].T,

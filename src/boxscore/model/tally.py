@@ -295,7 +295,7 @@ def joined(tallies: Sequence[Tally]) -> Tally:
         protocol=tallies[0].protocol,
         **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
         classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
-        class_names=_united_names(tallies),
+        class_names=united_names(tallies),
         iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
     )
 
@@ -329,7 +329,7 @@ class Totals:
             classes=classes,
             num_truths=num_truths,
             num_detections=num_detections,
-            class_names=_united_names(every),
+            class_names=united_names(every),
             iou_dtype=min(totals.iou_dtype for totals in every),
         )
 
@@ -344,7 +344,7 @@ class Totals:
         )
 
 
-def _united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
+def united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
     """The class names of all; one label has one name."""
     names: dict[int, str] = {}
     for part in parts:

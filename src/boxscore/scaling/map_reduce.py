@@ -1,11 +1,11 @@
 """Map by image, reduce by class: the driver under evaluation out of core, on Ray, and of many tallies in memory.
 
-    images --match--> tallies --plan--> bins --draw--> curves of bins --assemble--> Result
+    images --match--> tallies --plan--> bins --build-> curves of bins --assemble--> Result
                       (TallyStore.map)       (TallyStore.reduce)
 
 A `TallyStore` says where rows are and who runs a task; all that decides a number is here. A bin has a few classes, or a
 range of one large class (see `boxscore.scaling.bins`). A range knows how many detections counted before it, so it can
-be drawn without them. The parts are assembled with the bits of a curve that was drawn at once: precision is the same
+be built without them. The parts are assembled with the bits of a curve that was built at once: precision is the same
 division of the same counts, an envelope is a maximum, which has no order, and a sum over true positives continues from
 range to range.
 """
@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from boxscore._compiled import SUM_STATE
-from boxscore.engines.native.engine import Start, are_drawable, draw, draw_parts, draw_range
+from boxscore.engines.native.engine import Start, average, build_curves, build_range, can_finish_together, finish
 from boxscore.model.curves import Curves, Floats, Ints
 from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result, summarize
@@ -44,7 +44,7 @@ class TallyStore(ABC):
     """Tallies of different images: where their rows are, and who runs a task on them. Tasks can be pickled."""
 
     bin_size: int
-    """The number of detections that a task may draw at once."""
+    """The number of detections that a task may build curves through at once."""
     is_local: bool
     """Whether tasks run in this process, one bin after the other, by number. Then all tallies may be in it at once, if
     they have no more detections than a bin."""
@@ -65,25 +65,21 @@ def reduce_tallies(store: TallyStore, threads: int) -> Result:
     if store.is_local and totals.num_detections.sum() <= store.bin_size:
         return finish_tallies(list(store.map(_identity)), threads)
     sample = Sample.concatenate([part for _, part in surveys])
-    curves = averaged = _reduce(store, Bins.plan(totals, sample, store.bin_size), threads)
+    curves = _reduce(store, Bins.plan(totals, sample, store.bin_size), threads)
+    pooled = None
     if totals.protocol.average == "micro":
-        averaged = _reduce(store, Bins.plan(totals.pooled(), sample.pooled(), store.bin_size), threads)
-    return summarize(totals, curves, averaged)
+        pooled = _reduce(store, Bins.plan(totals.pooled(), sample.pooled(), store.bin_size), threads)
+    return summarize(totals, curves, average(totals, curves, pooled))
 
 
 def finish_tallies(tallies: Sequence[Tally], threads: int) -> Result:
     """The result of tallies of different images that are all in memory; large ones are not copied if need not be."""
-    parts = _drawable_parts(tallies)
-    totals = parts[0].totals.merge(*(part.totals for part in parts[1:]))
-    curves = averaged = draw_parts(parts, totals.classes, totals.num_truths, threads)
-    if totals.protocol.average == "micro":
-        pooled = totals.pooled()
-        averaged = draw_parts([part.pooled() for part in parts], pooled.classes, pooled.num_truths, threads)
-    return summarize(totals, curves, averaged, parts[0] if len(parts) == 1 else tuple(parts))
+    parts = _parts(tallies)
+    return summarize(*finish(parts, threads), parts[0] if len(parts) == 1 else tuple(parts))
 
 
-def _drawable_parts(tallies: Sequence[Tally]) -> list[Tally]:
-    """Parts that curves can be drawn through: large tallies as they are, small ones concatenated; else one."""
+def _parts(tallies: Sequence[Tally]) -> list[Tally]:
+    """Parts that can be finished together: large tallies as they are, small ones concatenated; else one."""
     if len(tallies) == 1:
         return list(tallies)
     groups: list[list[Tally]] = [[]]
@@ -95,7 +91,7 @@ def _drawable_parts(tallies: Sequence[Tally]) -> list[Tally]:
         groups[-1].append(tally)
         num_rows += len(tally)
     parts = [joined(group) if len(group) > 1 else group[0] for group in groups]
-    return parts if are_drawable(parts) else [joined(tallies)]
+    return parts if can_finish_together(parts) else [joined(tallies)]
 
 
 def _survey(tally: Tally, bin_size: int) -> tuple[Totals, Sample]:
@@ -113,48 +109,48 @@ def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
     protocol = bins.totals.protocol
     of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
     if store.is_local:
-        task = partial(_draw_next, bins=bins, starts=dict.fromkeys(bins.ranges, no_start(protocol)), threads=threads)
+        task = partial(_build_next, bins=bins, starts=dict.fromkeys(bins.ranges, no_start(protocol)), threads=threads)
     else:
-        task = partial(draw_bin, bins=bins, starts=_starts(store, bins, threads), threads=threads)
-    drawn, load = store.reduce(bins, task, () if protocol.is_sampled else of_ranges)
-    parts = [curves for number, curves in drawn.items() if number not in of_ranges]
+        task = partial(build_bin, bins=bins, starts=_starts(store, bins, threads), threads=threads)
+    built, load = store.reduce(bins, task, () if protocol.is_sampled else of_ranges)
+    parts = [curves for number, curves in built.items() if number not in of_ranges]
     for numbers in bins.ranges.values():
-        present = [number for number in numbers if number in drawn]
+        present = [number for number in numbers if number in built]
 
-        def redraw(index: int, start: Start, present: Sequence[int] = present) -> tuple[Curves, Floats]:
+        def rebuild(index: int, start: Start, present: Sequence[int] = present) -> tuple[Curves, Floats]:
             number = present[index]
-            return _draw_range(number, load(number), bins, start, threads)
+            return _build_range(number, load(number), bins, start, threads)
 
-        parts.append(join_ranges([drawn[number] for number in present], protocol, redraw))
+        parts.append(join_ranges([built[number] for number in present], protocol, rebuild))
     return _assemble(bins.totals, parts)
 
 
-def draw_bin(number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], threads: int) -> Curves:
+def build_bin(number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], threads: int) -> Curves:
     """The curves through the rows of a bin, which may be a range that has a start."""
     if number in starts:
-        return _draw_range(number, rows, bins, starts[number], threads)[0]
+        return _build_range(number, rows, bins, starts[number], threads)[0]
     rows = _rows_of(number, rows, bins)
-    return draw(rows, bins.num_truths_of(rows.classes), threads)
+    return build_curves(rows, bins.num_truths_of(rows.classes), threads)
 
 
-def _draw_next(number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], threads: int) -> Curves:
-    """The same for bins that are drawn by number: a range starts where the one before ended. `starts`: by label.
+def _build_next(number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], threads: int) -> Curves:
+    """The same for bins that are built by number: a range starts where the one before ended. `starts`: by label.
 
     So nothing has to be counted first, which would take half as long as the whole reduce out of core.
     """
     label = int(bins.classes_of(number)[0])
     if label not in starts:
-        return draw_bin(number, rows, bins=bins, starts={}, threads=threads)
-    curves, _ = _draw_range(number, rows, bins, starts[label], threads)
+        return build_bin(number, rows, bins=bins, starts={}, threads=threads)
+    curves, _ = _build_range(number, rows, bins, starts[label], threads)
     starts[label] = _next_start(starts[label], curves.num_true, curves.num_true + curves.num_false)
     return curves
 
 
-def _draw_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
+def _build_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
     """The curves through a range of a class, and the state of the sum over true positives at its end."""
     rows = _rows_of(number, rows, bins)
     rows = replace(rows, protocol=_with_recall_0(rows.protocol))
-    return draw_range(rows, bins.num_truths_of(rows.classes), threads, start)
+    return build_range(rows, bins.num_truths_of(rows.classes), threads, start)
 
 
 def _rows_of(number: int, rows: Tally, bins: Bins) -> Tally:
@@ -191,7 +187,7 @@ def _count(tally: Tally, bins: Bins, threads: int) -> dict[int, tuple[Ints, Ints
     counts = {}
     for number, rows in bins.split(tally):
         if number in of_ranges:
-            curves = draw_bin(number, rows, bins=bins, starts={}, threads=threads)
+            curves = build_bin(number, rows, bins=bins, starts={}, threads=threads)
             counts[number] = curves.num_true, curves.num_false
     return counts
 
@@ -200,14 +196,14 @@ def _next_start(start: Start, num_true: Ints, num_counted: Ints) -> Start:
     return start._replace(num_true=num_true, num_counted=num_counted, total_true=num_true)
 
 
-Redraw = Callable[[int, Start], tuple[Curves, Floats]]
-"""Draws a range, given by its index, from another start."""
+Rebuild = Callable[[int, Start], tuple[Curves, Floats]]
+"""Builds a range, given by its index, from another start."""
 
 
-def join_ranges(parts: Sequence[Curves], protocol: Protocol, redraw: Redraw) -> Curves:
-    """The curves of a class from those of its ranges, each drawn from its start.
+def join_ranges(parts: Sequence[Curves], protocol: Protocol, rebuild: Rebuild) -> Curves:
+    """The curves of a class from those of its ranges, each built from its start.
 
-    `redraw` is called, one range after the other, where AP is a sum over true positives: such a sum continues that of
+    `rebuild` is called, one range after the other, where AP is a sum over true positives: such a sum continues that of
     the range before, and must know how many true positives there will be.
     """
     precision = np.max([part.precision for part in parts], axis=0)
@@ -224,27 +220,27 @@ def join_ranges(parts: Sequence[Curves], protocol: Protocol, redraw: Redraw) -> 
         parts[-1],
         precision=precision[:, own],
         scores=scores[:, own],
-        average_precision=_average_precision(parts, precision[:, own], protocol, redraw),
+        average_precision=_average_precision(parts, precision[:, own], protocol, rebuild),
     )
 
 
-def _average_precision(parts: Sequence[Curves], precision: Floats, protocol: Protocol, redraw: Redraw) -> Floats:
+def _average_precision(parts: Sequence[Curves], precision: Floats, protocol: Protocol, rebuild: Rebuild) -> Floats:
     is_defined = parts[-1].recall >= 0
     if protocol.is_sampled:
         num_points = precision.shape[1]
         is_interpolated = protocol.ap == "interpolated"
         total = np.zeros_like(parts[-1].recall)
-        for r in range(num_points):  # one after the other, as they are added when a curve is drawn at once
+        for r in range(num_points):  # one after the other, as they are added when a curve is built at once
             total = total + (precision[:, r] / num_points if is_interpolated else precision[:, r])
         return np.where(is_defined, total if is_interpolated else total / num_points, np.nan)
     start = no_start(protocol)._replace(total_true=parts[-1].num_true)
     best = [part.precision[:, 0] for part in parts]  # at recall 0 or beyond: of the whole range
     for index, part in enumerate(parts):
         beyond = np.max([np.zeros_like(best[0]), *best[index + 1 :]], axis=0)
-        drawn, sum_after = redraw(index, start._replace(beyond=beyond))
+        built, sum_after = rebuild(index, start._replace(beyond=beyond))
         start = _next_start(start, part.num_true, part.num_true + part.num_false)
         start = start._replace(total_true=parts[-1].num_true, sum=sum_after)
-    return np.where(is_defined, drawn.average_precision, np.nan)
+    return np.where(is_defined, built.average_precision, np.nan)
 
 
 def _with_recall_0(protocol: Protocol) -> Protocol:
@@ -254,7 +250,7 @@ def _with_recall_0(protocol: Protocol) -> Protocol:
 
 def _assemble(totals: Totals, parts: Iterable[Curves]) -> Curves:
     """The curves of all classes; each class is in one of the parts, or has no rows."""
-    whole = draw(replace(Tally.empty(totals.protocol), classes=totals.classes), totals.num_truths, 1)
+    whole = build_curves(replace(Tally.empty(totals.protocol), classes=totals.classes), totals.num_truths, 1)
     for part in parts:
         index = np.searchsorted(totals.classes, part.classes)
         for name in ("precision", "scores"):

@@ -2,14 +2,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cerrno>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "io/coco_json.h"
 #include "direct.h"
 #include "io/source.h"
+#include "python/measures.h"
 #include "python/unlocked.h"
 
 namespace nb = nanobind;
@@ -159,11 +158,11 @@ nb::dict dict_of(const PlainResult& result, const CocoCategories& categories) {
     nb::list names;
     for (const int64_t label : result.classes) names.append(nb::str(name_of[label].data(), name_of[label].size()));
     nb::dict columns;
-    columns["numbers"] = list_of(result.numbers);
+    columns["numbers"] = list_of(result.averages.numbers);
     columns["label"] = list_of(result.classes);
     columns["name"] = names;
-    columns["ap"] = list_of(result.ap);
-    columns["ar"] = list_of(result.ar);
+    columns["ap"] = list_of(result.averages.ap);
+    columns["ar"] = list_of(result.averages.ar);
     columns["num_truths"] = list_of(result.num_truths);
     columns["num_detections"] = list_of(result.num_detections);
     columns["num_read"] = result.num_read;
@@ -175,10 +174,9 @@ nb::dict dict_of(const PlainResult& result, const CocoCategories& categories) {
 
 // A result in plain values for each file of detections, or None for all if any file has something to be told about.
 nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
-                               const std::vector<std::tuple<bool, std::vector<size_t>, size_t, size_t>>& measures,
-                               double largest, bool is_inclusive, uint8_t ignored_kind, size_t num_threads) {
-    std::vector<Measure> wanted;
-    for (const auto& [is_recall, thresholds, area, limit] : measures) wanted.push_back({is_recall, thresholds, area, limit});
+                               const std::vector<Measure>& measures, double largest, bool is_inclusive,
+                               uint8_t ignored_kind, size_t num_threads) {
+    check_measures(measures, rules);
     const std::string truth_path(truths.c_str(), truths.size());
     std::vector<std::string> paths;
     for (const nb::bytes& path : detections) paths.emplace_back(path.c_str(), path.size());
@@ -188,7 +186,7 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
         run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
             truth_file = read_coco(*open_source(truth_path), run);
             for (const std::string& path : paths) {
-                results.push_back(evaluate_plainly(truth_file, read_coco(*open_source(path), run), rules, wanted,
+                results.push_back(evaluate_plainly(truth_file, read_coco(*open_source(path), run), rules, measures,
                                                    {largest, is_inclusive, ignored_kind}, run));
                 if (!results.back()) return;
             }

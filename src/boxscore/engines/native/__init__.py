@@ -1,6 +1,7 @@
 """The native engine: C++ for arrays in host memory, and for COCO's files.
 
 In `src/core`, `geometry/` has a similarity policy per geometry, `candidates.h` finds what is similar enough, `match.h`
-matches image by image, `curves.cpp` makes curves class by class, `average.h` takes means; `io/` reads COCO's files and
-`direct.cpp` evaluates these; `python/` has the bindings. Here, `columns.py` hands columns over, `engine.py` matches.
+matches image by image, `curves.cpp` builds curves class by class, `finish.cpp` makes the numbers of a tally and
+`bootstrap.cpp` those of its resamples; `io/` reads COCO's files and `direct.cpp` evaluates these; `python/` has the
+bindings. Here, `columns.py` hands columns over, `engine.py` matches and finishes.
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 import boxscore._compiled as _compiled
 from boxscore.analysis.suspicion import Counts
-from boxscore.engines.native.rules import rules_of
+from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.model.measures import measures
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.summary import ClassRow, Summary, ap_50_of
@@ -28,7 +28,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         os.fsencode(truths),
         [os.fsencode(path) for path in detections],
         rules_of(protocol),
-        [(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
+        compiled_measures(wanted),
         LARGEST_SIDE,
         protocol.pixels == "inclusive",
         protocol.ignored_kind,

@@ -1,18 +1,21 @@
 """The native engine: columns to a tally, a tally to curves, in compiled code."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
+from boxscore._support.lazy import Lazy
 from boxscore.engines.native.columns import class_ids, compiled_columns
-from boxscore.engines.native.rules import rules_of
-from boxscore.model.curves import Curves, Floats, Ints
+from boxscore.engines.native.rules import compiled_measures, rules_of
+from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
+from boxscore.model.measures import Measure, measures, measures_at_thresholds
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally
+from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, Totals, united_names
+
+_COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
@@ -26,19 +29,93 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     return tally_of(columns, protocol, truths.names_by_label)
 
 
-def tally_of(columns: Any, protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
+def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
     """The tally whose columns compiled matching gives, as a `_compiled.Tally`."""
-    names = (*ROWS, *HITS, "classes", *TRUTHS)
-    return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in names})
+    return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in _COLUMNS})
 
 
-def curves(tally: Tally, threads: int) -> Curves:
-    """The curves of every class, area range, limit and threshold."""
-    return draw(tally, tally.num_truths, threads)
+class Finished(NamedTuple):
+    """What a tally is finished to."""
+
+    totals: Totals
+    curves: Curves
+    averages: Averages
+
+
+def finish(parts: Sequence[Tally], threads: int) -> Finished:
+    """The numbers of one tally, or of several that can be finished together."""
+    protocol = parts[0].protocol
+    is_micro = protocol.average == "micro"
+    done = _finish(parts, () if is_micro else _wanted(protocol), threads)
+    numbers = done.averages.numbers
+    if is_micro:
+        numbers = _finish([part.pooled() for part in parts], _wanted(protocol), threads).averages.numbers
+    samples = Lazy(lambda: _build(parts, threads))
+    curves = Curves(
+        classes=done.classes,
+        precision=Lazy(lambda: samples.value.precision),
+        scores=Lazy(lambda: samples.value.scores),
+        recall=done.recall,
+        average_precision=done.average_precision,
+        num_true=done.num_true,
+        num_false=done.num_false,
+    )
+    totals = Totals(
+        protocol=protocol,
+        classes=done.classes,
+        num_truths=done.num_truths,
+        num_detections=done.num_detections,
+        class_names=united_names(parts),
+        iou_dtype=min(part.iou_dtype for part in parts),
+    )
+    return Finished(totals, curves, _averages(protocol, numbers, done.averages))
+
+
+def average(totals: Totals, curves: Curves, pooled: Curves | None = None) -> Averages:
+    """The means of curves that any engine has built; `pooled`: those of all classes as one, for micro averages."""
+    protocol = totals.protocol
+    averages = _average(totals, curves, _wanted(protocol))
+    numbers = (averages if pooled is None else _average(totals.pooled(), pooled, _wanted(protocol))).numbers
+    return _averages(protocol, numbers, averages)
+
+
+def mean_average_precision(tally: Tally, threads: int) -> tuple[float, Floats]:
+    """The first number of the protocol, and the average precisions in the first area range, (T, K).
+
+    They are within the largest limit. The rest of `finish` is not paid for.
+    """
+    first = tuple(islice(measures(tally.protocol), 1))
+    done = _finish([tally], first, threads)
+    is_micro = tally.protocol.average == "micro"
+    averages = _finish([tally.pooled()], first, threads).averages if is_micro else done.averages
+    return averages.numbers[0], done.average_precision[:, :, 0, -1]
+
+
+def can_finish_together(parts: Sequence[Tally]) -> bool:
+    """Whether tallies can be finished as they are: rows by image, from part to part, and scores of one dtype."""
+    is_alike = len({part.score.dtype for part in parts}) == 1
+    return is_alike and bool(_compiled.are_in_order([compact(part.image) for part in parts]))
+
+
+def curves(tally: Tally, threads: int, recall_points: Floats | None = None) -> Curves:
+    """The curves of every class, area range, limit and threshold, all of them built at once.
+
+    `recall_points`: others than the protocol's, which ascend from 0 or more, and may be beyond 1.
+    """
+    rules = rules_of(tally.protocol)
+    if recall_points is not None:
+        rules = rules_of.__wrapped__(tally.protocol)  # of its own, as it changes
+        rules.recall_points = recall_points.tolist()
+    return _curves(tally.classes, _compiled.build_curves([compiled_tally(tally)], rules, threads))
+
+
+def build_curves(tally: Tally, num_truths: Ints, threads: int) -> Curves:
+    """The curves through the rows of `tally`, for so many truths by class and area range, (K, A)."""
+    return _curves(tally.classes, _build([tally], threads, num_truths))
 
 
 class Start(NamedTuple):
-    """Where curves begin that go on from detections of higher scores. Shape (T, K, A, M) each."""
+    """Where curves begin that continue from detections of higher scores. Shape (T, K, A, M) each."""
 
     num_true: Ints
     """True positives before the first row."""
@@ -52,54 +129,77 @@ class Start(NamedTuple):
     """The best precision after the last row, for the envelope."""
 
 
-def draw(tally: Tally, num_truths: Ints, threads: int) -> Curves:
-    """The curves through the rows of `tally`, for so many truths by class and area range, (K, A)."""
-    return draw_parts([tally], tally.classes, num_truths, threads)
-
-
-def draw_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
+def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> tuple[Curves, Floats]:
     """The curves through a range of scores, and the state of the sum over true positives at its end.
 
     Counts are those up to the end of the range; so is AP where it is a sum over true positives.
     """
-    return _draw([tally], tally.classes, num_truths, threads, start)
+    built = _build([tally], threads, num_truths, start)
+    return _curves(tally.classes, built), built.sum_after
 
 
-def are_drawable(parts: Sequence[Tally]) -> bool:
-    """Whether curves can be drawn through the rows of all parts as they stand: by image, from part to part."""
-    is_alike = len({part.score.dtype for part in parts}) == 1
-    return is_alike and bool(_compiled.are_in_order([compact(part.image) for part in parts]))
+def compiled_tally(tally: Tally) -> _compiled.Tally:
+    """A tally as the compiled engine reads it."""
+    return _compiled.Tally(**{name: compact(getattr(tally, name)) for name in _COLUMNS})
 
 
-def draw_parts(parts: Sequence[Tally], classes: Ints, num_truths: Ints, threads: int) -> Curves:
-    """The curves through the rows of all parts, which are drawable or one."""
-    return _draw(parts, classes, num_truths, threads, None)[0]
+def _wanted(protocol: Protocol) -> tuple[Measure, ...]:
+    return (*measures(protocol), *measures_at_thresholds(protocol))
 
 
-def _draw(
-    parts: Sequence[Tally], classes: Ints, num_truths: Ints, threads: int, start: Start | None
-) -> tuple[Curves, Floats]:
-    is_true, is_counted = (
-        compact(columns[0] if len(columns) == 1 else np.concatenate(columns))
-        for columns in ([getattr(part, name) for part in parts] for name in HITS)
+def _finish(parts: Sequence[Tally], wanted: Iterable[Measure], threads: int) -> _compiled.Finished:
+    protocol = parts[0].protocol
+    return _compiled.finish(
+        [compiled_tally(part) for part in parts],
+        rules_of(protocol),
+        compiled_measures(wanted),
+        protocol.average == "weighted",
+        threads,
     )
-    precision, scores, recall, average_precision, num_true, num_false, sum_after = _compiled.draw_curves(
-        rows=[tuple(compact(getattr(part, name)) for name in ROWS) for part in parts],
-        is_true=is_true,
-        is_counted=is_counted,
-        classes=compact(classes),
-        num_truths=compact(num_truths),
-        rules=rules_of(parts[0].protocol),
-        num_threads=threads,
-        start=None if start is None else [compact(each) for each in start],
+
+
+def _average(totals: Totals, curves: Curves, wanted: Iterable[Measure]) -> _compiled.Averages:
+    protocol = totals.protocol
+    return _compiled.average_curves(
+        precision=compact(curves.precision),
+        recall=compact(curves.recall),
+        average_precision=compact(curves.average_precision),
+        num_truths=compact(totals.num_truths),
+        rules=rules_of(protocol),
+        measures=compiled_measures(wanted),
+        is_weighted=protocol.average == "weighted",
     )
-    curves = Curves(
+
+
+def _averages(protocol: Protocol, numbers: Sequence[float], averages: _compiled.Averages) -> Averages:
+    names = [measure.name for measure in measures(protocol)]
+    return Averages(
+        numbers=dict(zip(names, numbers, strict=False)),
+        per_threshold=dict(zip(protocol.thresholds, numbers[len(names) :], strict=True)),
+        ap=averages.ap,
+        ar=averages.ar,
+    )
+
+
+def _build(
+    parts: Sequence[Tally], threads: int, num_truths: Ints | None = None, start: Start | None = None
+) -> _compiled.Curves:
+    return _compiled.build_curves(
+        [compiled_tally(part) for part in parts],
+        rules_of(parts[0].protocol),
+        threads,
+        None if num_truths is None else compact(num_truths),
+        None if start is None else [compact(each) for each in start],
+    )
+
+
+def _curves(classes: Ints, built: _compiled.Curves) -> Curves:
+    return Curves(
         classes=classes,
-        precision=precision,
-        scores=scores,
-        recall=recall,
-        average_precision=average_precision,
-        num_true=num_true,
-        num_false=num_false,
+        precision=built.precision,
+        scores=built.scores,
+        recall=built.recall,
+        average_precision=built.average_precision,
+        num_true=built.num_true,
+        num_false=built.num_false,
     )
-    return curves, sum_after

@@ -70,6 +70,6 @@ def match_across(detections: Side, truths: Side, protocol: Protocol, threads: in
     return rows
 
 
-def _both(detections: Side, truths: Side, protocol: Protocol) -> tuple[Any, ...]:
+def _both(detections: Side, truths: Side, protocol: Protocol) -> tuple[Any, Any, Any, Any]:
     columns = compiled_columns(detections.columns, truths.columns, protocol, np.float64)
     return *columns, detections.is_used, truths.is_used

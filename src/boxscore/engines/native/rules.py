@@ -1,14 +1,15 @@
 """A protocol as the compiled engine reads it."""
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 import boxscore._compiled as _compiled
+from boxscore.model.measures import Measure
 from boxscore.model.protocol import Protocol
 
 
 @lru_cache(maxsize=32)
-def rules_of(protocol: Protocol) -> Any:
+def rules_of(protocol: Protocol) -> _compiled.Rules:
     """The rules that decide a number, for the compiled engine."""
     rules = _compiled.Rules()
     rules.cutoffs = list(protocol.cutoffs)
@@ -22,3 +23,11 @@ def rules_of(protocol: Protocol) -> Any:
     rules.ap = getattr(_compiled.ApRule, protocol.ap)
     rules.epsilon = protocol.precision_epsilon
     return rules
+
+
+def compiled_measures(measures: Iterable[Measure]) -> list[_compiled.Measure]:
+    """Measures as the compiled engine reads them."""
+    return [
+        _compiled.Measure(measure.is_recall, list(measure.thresholds), measure.area, measure.limit)
+        for measure in measures
+    ]

@@ -1,0 +1,63 @@
+"""Values that are computed when they are first read."""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """A value that is computed once, by whichever thread reads it first. A copy and a pickle have the value.
+
+    >>> numbers = Lazy(lambda: [1, 2])
+    >>> numbers.value is numbers.value
+    True
+    """
+
+    __slots__ = ("_compute", "_lock", "_value")
+
+    def __init__(self, compute: Callable[[], T]) -> None:
+        self._lock = Lock()
+        self._compute: Callable[[], T] | None = compute
+
+    @property
+    def value(self) -> T:
+        """The value, computed if it was not yet."""
+        with self._lock:
+            if self._compute is not None:
+                self._value = self._compute()
+                self._compute = None  # frees what only the computation needed
+            return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of, (self.value,)
+
+
+def _of(value: T) -> Lazy[T]:
+    return Lazy(lambda: value)
+
+
+class LazyField(Generic[T]):
+    """A field of a frozen dataclass without slots that takes a value, or a `Lazy`, which is computed when it is read.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Pair:
+    ...     first: int
+    ...     second: LazyField[int] = LazyField()
+    >>> Pair(1, 2).second, Pair(1, Lazy(lambda: 3)).second
+    (2, 3)
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> T:
+        if instance is None:
+            raise AttributeError(self._name)  # as of a field without a default
+        value = vars(instance)[self._name]
+        return cast(T, value.value if isinstance(value, Lazy) else value)
+
+    def __set__(self, instance: object, value: T | Lazy[T]) -> None:
+        vars(instance)[self._name] = value

@@ -1,0 +1,71 @@
+#include "finish.h"
+
+#include <limits>
+#include <numeric>
+
+#include "average.h"
+
+namespace boxscore {
+
+Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted) {
+    const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_classes = curves.num_classes;
+    const size_t class_stride = num_areas * num_limits, threshold_stride = num_classes * class_stride;
+    Averages averages;
+    for (const Measure& measure : wanted.measures) {
+        const size_t cell = measure.area * num_limits + measure.limit;
+        auto at_cell = [&](const double* values) {
+            return Samples{values + cell, 1, num_classes, threshold_stride, 0, class_stride};
+        };
+        Averaged averaged{curves.precision[cell], at_cell(curves.average_precision), at_cell(curves.recall), {}};
+        for (size_t k = 0; k < num_classes; ++k) {
+            averaged.num_truths.push_back(static_cast<double>(curves.num_truths[k * num_areas + measure.area]));
+        }
+        averages.numbers.push_back(average(measure, averaged, rules.ap, wanted.is_weighted));
+    }
+    std::vector<size_t> every(rules.num_thresholds());
+    std::iota(every.begin(), every.end(), size_t{0});
+    for (size_t k = 0; k < num_classes; ++k) {
+        const size_t first = k * class_stride + num_limits - 1;
+        averages.ap.push_back(mean_over_thresholds(curves.average_precision + first, every, threshold_stride));
+        averages.ar.push_back(curves.num_truths[k * num_areas] == 0
+                                  ? std::numeric_limits<double>::quiet_NaN()
+                                  : mean_over_thresholds(curves.recall + first, every, threshold_stride));
+    }
+    return averages;
+}
+
+template <class Score, class State>
+Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const MeasureSet& wanted,
+                const Run& run) {
+    const TallyColumns<Score, State>& tally = parts.front();
+    const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
+    const size_t num_cells = rules.num_areas() * rules.num_limits(), num_classes = tally.num_classes;
+    const size_t num_curves = num_thresholds * num_classes * num_cells;
+    Finished finished{Buffer<double>(num_curves), Buffer<double>(num_curves), Buffer<int64_t>(num_curves),
+                      Buffer<int64_t>(num_curves), {}};
+    std::vector<Buffer<double>> samples(num_cells);
+    CurveArrays arrays{finished.recall.data(), finished.average_precision.data(), finished.num_true.data(),
+                       finished.num_false.data()};
+    CurveNumbers numbers{finished.recall.data(), finished.average_precision.data(), tally.num_truths, num_classes,
+                         std::vector<Samples>(num_cells)};
+    arrays.samples.resize(num_cells);
+    for (const Measure& measure : wanted.measures) {
+        const size_t cell = measure.area * rules.num_limits() + measure.limit;
+        if (measure.is_recall || wanted.is_weighted || rules.ap != ApRule::recall_points || !samples[cell].empty()) continue;
+        size_t num_defined = 0;
+        for (size_t k = 0; k < num_classes; ++k) num_defined += tally.num_truths[k * rules.num_areas() + measure.area] > 0;
+        samples[cell] = Buffer<double>(num_thresholds * num_defined * num_points);
+        arrays.samples[cell] = samples[cell].data();
+        numbers.precision[cell] = {samples[cell].data(), num_points, num_defined, num_defined * num_points, 1, num_points};
+    }
+    build_curves(parts, rules, nullptr, run, arrays);
+    finished.averages = average_curves(numbers, rules, wanted);
+    return finished;
+}
+
+template Finished finish(const std::vector<TallyColumns<float, uint8_t>>&, const Rules&, const MeasureSet&, const Run&);
+template Finished finish(const std::vector<TallyColumns<float, uint64_t>>&, const Rules&, const MeasureSet&, const Run&);
+template Finished finish(const std::vector<TallyColumns<double, uint8_t>>&, const Rules&, const MeasureSet&, const Run&);
+template Finished finish(const std::vector<TallyColumns<double, uint64_t>>&, const Rules&, const MeasureSet&, const Run&);
+
+}  // namespace boxscore

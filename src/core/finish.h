@@ -1,0 +1,43 @@
+// Finish: a tally to its numbers, through its curves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "curves.h"
+#include "memory.h"
+#include "rules.h"
+#include "tasks.h"
+
+namespace boxscore {
+
+// The means of curves. NaN is undefined: no truths.
+struct Averages {
+    std::vector<double> numbers;  // of the measures
+    std::vector<double> ap, ar;   // [K]: means over thresholds, in the first area range and within the last limit
+};
+
+// Curves to take the means of: arrays [T, K, A, M], and precisions at recall points for each area range and limit.
+struct CurveNumbers {
+    const double *recall, *average_precision;
+    const int64_t* num_truths;  // [K, A]
+    size_t num_classes;
+    std::vector<Samples> precision;  // [A, M]; those that no measure needs may be left as they are
+};
+
+Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted);
+
+struct Finished {
+    Buffer<double> recall, average_precision;  // [T, K, A, M]
+    Buffer<int64_t> num_true, num_false;       // [T, K, A, M]
+    Averages averages;
+};
+
+// Of a tally in one or more parts, as `build_curves` takes them. The curves' samples are kept for those area ranges and
+// limits only that a measure needs.
+template <class Score, class State>
+Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const MeasureSet& wanted,
+                const Run& run);
+
+}  // namespace boxscore

@@ -1,0 +1,335 @@
+// The Python side of curves and their means: tallies in, curves and numbers out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "average.h"
+#include "curves.h"
+#include "finish.h"
+#include "match.h"
+#include "memory.h"
+#include "python/arrays.h"
+#include "python/measures.h"
+#include "python/tally.h"
+#include "python/unlocked.h"
+
+namespace boxscore {
+
+using namespace nb::literals;
+
+void bind_curves(nb::module_& module);
+
+namespace {
+
+// Whether rows are in order of images, part by part.
+bool are_in_order(const std::vector<Input>& parts) {
+    bool is_ordered = true;
+    int64_t last = INT64_MIN;
+    for (const Input& image : parts) {
+        if (image.size() == 0) continue;
+        with_integers(image, [&](const auto* values) {
+            is_ordered &= last <= static_cast<int64_t>(values[0]) && std::is_sorted(values, values + image.size());
+            last = static_cast<int64_t>(values[image.size() - 1]);
+        });
+    }
+    return is_ordered;
+}
+
+nb::object count_truths_of(const Input& label, const Input& state, const Input& classes, size_t num_areas) {
+    const Buffer<int32_t> index = places_of(label, ascending(classes, "classes"), "truth_label", "the classes");
+    auto count = [&](const auto* states) {
+        return count_truths(index.data(), states, index.size(), classes.size(), num_areas);
+    };
+    const std::vector<int64_t> counts = num_areas < 8 ? count(typed<uint8_t>(state, label.size(), "truth_state"))
+                                                      : count(typed<uint64_t>(state, label.size(), "truth_state"));
+    return to_numpy(counts, {classes.size(), num_areas});
+}
+
+// Words of all parts, in memory of our own where there are several.
+Input concatenate_words(const std::vector<Input>& parts, const char* name) {
+    if (parts.size() == 1) return parts[0];
+    size_t size = 0;
+    for (const Input& part : parts) size += part.size();
+    Buffer<uint64_t> words(size);
+    uint64_t* to = words.data();
+    for (const Input& part : parts) to = std::copy_n(typed<uint64_t>(part, part.size(), name), part.size(), to);
+    uint64_t* data = words.release();
+    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
+    return Input(data, {size}, owner, {}, nb::dtype<uint64_t>());
+}
+
+// Tallies that are parts of one, as they come from Python.
+struct Tallies {
+    TallyArrays arrays;
+    std::vector<int64_t> classes;
+    std::vector<Input> truth_label, truth_state;
+    size_t size = 0;
+
+    explicit Tallies(const std::vector<TallyObject>& parts) {
+        std::vector<Input> is_true, is_counted;
+        for (const TallyObject& part : parts) {
+            arrays.parts.push_back(part.rows());
+            size += arrays.parts.back().size();
+            is_true.push_back(TallyObject::input(part.is_true, "is_true"));
+            is_counted.push_back(TallyObject::input(part.is_counted, "is_counted"));
+            classes = united(classes, ascending(TallyObject::input(part.classes, "classes"), "classes"));
+            truth_label.push_back(TallyObject::input(part.truth_label, "truth_label"));
+            truth_state.push_back(TallyObject::input(part.truth_state, "truth_state"));
+        }
+        if (parts.empty()) throw std::invalid_argument("tallies: none");
+        arrays.is_true = concatenate_words(is_true, "is_true");
+        arrays.is_counted = concatenate_words(is_counted, "is_counted");
+    }
+
+    // Truths that count, by class and area range.
+    template <class State>
+    std::vector<int64_t> num_truths(size_t num_areas) const {
+        std::vector<int64_t> total(classes.size() * num_areas);
+        for (size_t i = 0; i < truth_label.size(); ++i) {
+            const size_t num = truth_label[i].size();
+            const Buffer<int32_t> index = places_of(truth_label[i], classes, "truth_label", "the classes");
+            const State* state = typed<State>(truth_state[i], num, "truth_state");
+            const std::vector<int64_t> counts = count_truths(index.data(), state, num, classes.size(), num_areas);
+            for (size_t k = 0; k < total.size(); ++k) total[k] += counts[k];
+        }
+        return total;
+    }
+};
+
+// The same with indices for ids, as the core reads them.
+template <class Score, class State>
+struct TallyParts {
+    std::vector<int64_t> images;
+    Buffer<int32_t> image;
+    std::vector<Buffer<int32_t>> label;
+    std::vector<TallyColumns<Score, State>> columns;
+
+    TallyParts(const Tallies& tallies, const int64_t* num_truths, const Rules& rules, const Run& run)
+        : label(tallies.arrays.parts.size()) {
+        const std::vector<RowArrays>& parts = tallies.arrays.parts;
+        std::vector<Input> image_ids;
+        for (const RowArrays& rows : parts) image_ids.push_back(rows.image);
+        if (!are_in_order(image_ids)) {
+            if (parts.size() > 1) throw std::invalid_argument("image: parts are not in order");
+            images = distinct_of(image_ids[0]);
+            image = places_of(image_ids[0], images, "image", "the images");
+        }
+        for_each_task(parts.size(), run, [] { return 0; }, [&](size_t i, int) {
+            label[i] = places_of(parts[i].label, tallies.classes, "label", "the classes");
+        });
+        for (size_t i = 0; i < parts.size(); ++i) {
+            columns.push_back({parts[i].size(), label[i].data(), image.empty() ? nullptr : image.data(),
+                               elements<Score>(parts[i].score), elements<uint8_t>(parts[i].tier),
+                               elements<State>(parts[i].state), elements<uint64_t>(tallies.arrays.is_true),
+                               elements<uint64_t>(tallies.arrays.is_counted),
+                               tallies.arrays.is_true.size() / rules.num_words(), images.size(), tallies.classes.size(),
+                               num_truths});
+        }
+    }
+
+    std::vector<int64_t> num_detections(size_t num_classes) const {
+        std::vector<int64_t> count(num_classes);
+        for (const Buffer<int32_t>& part : label) {
+            for (size_t i = 0; i < part.size(); ++i) ++count[part[i]];
+        }
+        return count;
+    }
+};
+
+void check_truths(const std::vector<int64_t>& num_truths) {
+    for (const int64_t num : num_truths) {
+        if (num < 0 || num >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
+    }
+}
+
+void check_points(const Rules& rules) {
+    if (rules.recall_points.empty()) throw std::invalid_argument("rules: no recall points");
+}
+
+// The means of curves, as Python reads them.
+struct AveragesObject {
+    std::vector<double> numbers;
+    nb::object ap, ar;
+
+    explicit AveragesObject(const Averages& averages)
+        : numbers(averages.numbers), ap(to_numpy(averages.ap, {averages.ap.size()})),
+          ar(to_numpy(averages.ar, {averages.ar.size()})) {}
+};
+
+// What a tally is finished to, as Python reads it.
+struct FinishedObject {
+    AveragesObject averages;
+    nb::object classes, num_truths, num_detections, recall, average_precision, num_true, num_false;
+};
+
+FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rules& rules,
+                              const std::vector<Measure>& measures, bool is_weighted, size_t num_threads) {
+    check_measures(measures, rules);
+    check_points(rules);
+    const Tallies whole(tallies);
+    const size_t T = rules.num_thresholds(), K = whole.classes.size(), A = rules.num_areas(), M = rules.num_limits();
+    std::vector<int64_t> num_truths, num_detections;
+    Finished finished;
+    with_tally(whole.arrays, rules, [&](auto score, auto state) {
+        using Parts = TallyParts<decltype(score), decltype(state)>;
+        num_truths = whole.num_truths<decltype(state)>(A);
+        check_truths(num_truths);
+        run_without_lock(whole.size, num_threads, [&](const Run& run) {
+            const Parts parts(whole, num_truths.data(), rules, run);
+            num_detections = parts.num_detections(K);
+            finished = finish(parts.columns, rules, {measures, is_weighted}, run);
+        });
+    });
+    return {AveragesObject(finished.averages),
+            to_numpy(whole.classes, {K}),
+            to_numpy(num_truths, {K, A}),
+            to_numpy(num_detections, {K}),
+            to_numpy(std::move(finished.recall), {T, K, A, M}),
+            to_numpy(std::move(finished.average_precision), {T, K, A, M}),
+            to_numpy(std::move(finished.num_true), {T, K, A, M}),
+            to_numpy(std::move(finished.num_false), {T, K, A, M})};
+}
+
+// A start as it comes from Python, in memory of our own where another thread could change it.
+struct StartArrays {
+    std::vector<int64_t> num_true, num_counted, total_true;
+    Input sum, beyond;
+    Buffer<double> sum_after;
+
+    StartArrays(const std::array<Input, 5>& start, size_t num_curves)
+        : num_true(copy_of<int64_t>(start[0], num_curves, "start: num_true")),
+          num_counted(copy_of<int64_t>(start[1], num_curves, "start: num_counted")),
+          total_true(copy_of<int64_t>(start[2], num_curves, "start: total_true")), sum(start[3]), beyond(start[4]),
+          sum_after(num_curves * kSumState) {
+        for (size_t i = 0; i < num_curves; ++i) {
+            const bool is_valid = 0 <= num_true[i] && num_true[i] <= num_counted[i] && num_true[i] <= total_true[i];
+            if (!is_valid || total_true[i] >= INT32_MAX) throw std::invalid_argument("start: counts out of range");
+        }
+        std::copy_n(typed<double>(sum, num_curves * kSumState, "start: sum"), sum_after.size(), sum_after.data());
+        typed<double>(beyond, num_curves, "start: beyond");
+    }
+
+    CurveStart get() {
+        return {num_true.data(),       num_counted.data(),       total_true.data(),
+                elements<double>(sum), elements<double>(beyond), sum_after.data()};
+    }
+};
+
+// All arrays of curves, as Python reads them.
+struct CurvesObject {
+    nb::object precision, scores, recall, average_precision, num_true, num_false;
+    nb::object sum_after;  // the state of the sums over true positives, or None without a start
+};
+
+CurvesObject build_all_curves(const std::vector<TallyObject>& tallies, const Rules& rules, size_t num_threads,
+                              const std::optional<Input>& num_truths, const std::optional<std::array<Input, 5>>& start) {
+    check_points(rules);
+    const Tallies whole(tallies);
+    const size_t T = rules.num_thresholds(), R = rules.recall_points.size();
+    const size_t K = whole.classes.size(), A = rules.num_areas(), M = rules.num_limits(), num_curves = T * K * A * M;
+    std::optional<StartArrays> begin;
+    if (start) begin.emplace(*start, num_curves);
+    Buffer<double> precision(num_curves * R), scores(num_curves * R), recall(num_curves), average_precision(num_curves);
+    Buffer<int64_t> num_true(num_curves), num_false(num_curves);
+    const CurveArrays out{recall.data(),    average_precision.data(), num_true.data(),
+                          num_false.data(), precision.data(),         scores.data()};
+    with_tally(whole.arrays, rules, [&](auto score, auto state) {
+        using Parts = TallyParts<decltype(score), decltype(state)>;
+        const std::vector<int64_t> truths = num_truths ? copy_of<int64_t>(*num_truths, K * A, "num_truths")
+                                                       : whole.num_truths<decltype(state)>(A);
+        check_truths(truths);
+        run_without_lock(whole.size, num_threads, [&](const Run& run) {
+            const Parts parts(whole, truths.data(), rules, run);
+            const CurveStart from = begin ? begin->get() : CurveStart{};
+            build_curves(parts.columns, rules, begin ? &from : nullptr, run, out);
+        });
+    });
+    return {to_numpy(std::move(precision), {T, R, K, A, M}),
+            to_numpy(std::move(scores), {T, R, K, A, M}),
+            to_numpy(std::move(recall), {T, K, A, M}),
+            to_numpy(std::move(average_precision), {T, K, A, M}),
+            to_numpy(std::move(num_true), {T, K, A, M}),
+            to_numpy(std::move(num_false), {T, K, A, M}),
+            begin ? to_numpy(std::move(begin->sum_after), {T, K, A, M, kSumState}) : nb::none()};
+}
+
+// The means of curves that any engine has built, from their arrays in pycocotools' layout.
+AveragesObject average_arrays(const Input& precision, const Input& recall, const Input& average_precision,
+                              const Input& num_truths, const Rules& rules, const std::vector<Measure>& measures,
+                              bool is_weighted) {
+    check_measures(measures, rules);
+    const size_t T = rules.num_thresholds(), R = rules.recall_points.size(), A = rules.num_areas(), M = rules.num_limits();
+    const size_t K = num_truths.size() / A, num_cells = A * M;
+    const double* sampled = typed<double>(precision, T * R * K * num_cells, "precision");
+    CurveNumbers curves{typed<double>(recall, T * K * num_cells, "recall"),
+                        typed<double>(average_precision, T * K * num_cells, "average_precision"),
+                        typed<int64_t>(num_truths, K * A, "num_truths"), K, {}};
+    for (size_t cell = 0; cell < num_cells; ++cell) {
+        curves.precision.push_back({sampled + cell, R, K, R * K * num_cells, K * num_cells, num_cells});
+    }
+    return AveragesObject(average_curves(curves, rules, {measures, is_weighted}));
+}
+
+// The mean over some thresholds and all that is between them and the last axes, in one area range and limit.
+double mean_samples(const Input& values, const std::vector<size_t>& thresholds, size_t area, size_t limit) {
+    const size_t num_axes = values.ndim();
+    if (num_axes < 4) throw std::invalid_argument("values: expected thresholds first, areas and limits last");
+    const size_t num_thresholds = values.shape(0), num_areas = values.shape(num_axes - 2), num_limits = values.shape(num_axes - 1);
+    if (area >= num_areas || limit >= num_limits) throw std::invalid_argument("area, limit: out of range");
+    for (const size_t t : thresholds) {
+        if (t >= num_thresholds) throw std::invalid_argument("thresholds: out of range");
+    }
+    const double* data = typed<double>(values, values.size(), "values");
+    const size_t num_cells = num_areas * num_limits, per_threshold = values.size() / std::max<size_t>(num_thresholds, 1);
+    nb::gil_scoped_release unlock;
+    const Samples samples{data + area * num_limits + limit, 1, per_threshold / num_cells, per_threshold, 0, num_cells};
+    return mean_defined(samples, thresholds, count_defined(samples, thresholds));
+}
+
+}  // namespace
+
+void bind_curves(nb::module_& module) {
+    nb::class_<Measure>(module, "Measure")
+        .def(nb::init<bool, std::vector<size_t>, size_t, size_t>(), "is_recall"_a, "thresholds"_a, "area"_a, "limit"_a);
+    nb::class_<AveragesObject>(module, "Averages")
+        .def_ro("numbers", &AveragesObject::numbers)
+        .def_ro("ap", &AveragesObject::ap)
+        .def_ro("ar", &AveragesObject::ar);
+    nb::class_<FinishedObject>(module, "Finished")
+        .def_ro("averages", &FinishedObject::averages)
+        .def_ro("classes", &FinishedObject::classes)
+        .def_ro("num_truths", &FinishedObject::num_truths)
+        .def_ro("num_detections", &FinishedObject::num_detections)
+        .def_ro("recall", &FinishedObject::recall)
+        .def_ro("average_precision", &FinishedObject::average_precision)
+        .def_ro("num_true", &FinishedObject::num_true)
+        .def_ro("num_false", &FinishedObject::num_false);
+    nb::class_<CurvesObject>(module, "Curves")
+        .def_ro("precision", &CurvesObject::precision)
+        .def_ro("scores", &CurvesObject::scores)
+        .def_ro("recall", &CurvesObject::recall)
+        .def_ro("average_precision", &CurvesObject::average_precision)
+        .def_ro("num_true", &CurvesObject::num_true)
+        .def_ro("num_false", &CurvesObject::num_false)
+        .def_ro("sum_after", &CurvesObject::sum_after);
+    module.attr("SUM_STATE") = kSumState;
+    module.def("are_in_order", &are_in_order, "parts"_a);
+    module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
+    module.def("finish", &finish_tallies, "tallies"_a, "rules"_a, "measures"_a, "is_weighted"_a, "num_threads"_a);
+    module.def("build_curves", &build_all_curves, "tallies"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none(),
+               "start"_a.none() = nb::none());
+    module.def("average_curves", &average_arrays, "precision"_a, "recall"_a, "average_precision"_a, "num_truths"_a,
+               "rules"_a, "measures"_a, "is_weighted"_a);
+    module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
+}
+
+}  // namespace boxscore
