@@ -73,8 +73,9 @@ class Keys(NamedTuple):
                 misnomers = [each for each in given if _meant(each, (key,)) or _plain(each) in synonyms]
                 hint = f": {misnomers[0]!r} must be called {key!r}" if misnomers else ""
                 raise InputError(f"{owner} must have the key {key!r}; got {sorted(map(str, given))}{hint}")
+        known = self.all
         for key in given:
-            meant = _meant(key, self.all)
+            meant = _meant(key, known)
             if meant and meant not in given:
                 rule = f"must not have the key {key!r}, which is not read"
                 raise InputError(f"{owner} {rule}: rename it to {meant!r}, or remove it")
@@ -83,9 +84,10 @@ class Keys(NamedTuple):
         """The values of a padded batch that are not None; a batch has no keys but those that are read."""
         given = {key: value for key, value in batch.items() if value is not None}
         self.check(given, owner)
+        known = self.all
         for key in batch:
-            if key not in self.all:
-                raise InputError(f"{owner} must have no keys but {', '.join(self.all)}; got {key!r}")
+            if key not in known:
+                raise InputError(f"{owner} must have no keys but {', '.join(known)}; got {key!r}")
         return given
 
 

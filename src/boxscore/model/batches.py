@@ -338,13 +338,15 @@ class PaddedBatch(NamedTuple):
     """By key. Shapes (N, D), and (N, D, 4) for boxes."""
     names: Mapping[str, str]
     """The column that each key becomes."""
+    label: str = "labels"
+    """The key of the labels."""
 
     @classmethod
     def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any]) -> "PaddedBatch":
         """Columns by name, without optional ones that are None."""
         columns = {**required, **{name: column for name, column in optional.items() if column is not None}}
         arrays = {name: as_array(name, column) for name, column in columns.items()}
-        return cls(arrays, {name: name for name in arrays})._validated()
+        return cls(arrays, {name: name for name in arrays}, "label")._validated()
 
     @classmethod
     def from_dict(cls, argument: str, batch: Any, keys: Keys, *, is_hosted: bool = False) -> "PaddedBatch":
@@ -360,8 +362,7 @@ class PaddedBatch(NamedTuple):
         return in_argument(argument, read)
 
     def _validated(self) -> "PaddedBatch":
-        key = self._key_of("label")
-        label = self.arrays[key]
+        key, label = self.label, self.arrays[self.label]
         shape = shape_of(label)
         if len(shape) != 2:
             raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
@@ -379,7 +380,7 @@ class PaddedBatch(NamedTuple):
     @property
     def num_images(self) -> int:
         """N."""
-        return int(self.arrays[self._key_of("label")].shape[0])
+        return int(self.arrays[self.label].shape[0])
 
     def columns(self) -> dict[str, Array]:
         """The columns by name. The values of flags are not validated: they may be traced by a compiler."""
@@ -402,7 +403,7 @@ class PaddedBatch(NamedTuple):
         """What `make` builds of the rows that are neither padding, with a label below 0, nor discarded."""
         # Ids are grouped in host memory, so that is where it is decided which rows there are.
         arrays = dict(self.arrays)
-        label = to_numpy(arrays.pop(self._key_of("label")))
+        label = to_numpy(arrays.pop(self.label))
         is_kept = label.reshape(-1) >= 0
         flat = {
             key: namespace(array).reshape(array, (-1, *ROW_SHAPES.get(self.names[key], ())))

@@ -1,4 +1,4 @@
-"""Tallies of all processes of torch.distributed as one, in two collectives: the numbers of bytes, then the bytes."""
+"""Merges the tallies of all processes of torch.distributed, in two collectives: numbers of bytes, then the bytes."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from boxscore.model.tally import Tally, joined, narrowest
 from boxscore.scaling import storage
 
 _UNKNOWN = -1
-"""In place of whether images were numbered, for a process that has seen none."""
+"""Sent in place of `is_numbering` by a process that has seen no images."""
 
 
 def is_distributed(group: Any = None) -> bool:
@@ -27,7 +27,7 @@ def is_distributed(group: Any = None) -> bool:
 
 
 def is_first() -> bool:
-    """Whether this process is alone, or the one that speaks for all: rank 0."""
+    """Whether this process is the only one, or has rank 0."""
     return not is_distributed() or _torch_distributed().get_rank() == 0
 
 
@@ -80,7 +80,7 @@ def without_copies(tallies: Sequence[Tally]) -> list[Tally]:
 
 
 def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[tuple[int, memoryview]]:
-    """What each process gave, by rank: whether it numbers its images, and its bytes."""
+    """By rank: whether the process numbers its images, and its bytes."""
     torch, dist = sys.modules["torch"], _torch_distributed()
     num_processes = dist.get_world_size(group)
     device = _device_of(dist.get_backend_config(group))
@@ -108,7 +108,7 @@ def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[t
 
 
 def _device_of(config: str) -> str:
-    """Where tensors must be for a backend: in host memory if it can be, for there they are; else on its device.
+    """The device of tensors for a backend: host memory, where they are, if the backend can; else its own device.
 
     >>> _device_of("cpu:gloo,cuda:nccl"), _device_of("cuda:nccl")
     ('cpu', 'cuda')

@@ -2,7 +2,7 @@
 
 `update` can be jitted and scanned like any other step: it matches a padded batch and writes the verdicts behind those
 of earlier batches. `compute` brings them to the host and finishes as `boxscore.evaluate` does; with x64 enabled the
-result has the same bits. A compiled step can't refuse its input, so what is wrong is counted, and `compute` raises.
+result has the same bits. A compiled step can't raise an error, so invalid rows are counted, and `compute` raises it.
 
 Dimensions: N images, D detections, G truths, P = N * D or N * G, A areas, T thresholds; in a state B rows of capacity.
 """
@@ -41,11 +41,11 @@ class Rows:
     num: jax.Array
     """Shape ()."""
     num_lost: jax.Array
-    """Rows that found no room. Shape ()."""
+    """Rows that did not fit. Shape ()."""
 
     @property
     def capacity(self) -> int:
-        """The number of rows there is room for."""
+        """The number of rows that fit."""
         return int(self.columns["image"].shape[0])
 
 
@@ -58,7 +58,7 @@ class State:
     num_images: jax.Array
     """Images seen. Shape ()."""
     num_wrong: jax.Array
-    """Rows with a NaN, an infinity, or a size that is negative or beyond all measure. Shape ()."""
+    """Rows with a NaN, an infinity, or a size that is negative or too large. Shape ()."""
     protocol: Protocol
     box_format: BoxFormat
     class_names: tuple[tuple[int, str], ...] | None
@@ -103,16 +103,20 @@ def empty(
         return jnp.zeros((), whole)
 
     ids = {"image": ((), whole), "serial": ((), whole), "label": ((), whole)}
-    found = ids | {"score": ((), real), "rank": ((), whole), "verdict": ((num_areas, num_thresholds), jnp.uint8)}
-    there = ids | {"counts": ((num_areas,), jnp.bool_)}
+    detection_columns = ids | {
+        "score": ((), real),
+        "rank": ((), whole),
+        "verdict": ((num_areas, num_thresholds), jnp.uint8),
+    }
+    truth_columns = ids | {"counts": ((num_areas,), jnp.bool_)}
 
     def rows(columns: Mapping[str, Any], size: int) -> Rows:
         buffers = {name: jnp.zeros((size, *shape), dtype) for name, (shape, dtype) in columns.items()}
         return Rows(columns=buffers, num=zero(), num_lost=zero())
 
     return State(
-        detections=rows(found, int(capacity)),
-        truths=rows(there, int(truth_capacity)),
+        detections=rows(detection_columns, int(capacity)),
+        truths=rows(truth_columns, int(truth_capacity)),
         num_images=zero(),
         num_wrong=zero(),
         protocol=protocol,
@@ -136,42 +140,42 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     1.0
     """
     _check_state("state", state)
-    found, there, image_N = _detections(preds), _truths(targets), _image_ids(image_ids)
-    num_images = int(found.label.shape[0])
-    if int(there.label.shape[0]) != num_images or image_N.shape != (num_images,):
-        sizes_given = f"{num_images}, {there.label.shape[0]} and shape {image_N.shape}"
+    batch, truth_batch, image_N = _detections(preds), _truths(targets), _image_ids(image_ids)
+    num_images = int(batch.label.shape[0])
+    if int(truth_batch.label.shape[0]) != num_images or image_N.shape != (num_images,):
+        sizes_given = f"{num_images}, {truth_batch.label.shape[0]} and shape {image_N.shape}"
         raise InputError(f"`preds`, `targets` and `image_ids` must have as many images; got {sizes_given}")
     protocol = state.protocol
     if protocol.class_agnostic:  # as in COCO: ties between classes fall by label
-        found, there = _by_label(found), _by_label(there)
+        batch, truth_batch = _by_label(batch), _by_label(truth_batch)
 
-    # What is wrong must not reach the verdicts of others; the state is spoilt anyway, and says so in the end.
-    is_bad_ND = _is_bad(found.box, state.box_format) | ~jnp.isfinite(found.score)
-    is_bad_ND = is_bad_ND & ~found.discarded
-    is_real_NG = there.label >= 0
-    is_bad_NG = _is_bad(there.box, state.box_format) & is_real_NG
-    if there.area is not None:
-        is_bad_NG = is_bad_NG | (is_real_NG & ~((there.area >= 0) & jnp.isfinite(there.area)))
+    # Invalid rows must not change the verdicts of others; they are counted, and `compute` raises an error.
+    is_bad_ND = _is_bad(batch.box, state.box_format) | ~jnp.isfinite(batch.score)
+    is_bad_ND = is_bad_ND & ~batch.discarded
+    is_real_NG = truth_batch.label >= 0
+    is_bad_NG = _is_bad(truth_batch.box, state.box_format) & is_real_NG
+    if truth_batch.area is not None:
+        is_bad_NG = is_bad_NG | (is_real_NG & ~((truth_batch.area >= 0) & jnp.isfinite(truth_batch.area)))
 
-    matched = match_batch(found, there, protocol, box_format=state.box_format)
+    matched = match_batch(batch, truth_batch, protocol, box_format=state.box_format)
     serial_N = state.num_images + jnp.arange(num_images)
 
     def of_image(values_N: jax.Array, like: jax.Array) -> jax.Array:
         return jnp.broadcast_to(values_N[:, None], like.shape)
 
     detections = {
-        "image": of_image(image_N, found.label),
-        "serial": of_image(serial_N, found.label),
-        "label": found.label,
-        "score": found.score,
+        "image": of_image(image_N, batch.label),
+        "serial": of_image(serial_N, batch.label),
+        "label": batch.label,
+        "score": batch.score,
         "rank": matched.rank,
         "verdict": matched.verdict,
     }
     truths = {
-        "image": of_image(image_N, there.label),
-        "serial": of_image(serial_N, there.label),
-        "label": there.label,
-        "counts": _which_count(there, state),
+        "image": of_image(image_N, truth_batch.label),
+        "serial": of_image(serial_N, truth_batch.label),
+        "label": truth_batch.label,
+        "counts": _which_count(truth_batch, state),
     }
     return replace(
         state,
@@ -209,7 +213,7 @@ def merge(state: State, other: State) -> State:
 
 
 def compute(state: State) -> Result:
-    """The result of all updates, on the host. Raises `InputError` if there was not room for all, or rows were wrong."""
+    """The result of all updates, on the host. Raises `InputError` if rows did not fit or were invalid."""
     _check_state("state", state)
     state = jax.device_get(state)
     for rows, name, one in ((state.detections, "capacity", "detection"), (state.truths, "truth_capacity", "truth")):
@@ -219,32 +223,32 @@ def compute(state: State) -> Result:
     if (wrong := int(state.num_wrong)) > 0:
         rule = f"must have finite numbers, no negative size, and sides up to {LARGEST_SIDE:g}"
         raise InputError(f"boxes, scores and areas {rule}; got {text.count(wrong, 'row')} that had not")
-    found, there = (_taken(rows) for rows in (state.detections, state.truths))
-    _check_images_are_different(found, there)
+    detections, truths = (_taken(rows) for rows in (state.detections, state.truths))
+    _check_images_are_different(detections, truths)
 
     protocol = state.protocol
     names = None if state.class_names is None else dict(state.class_names)
     if names is not None:
-        for columns in (found, there):
+        for columns in (detections, truths):
             check_labels_are_named(columns["label"], names)
     if protocol.class_agnostic:
         names = {POOLED: "all"}
-        for columns in (found, there):
+        for columns in (detections, truths):
             columns["label"] = np.full_like(columns["label"], POOLED)
-    labels = [found["label"], there["label"], np.array(list(names or ()), np.int64)]
+    labels = [detections["label"], truths["label"], np.array(list(names or ()), np.int64)]
     tally = Tally.from_verdicts(
         protocol=protocol,
-        image=found["image"],
-        label=found["label"],
-        score=found["score"],
-        rank=found["rank"],
-        verdict=found["verdict"],
+        image=detections["image"],
+        label=detections["label"],
+        score=detections["score"],
+        rank=detections["rank"],
+        verdict=detections["verdict"],
         classes=np.unique(np.concatenate(labels)).astype(np.int64),
-        truth_image=there["image"],
-        truth_label=there["label"],
-        truth_counts=there["counts"],
+        truth_image=truths["image"],
+        truth_label=truths["label"],
+        truth_counts=truths["counts"],
         class_names=names,
-        iou_dtype=str(found["score"].dtype),
+        iou_dtype=str(detections["score"].dtype),
     )
     return finish(tally)
 
@@ -373,9 +377,9 @@ def _taken(rows: Rows) -> dict[str, NDArray[Any]]:
     return {name: np.asarray(column)[: int(rows.num)] for name, column in rows.columns.items()}
 
 
-def _check_images_are_different(found: Mapping[str, NDArray[Any]], there: Mapping[str, NDArray[Any]]) -> None:
+def _check_images_are_different(detections: Mapping[str, NDArray[Any]], truths: Mapping[str, NDArray[Any]]) -> None:
     """Raise `InputError` if an id was given to two images."""
-    pairs = [np.stack([columns["image"], columns["serial"]], axis=1) for columns in (found, there)]
+    pairs = [np.stack([columns["image"], columns["serial"]], axis=1) for columns in (detections, truths)]
     images, counts = np.unique(np.unique(np.concatenate(pairs), axis=0)[:, 0], return_counts=True)
     if (counts > 1).any():
         raise InputError(f"image {images[counts > 1][0]} came more than once; an image needs an id of its own")
