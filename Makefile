@@ -3,10 +3,11 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/core/*.* src/core/*/*.*)
+BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/core/*.* src/core/*/*.* tests/geometries/*.cpp)
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
+TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
 .PHONY: demo test sanitize fuzz bench lint types clean
 
@@ -47,7 +48,7 @@ fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	test -x .venv-sanitize/bin/python || $(PYTHON) -m venv .venv-sanitize
 	.venv-sanitize/bin/pip install --quiet $(BUILD_TOOLS) pytest pytest-xdist hypothesis pycocotools==2.0.11
 	.venv-sanitize/bin/pip install --quiet --no-build-isolation --config-settings=cmake.define.BOXSCORE_SANITIZE=ON \
-	  --config-settings=build-dir=build/sanitize --config-settings=install.strip=false .
+	  $(TEST_GEOMETRIES) --config-settings=build-dir=build/sanitize --config-settings=install.strip=false .
 	@touch $@
 
 # boxscore and its peers in an environment of their own; takes about a quarter of an hour.
@@ -79,7 +80,7 @@ types: .venv/.installed-for-tests
 # torch comes first, pinned: whatever asks for it later is content with this one.
 .venv/.installed-for-tests: $(BUILT) | .venv/bin/python
 	$(BIN)/pip install --quiet torch==2.13.0 $(BUILD_TOOLS)
-	$(INSTALL) '.[test]'
+	$(INSTALL) '.[test]' $(TEST_GEOMETRIES)
 	@touch $@ .venv/.installed
 
 clean:

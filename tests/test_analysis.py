@@ -57,7 +57,7 @@ def test_pairs_across_classes_are_those_of_plain_loops(name: str, seed: int) -> 
     protocol = Protocol.named(name).at(0.3)
     every, there = np.ones(scene.detection["label"].size, bool), np.ones(scene.truth["label"].size, bool)
     found = side(scene.detections, every)
-    taken = match_across(found, scene.detection["score"], side(scene.truths, there), protocol, 2)
+    taken = match_across(found, side(scene.truths, there), protocol, 2)
     expected, iou_DG = np.full(every.size, -1), ious_of(scene, protocol)
     for d in np.argsort(-scene.detection["score"], kind="stable"):
         is_open = there & (scene.truth["label"] != scene.detection["label"][d])
@@ -338,15 +338,27 @@ def test_a_default_threshold_is_there_under_any_protocol() -> None:
 
 def test_the_compiled_code_checks_what_it_is_given() -> None:
     """Sizes and types, before it reads anything."""
-    ids, flags = np.zeros(2, np.int64), np.ones(2, np.uint8)
-    box = np.zeros((2, 4))
-    plain = {"image": ids, "label": ids, "box": box, "box_format": _compiled.BoxFormat.xyxy, "is_used": flags}
-    fine = _compiled.Side(**plain)
-    for name, wrong in (("label", ids[:1]), ("box", box[:1]), ("box", box.astype(np.float32)), ("is_used", flags[:1])):
-        with pytest.raises(ValueError, match=name):
-            _compiled.Side(**plain | {name: wrong})
-    rules = rules_of(Protocol.named("coco"))
-    with pytest.raises(ValueError, match="one threshold"):
-        _compiled.match_across(fine, np.zeros(2), fine, rules, 1)
-    with pytest.raises(ValueError, match="score"):
-        _compiled.match_across(fine, np.zeros(3), fine, rules_of(Protocol.named("voc2012")), 1)
+    ids, flags, numbers = np.zeros(2, np.int64), np.ones(2, np.uint8), np.zeros(2)
+    boxes = _compiled.Boxes(np.zeros((2, 4)), _compiled.BoxFormat.xyxy, False)
+    plain: dict[str, Any] = {"image": ids, "label": ids, "geometry": boxes}
+    detections, truths = _compiled.Detections(**plain, score=numbers), _compiled.Truths(**plain)
+    few = _compiled.Boxes(np.zeros((1, 4)), _compiled.BoxFormat.xyxy, False)
+    for name, wrong in (("label", ids[:1]), ("score", numbers[:1]), ("geometry", few), ("coverage", flags[:1])):
+        with pytest.raises(ValueError, match=rf"^{name}: unexpected"):
+            _compiled.Detections(**{**plain, "score": numbers, name: wrong})
+    for name, wrong in (("label", ids[:1]), ("geometry", few), ("area", numbers[:1]), ("kind", ids)):
+        with pytest.raises(ValueError, match=rf"^{name}: unexpected"):
+            _compiled.Truths(**plain | {name: wrong})
+    with pytest.raises(ValueError, match=r"^geometry: expected a Geometry$"):
+        _compiled.Truths(**plain | {"geometry": 1})
+    with pytest.raises(ValueError, match=r"^box: expected four numbers per row$"):
+        _compiled.Boxes(numbers, _compiled.BoxFormat.xyxy, False)
+    rules = rules_of(Protocol.named("voc2012"))
+    with pytest.raises(ValueError, match=r"^rules: expected one threshold$"):
+        _compiled.match_across(detections, truths, flags, flags, rules_of(Protocol.named("coco")), 1)
+    with pytest.raises(ValueError, match=r"^is_used: unexpected"):
+        _compiled.match_across(detections, truths, flags[:1], flags, rules, 1)
+    inclusive = _compiled.Boxes(np.zeros((2, 4)), _compiled.BoxFormat.xyxy, True)
+    for other, message in ((inclusive, "is_inclusive: must be the same"), (_compiled.GivenShapes(numbers), "the same")):
+        with pytest.raises(ValueError, match=message):
+            _compiled.match(detections, _compiled.Truths(**plain | {"geometry": other}), ids, rules, 1)

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 import boxscore
 from boxscore import Coverage, Detections, InputError, Protocol, Truths
 from boxscore._support.arrays import to_numpy
-from boxscore.model.dataset import CROWD, DIFFICULT, GROUP, REGULAR, coverage_codes, pooled, take
+from boxscore.model.dataset import coverage_codes, pooled, take
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, REGULAR
 from boxscore.parallel import PaddedDetections, PaddedTruths, match_batch
 from tests.support.scenes import random_scene
 
-ENGINES = ["sequential", "parallel"]
-"""Once compiled matching reads kinds, coverage codes and limits per image, "native" belongs here, and the test that it
-refuses them goes."""
+ENGINES = ["sequential", "parallel", "native"]
 
 ONE_CELL: dict[str, Any] = {"thresholds": (0.5,), "areas": {"all": (0, 1e10)}, "limits": (100,)}
 COCO = Protocol.named("coco", **ONE_CELL)
@@ -198,17 +197,6 @@ def test_a_jitted_batch_has_kinds_coverage_and_limits_per_image() -> None:
     assert np.asarray(matched.discarded)[0].tolist() == [False] * 5 + [True]
     expected = boxscore.match(detections, truths, protocol, "sequential")
     assert expected.verdict[:, 0, 0].tolist() == [2, 2, 0, 0, 0]
-
-
-def test_native_matching_refuses_what_it_can_not_do() -> None:
-    """Rather than give a wrong number."""
-    coverage = Coverage(image=[0], label=[0])
-    with pytest.raises(InputError, match="the native engine does not take `kind` yet; engine='parallel' does"):
-        boxscore.match(detect(BOX), annotate([GROUP], LARGE), COCO, "native")
-    with pytest.raises(InputError, match="the native engine does not take `coverage` yet"):
-        boxscore.match(detect(BOX), Truths(image=[], label=[], box=[], coverage=coverage), COCO, "native")
-    with pytest.raises(InputError, match="the native engine has limits per class only; engine='parallel' has"):
-        boxscore.match(detect(BOX), Truths(image=[], label=[], box=[]), COCO.replace(limits_per="image"), "native")
 
 
 @pytest.mark.parametrize(

@@ -350,12 +350,9 @@ def test_more_rows_than_32_bits_can_number_are_refused() -> None:
     """With what to do instead. The memory is never touched."""
     import boxscore._compiled as compiled
 
-    many, none = np.zeros(2**31, np.int8), np.zeros(0)
-    arrays = {"score": none, "box": none, "truth_image": many[:0], "truth_label": many[:0], "truth_box": none}
-    formats = {"box_format": compiled.BoxFormat.xyxy, "truth_box_format": compiled.BoxFormat.xyxy}
-    more = {"area": None, "ignore": None, "named": np.zeros(0, np.int64), "rules": compiled.Rules(), "num_threads": 1}
+    many, none = np.zeros(2**31, np.int8), compiled.Boxes(np.zeros((0, 4)), compiled.BoxFormat.xyxy, False)
     with pytest.raises(ValueError, match="more than 2\\*\\*31 - 1 rows; match in batches and merge the tallies"):
-        compiled.match(image=many, label=many, **arrays, **formats, **more)
+        compiled.Detections(many, many, many, none)
 
 
 def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "rules.h"
+#include "geometry/boxes.h"
 
 namespace boxscore {
 

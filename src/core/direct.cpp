@@ -9,6 +9,7 @@
 #include "average.h"
 #include "checks.h"
 #include "curves.h"
+#include "geometry/boxes.h"
 #include "match.h"
 #include "memory.h"
 #include "order.h"
@@ -79,7 +80,7 @@ Buffer<int32_t> places_of(const std::vector<int64_t>& ids, const std::vector<int
 
 template <class State>
 OwnTally<State> match_files(const CocoFile& truths, CocoFile&& detections, const std::vector<int64_t>& classes,
-                            const Rules& rules, const Run& run) {
+                            const Rules& rules, const BoxRules& boxes, const Run& run) {
     const CocoBoxes &there = truths.boxes, found = std::move(detections.boxes);
     const std::vector<int64_t> images = united(distinct_of(found.image.value), distinct_of(there.image.value));
     const Buffer<int32_t> image = places_of(found.image.value, images), label = places_of(found.category, classes);
@@ -92,16 +93,14 @@ OwnTally<State> match_files(const CocoFile& truths, CocoFile&& detections, const
     tally.rows.image_id = tally.rows.label_id = place.data();
     tally.rows.image = tally.image.data(), tally.rows.label = tally.label.data();
     tally.rows.score = tally.score.data(), tally.rows.tier = tally.tier.data(), tally.rows.state = tally.state.data();
-    const TruthColumns truth_columns{there.size(),
-                                     truth_image.data(),
-                                     truth_label.data(),
-                                     there.box.data(),
-                                     BoxFormat::xywh,
-                                     area.empty() ? nullptr : area.data(),
-                                     there.is_crowd.empty() ? nullptr : there.is_crowd.data()};
-    const DetectionColumns<double, double> columns{found.size(),       image.data(),     label.data(),
-                                                   found.score.data(), found.box.data(), BoxFormat::xywh};
-    match(columns, truth_columns, images.size(), classes.size(), rules, run, tally.rows);
+    std::vector<uint8_t> kind = there.is_crowd;
+    for (uint8_t& each : kind) each = each != 0 ? boxes.ignored_kind : uint8_t{kRegular};
+    const TruthColumns truth_columns{there.size(), truth_image.data(), truth_label.data(), area.empty() ? nullptr : area.data(),
+                                     kind.empty() ? nullptr : kind.data()};
+    const DetectionColumns<double> columns{found.size(), image.data(), label.data(), found.score.data(), nullptr};
+    const BoxPolicy<double> policy({found.box.data(), BoxFormat::xywh}, {there.box.data(), BoxFormat::xywh},
+                                   boxes.is_inclusive);
+    match(policy, columns, truth_columns, {images.size(), classes.size()}, rules, run, tally.rows);
     return tally;
 }
 
@@ -114,13 +113,13 @@ double mean_over_thresholds(const double* first, size_t num_thresholds, size_t s
 
 template <class State>
 PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
-                           const std::vector<Measure>& measures, const Run& run) {
+                           const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run) {
     PlainResult result;
     result.classes = distinct_of(truths.categories.id);
     const size_t num_classes = result.classes.size(), num_thresholds = rules.num_thresholds();
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_points = rules.recall_points.size();
     result.num_read = detections.boxes.size();
-    const OwnTally<State> tally = match_files<State>(truths, std::move(detections), result.classes, rules, run);
+    const OwnTally<State> tally = match_files<State>(truths, std::move(detections), result.classes, rules, boxes, run);
     const TallyRows<double, State>& rows = tally.rows;
     const std::vector<int64_t> num_truths = count_truths(rows.truth_label.data(), rows.truth_state.data(),
                                                          rows.truth_state.size(), num_classes, num_areas);
@@ -163,10 +162,10 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
 }  // namespace
 
 std::optional<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
-                                            const std::vector<Measure>& measures, double largest, const Run& run) {
-    if (!is_fine(truths, detections, largest)) return std::nullopt;
-    if (rules.num_areas() < 8) return evaluate_files<uint8_t>(truths, std::move(detections), rules, measures, run);
-    return evaluate_files<uint64_t>(truths, std::move(detections), rules, measures, run);
+                                            const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run) {
+    if (!is_fine(truths, detections, boxes.largest)) return std::nullopt;
+    if (rules.num_areas() < 8) return evaluate_files<uint8_t>(truths, std::move(detections), rules, measures, boxes, run);
+    return evaluate_files<uint64_t>(truths, std::move(detections), rules, measures, boxes, run);
 }
 
 }  // namespace boxscore

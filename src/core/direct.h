@@ -23,9 +23,16 @@ struct PlainResult {
     std::vector<int64_t> num_true, num_false;  // [K, T]
 };
 
+// How the boxes of files are taken.
+struct BoxRules {
+    double largest;        // the longest side that a box may have
+    bool is_inclusive;     // the last pixel is inside the box
+    uint8_t ignored_kind;  // of a truth that a file marks
+};
+
 // The result of detections for truths, or nothing if there is anything in them that a person should be told about: this way
-// has no words for it. `largest` is the longest side that a box may have.
+// has no words for it.
 std::optional<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
-                                            const std::vector<Measure>& measures, double largest, const Run& run);
+                                            const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run);
 
 }  // namespace boxscore

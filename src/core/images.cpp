@@ -1,69 +1,164 @@
 #include "images.h"
 
-#include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "geometry/boxes.h"
+#include "geometry/given.h"
+#include "match.h"
 
 namespace boxscore {
 namespace {
 
-constexpr size_t kGroupsPerTask = 256;
-
-// Calls `work` with each group, some groups a task.
-template <class Work>
-void for_each_group(const ImageGroups& groups, const Run& run, Work work) {
-    const size_t num_tasks = (groups.size() + kGroupsPerTask - 1) / kGroupsPerTask;
-    for_each_task(num_tasks, run, [] { return std::vector<int64_t>(); }, [&](size_t task, std::vector<int64_t>& scratch) {
-        const size_t end = std::min(groups.size(), (task + 1) * kGroupsPerTask);
-        for (size_t n = task * kGroupsPerTask; n < end; ++n) work(n, scratch);
-    });
-}
-
-double overlap_of(const double* box, const double* truth, bool is_crowd) {
-    const double width = std::fmin(box[2] + box[0], truth[2] + truth[0]) - std::fmax(box[0], truth[0]);
-    if (width <= 0) return 0;
-    const double height = std::fmin(box[3] + box[1], truth[3] + truth[1]) - std::fmax(box[1], truth[1]);
-    if (height <= 0) return 0;
-    const double shared = width * height, own = box[2] * box[3];
-    return shared / (is_crowd ? own : own + truth[2] * truth[3] - shared);
-}
-
-// One area range of one group.
-struct Block {
-    size_t num_detections, num_truths;
-    const double* overlap;
-    const double *area, *id, *truth_id;
-    const uint8_t* is_crowd;
-    const int64_t *order, *is_truth_ignored;
-    double low, high;
-};
-
-void assign_at(double threshold, const Block& block, double* match, uint8_t* is_ignored, double* truth_match) {
-    for (size_t d = 0; d < block.num_detections; ++d) {
-        double best = std::min(threshold, 1 - 1e-10);  // as in COCO
-        size_t taken = block.num_truths;
-        for (size_t g = 0; g < block.num_truths; ++g) {
-            const int64_t place = block.order[g];
-            if (truth_match[g] > 0 && block.is_crowd[place] == 0) continue;
-            // A regular truth is not given up for an ignored one.
-            if (taken < block.num_truths && block.is_truth_ignored[taken] == 0 && block.is_truth_ignored[g] == 1) break;
-            const double overlap = block.overlap[d * block.num_truths + static_cast<size_t>(place)];
-            if (overlap < best) continue;
-            best = overlap;
-            taken = g;
-        }
-        if (taken < block.num_truths) {
-            match[d] = block.truth_id[block.order[taken]];
-            truth_match[taken] = block.id[d];
-            is_ignored[d] = block.is_truth_ignored[taken] != 0;
-        }
-        // What met nothing is ignored outside of the area range; so is what met a truth whose id is 0.
-        if (match[d] == 0 && (block.area[d] < block.low || block.area[d] > block.high)) is_ignored[d] = 1;
+// The group of each row.
+std::vector<int32_t> groups_of(const std::vector<int64_t>& start) {
+    std::vector<int32_t> group(static_cast<size_t>(start.back()));
+    for (size_t n = 0; n + 1 < start.size(); ++n) {
+        std::fill(group.begin() + start[n], group.begin() + start[n + 1], static_cast<int32_t>(n));
     }
+    return group;
 }
+
+// Indices of thresholds in ascending order of what similarities are compared with.
+std::vector<size_t> ascending_order(const std::vector<double>& cutoffs) {
+    std::vector<size_t> order(cutoffs.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return cutoffs[a] < cutoffs[b]; });
+    return order;
+}
+
+// Everything that is asked while the arrays are written.
+class AssignmentWriter {
+public:
+    static constexpr bool kIsActive = true;
+
+    AssignmentWriter(const ImageGroups& groups, const AssignmentColumns& columns, const AssignmentRules& rules,
+                     const Assignments& out)
+        : groups_(groups), columns_(columns), rules_(rules), out_(out), num_thresholds_(rules.thresholds.size()),
+          num_detections_(static_cast<size_t>(groups.start.back())),
+          num_truths_(static_cast<size_t>(groups.truth_start.back())), group_(groups_of(groups.start)),
+          truth_group_(groups_of(groups.truth_start)), position_(rules.area_low.size() * num_truths_) {
+        std::fill_n(out.match, rules.area_low.size() * num_thresholds_ * num_detections_, 0.0);
+        std::fill_n(out.is_ignored, rules.area_low.size() * num_thresholds_ * num_detections_, uint8_t{0});
+        std::fill_n(out.truth_match, rules.area_low.size() * num_thresholds_ * num_truths_, 0.0);
+        order_truths();
+    }
+
+    // The protocol that pycocotools has, with thresholds in ascending order.
+    Rules make_rules() {
+        Rules rules;
+        for (const double threshold : rules_.thresholds) {
+            // as in COCO: the largest threshold is a little below 1, and no number is below what is not one
+            const double cutoff = std::min(threshold, 1 - 1e-10);
+            rules.cutoffs.push_back(std::isnan(cutoff) ? -std::numeric_limits<double>::infinity() : cutoff);
+        }
+        threshold_ = ascending_order(rules.cutoffs);
+        std::sort(rules.cutoffs.begin(), rules.cutoffs.end());
+        rules.area_low = rules_.area_low, rules.area_high = rules_.area_high;
+        rules.limits = {kNoLimit};
+        return rules;
+    }
+
+    void match_all(const Run& run) {
+        const Rules rules = make_rules();
+        if (rules.num_cells() == 0) return;
+        std::vector<size_t> row_start(num_detections_);
+        std::vector<uint32_t> column(num_truths_);
+        std::vector<uint8_t> kind(num_truths_);
+        const std::vector<size_t> starts = groups_.matrix_starts();
+        for (size_t d = 0; d < num_detections_; ++d) {
+            const auto n = static_cast<size_t>(group_[d]);
+            row_start[d] = starts[n] + (d - static_cast<size_t>(groups_.start[n])) * groups_.num_truths(n);
+        }
+        for (size_t g = 0; g < num_truths_; ++g) {
+            column[g] = static_cast<uint32_t>(g - static_cast<size_t>(groups_.truth_start[truth_group_[g]]));
+            kind[g] = columns_.is_ignored[g] == 0 ? kRegular : columns_.is_crowd[g] != 0 ? kCrowd : kDifficult;
+        }
+        // Groups are images of one class; rows stand by falling score already.
+        const std::vector<int32_t> label(std::max(num_detections_, num_truths_));
+        const std::vector<double> score(num_detections_);
+        const MatrixPolicy policy{columns_.overlap, row_start.data(), column.data()};
+        match_into(*this, policy, {num_detections_, group_.data(), label.data(), score.data(), nullptr},
+                   {num_truths_, truth_group_.data(), label.data(), columns_.truth_area, kind.data()}, {groups_.size(), 1},
+                   rules, run);
+        ignore_outside();
+    }
+
+    void take(uint32_t row, size_t word, uint64_t taken, uint32_t truth_row) const {
+        const auto n = static_cast<size_t>(group_[row]);
+        for (; taken != 0; taken &= taken - 1) {
+            const size_t cell = word * kBitsPerWord + count_trailing_zeros(taken);
+            const size_t a = cell / num_thresholds_, t = threshold_[cell % num_thresholds_];
+            const size_t at = index_of(a, t, groups_.start, n, row, num_detections_);
+            const size_t position = position_[a * num_truths_ + truth_row];
+            out_.match[at] = columns_.truth_id[truth_row];
+            out_.is_ignored[at] = out_.is_truth_ignored[a * num_truths_ + position] != 0;
+            out_.truth_match[index_of(a, t, groups_.truth_start, n, position, num_truths_)] = columns_.id[row];
+        }
+    }
+
+    // as in COCO: a truth is full if the id of the detection that took it is above 0, and a crowd never is
+    bool leaves_free(uint32_t row, uint32_t truth_row) const {
+        return !(columns_.id[row] > 0) || columns_.is_crowd[truth_row] != 0;
+    }
+    void write_verdict(uint32_t, uint8_t) const {}
+    void write_truth(uint32_t, bool) const {}
+
+private:
+    // Where a row is in what has a block per group, thresholds by rows.
+    size_t index_of(size_t area, size_t threshold, const std::vector<int64_t>& start, size_t n, size_t row, size_t size) const {
+        const auto first = static_cast<size_t>(start[n]), num = static_cast<size_t>(start[n + 1]) - first;
+        return (area * size + first) * num_thresholds_ + threshold * num + (row - first);
+    }
+
+    bool is_outside(double area, size_t a) const { return area < rules_.area_low[a] || area > rules_.area_high[a]; }
+
+    // In each group, regular truths first.
+    void order_truths() {
+        for (size_t a = 0; a < rules_.area_low.size(); ++a) {
+            int64_t* const order = out_.truth_order + a * num_truths_;
+            int64_t* const is_ignored = out_.is_truth_ignored + a * num_truths_;
+            for (size_t n = 0; n < groups_.size(); ++n) {
+                const auto first = static_cast<size_t>(groups_.truth_start[n]);
+                size_t position = first;
+                for (const bool part : {false, true}) {
+                    for (size_t g = first; g < first + groups_.num_truths(n); ++g) {
+                        if ((columns_.is_ignored[g] != 0 || is_outside(columns_.truth_area[g], a)) != part) continue;
+                        position_[a * num_truths_ + g] = position;
+                        order[position] = static_cast<int64_t>(g - first);
+                        is_ignored[position++] = part;
+                    }
+                }
+            }
+        }
+    }
+
+    // What met nothing is ignored outside of the area range; so is what met a truth whose id is 0.
+    void ignore_outside() const {
+        for (size_t a = 0; a < rules_.area_low.size(); ++a) {
+            for (size_t d = 0; d < num_detections_; ++d) {
+                if (!is_outside(columns_.area[d], a)) continue;
+                for (size_t t = 0; t < num_thresholds_; ++t) {
+                    const size_t at = index_of(a, t, groups_.start, static_cast<size_t>(group_[d]), d, num_detections_);
+                    if (out_.match[at] == 0) out_.is_ignored[at] = 1;
+                }
+            }
+        }
+    }
+
+    const ImageGroups& groups_;
+    const AssignmentColumns& columns_;
+    const AssignmentRules& rules_;
+    const Assignments& out_;
+    const size_t num_thresholds_, num_detections_, num_truths_;
+    const std::vector<int32_t> group_, truth_group_;
+    std::vector<size_t> position_;   // of each truth in the order of matching, by area range
+    std::vector<size_t> threshold_;  // in ascending order
+};
 
 }  // namespace
 
-std::vector<size_t> ImageGroups::overlap_starts() const {
+std::vector<size_t> ImageGroups::matrix_starts() const {
     std::vector<size_t> starts(size() + 1);
     for (size_t n = 0; n < size(); ++n) starts[n + 1] = starts[n] + num_detections(n) * num_truths(n);
     return starts;
@@ -71,64 +166,13 @@ std::vector<size_t> ImageGroups::overlap_starts() const {
 
 void measure_overlaps(const ImageGroups& groups, const double* box, const double* truth_box, const uint8_t* is_crowd,
                       const Run& run, double* overlap) {
-    const std::vector<size_t> starts = groups.overlap_starts();
-    for_each_group(groups, run, [&](size_t n, std::vector<int64_t>&) {
-        double* out = overlap + starts[n];
-        for (int64_t d = groups.start[n]; d < groups.start[n + 1]; ++d) {
-            for (int64_t g = groups.truth_start[n]; g < groups.truth_start[n + 1]; ++g) {
-                *out++ = overlap_of(box + d * 4, truth_box + g * 4, is_crowd[g] != 0);
-            }
-        }
-    });
+    const BoxPolicy<double, AnyBounds> policy({box, BoxFormat::xywh}, {truth_box, BoxFormat::xywh}, false);
+    measure_pairs(policy, groups, is_crowd, run, overlap);
 }
 
 void assign(const ImageGroups& groups, const AssignmentColumns& columns, const AssignmentRules& rules, const Run& run,
             const Assignments& out) {
-    const std::vector<size_t> starts = groups.overlap_starts();
-    const size_t num_thresholds = rules.thresholds.size();
-    const size_t num_detections = static_cast<size_t>(groups.start.back());
-    const size_t num_truths = static_cast<size_t>(groups.truth_start.back());
-    for_each_group(groups, run, [&](size_t n, std::vector<int64_t>& ignored) {
-        const size_t first = static_cast<size_t>(groups.start[n]), first_truth = static_cast<size_t>(groups.truth_start[n]);
-        const size_t num = groups.num_detections(n), num_there = groups.num_truths(n);
-        ignored.resize(num_there);
-        for (size_t a = 0; a < rules.area_low.size(); ++a) {
-            const double low = rules.area_low[a], high = rules.area_high[a];
-            int64_t* order = out.truth_order + a * num_truths + first_truth;
-            int64_t* is_truth_ignored = out.is_truth_ignored + a * num_truths + first_truth;
-            for (size_t g = 0; g < num_there; ++g) {
-                const double area = columns.truth_area[first_truth + g];
-                ignored[g] = columns.is_ignored[first_truth + g] != 0 || area < low || area > high;
-            }
-            size_t position = 0;
-            for (const int64_t part : {0, 1}) {
-                for (size_t g = 0; g < num_there; ++g) {
-                    if (ignored[g] != part) continue;
-                    order[position] = static_cast<int64_t>(g);
-                    is_truth_ignored[position++] = part;
-                }
-            }
-            const Block block{num,
-                              num_there,
-                              columns.overlap + starts[n],
-                              columns.area + first,
-                              columns.id + first,
-                              columns.truth_id + first_truth,
-                              columns.is_crowd + first_truth,
-                              order,
-                              is_truth_ignored,
-                              low,
-                              high};
-            for (size_t t = 0; t < num_thresholds; ++t) {
-                const size_t at = (a * num_detections + first) * num_thresholds + t * num;
-                const size_t truth_at = (a * num_truths + first_truth) * num_thresholds + t * num_there;
-                std::fill_n(out.match + at, num, 0.0);
-                std::fill_n(out.is_ignored + at, num, uint8_t{0});
-                std::fill_n(out.truth_match + truth_at, num_there, 0.0);
-                assign_at(rules.thresholds[t], block, out.match + at, out.is_ignored + at, out.truth_match + truth_at);
-            }
-        }
-    });
+    AssignmentWriter(groups, columns, rules, out).match_all(run);
 }
 
 }  // namespace boxscore

@@ -1,61 +1,54 @@
 // Matching: image by image, everything of one image in the nearest cache, all thresholds and area ranges in one word.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "candidates.h"
+#include "cells.h"
 #include "order.h"
 #include "rules.h"
 #include "tasks.h"
 
 namespace boxscore {
 
-template <class Box, class Score>
+template <class Score>
 struct DetectionColumns {
     size_t size;
-    const int32_t* image;  // places among the images, and so on
-    const int32_t* label;
+    const int32_t* image;  // indices among the images
+    const int32_t* label;  // indices among the classes
     const Score* score;
-    const Box* box;  // four numbers a row
-    BoxFormat box_format;
+    const uint8_t* coverage;  // may be null: all are exhaustive
 };
 
 struct TruthColumns {
     size_t size;
     const int32_t* image;
     const int32_t* label;
-    const double* box;
-    BoxFormat box_format;
-    const double* area;      // may be null: the boxes' own
-    const uint8_t* ignore;   // may be null: none
+    const double* area;   // may be null: those of the shapes
+    const uint8_t* kind;  // may be null: all are regular
 };
 
-// What became of each detection in the first cell, and of each truth, in the order that they were given.
-struct Pairs {
-    uint8_t* verdict;  // 0 ignored, 1 false, 2 true; stays as it was for detections beyond the last limit
-    int32_t* truth;    // the truth that it took; stays as it was if there is none
-    uint8_t* counts;   // whether a truth is one that counts in the first area range
-};
-
-// What becomes of a detection, a row each, images in order and each image class by class in order of rank. A state has bit 0
+// What becomes of each detection, one row each, images in order and each image class by class in order of rank. A state has bit 0
 // for a hit; a detection that is none has bit 1 + a where it counts, as a false positive, in area range a. Hits have their
 // verdicts cell by cell in words, in the order of their rows.
 template <class Score, class State>
 struct TallyRows {
-    const int32_t *image_id, *label_id;  // what is written for each place
+    const int32_t *image_id, *label_id;  // what is written for each index
     int32_t* image;
     int32_t* label;
     Score* score;
     uint8_t* tier;  // the first limit that the detection's rank is within
     State* state;
-    std::vector<uint64_t> is_true, is_counted;  // num_words a hit
+    std::vector<uint64_t> is_true, is_counted;      // num_words per hit
     std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
     std::vector<State> truth_state;                 // bit a where it counts in area range a
     size_t size = 0;
-    Pairs* pairs = nullptr;  // written where they are wanted
 };
 
-// Truths that count, by class and area range, from the places of their classes and their states.
+// Truths that count, by class and area range, from the indices of their classes and their states.
 template <class State>
 std::vector<int64_t> count_truths(const int32_t* label, const State* state, size_t size, size_t num_classes,
                                   size_t num_areas) {
@@ -66,8 +59,492 @@ std::vector<int64_t> count_truths(const int32_t* label, const State* state, size
     return count;
 }
 
-template <class Box, class Score, class State>
-void match(const DetectionColumns<Box, Score>& detections, const TruthColumns& truths, size_t num_images,
-           size_t num_classes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally);
+// The matcher writes a tally, or calls a recorder in its place.
+struct NoRecorder {
+    static constexpr bool kIsActive = false;
+};
+
+// Writes what becomes of each detection in the first cell, and of each truth, in the order that they were given.
+struct PairRecorder {
+    static constexpr bool kIsActive = true;
+    uint8_t* verdict;  // 0 ignored, 1 false, 2 true; stays as it was for detections beyond the last limit
+    int32_t* truth;    // the truth that it took; stays as it was if there is none
+    uint8_t* counts;   // whether a truth counts in the first area range
+
+    void take(uint32_t row, size_t word, uint64_t taken, uint32_t truth_row) const {
+        if (word == 0 && (taken & 1) != 0) truth[row] = static_cast<int32_t>(truth_row);
+    }
+    bool leaves_free(uint32_t, uint32_t) const { return false; }
+    void write_verdict(uint32_t row, uint8_t value) const { verdict[row] = value; }
+    void write_truth(uint32_t row, bool is_counted) const { counts[row] = is_counted; }
+};
+
+// The truths, image by image and in each class by class, with what matching needs to know of them.
+template <class Policy>
+struct TruthTable {
+    std::vector<uint32_t> start;  // of each image
+    std::vector<uint32_t> row;    // where each was given
+    std::vector<int32_t> label;
+    TruthShapes<Policy> shapes;
+    std::vector<uint8_t> kind;
+    bool has_groups = false;
+    std::vector<uint64_t> is_regular;  // by cell, num_words per truth; nowhere for a group
+    std::vector<uint64_t> state;       // bit a where it counts in area range a
+
+    TruthTable(const Policy& policy, const TruthColumns& columns, size_t num_images, size_t num_classes, const Rules& rules,
+               const Cells& cells, const Run& run) {
+        const size_t size = columns.size, num_words = rules.num_words(), num_areas = rules.num_areas();
+        has_groups = columns.kind != nullptr && std::find(columns.kind, columns.kind + size, kGroup) != columns.kind + size;
+        const Groups by_label = group(columns.label, size, num_classes);
+        std::vector<int32_t> image(size);
+        for (size_t i = 0; i < size; ++i) image[i] = columns.image[by_label.at(static_cast<uint32_t>(i))];
+        Groups by_image = group(image.data(), size, num_images);
+        row.resize(size);
+        label.resize(size);
+        shapes.shape.resize(size);
+        shapes.is_relative.resize(size);
+        kind.resize(size);
+        is_regular.assign(size * num_words, 0);
+        state.assign(size, 0);
+        constexpr size_t kBlock = size_t{1} << 14;
+        for_each_task((size + kBlock - 1) / kBlock, run, [] { return 0; }, [&](size_t block, int) {
+            for (size_t g = block * kBlock, end = std::min(size, g + kBlock); g < end; ++g) {
+                const uint32_t from = by_label.at(by_image.at(static_cast<uint32_t>(g)));
+                row[g] = from;
+                label[g] = columns.label[from];
+                kind[g] = columns.kind == nullptr ? uint8_t{kRegular} : columns.kind[from];
+                shapes.shape[g] = policy.truth(from);
+                shapes.is_relative[g] = is_relative(kind[g]);
+                if (kind[g] != kRegular && kind[g] != kGroup) continue;
+                const double area = columns.area == nullptr ? policy.area(shapes.shape[g]) : columns.area[from];
+                for (size_t a = 0; a < num_areas; ++a) {
+                    if (area < rules.area_low[a] || area > rules.area_high[a]) continue;
+                    state[g] |= uint64_t{1} << a;
+                    for (size_t w = 0; w < num_words && kind[g] == kRegular; ++w) {
+                        is_regular[g * num_words + w] |= cells.of_area[a * num_words + w];
+                    }
+                }
+            }
+        });
+        start = std::move(by_image.start);
+    }
+};
+
+// A detection on its way to its rank.
+struct RankEntry {
+    uint64_t key;    // ascends as scores fall
+    uint32_t index;  // in its image
+};
+
+// A thread's own memory; sized once, cleaned up after each image.
+template <class Policy>
+struct MatchWorkspace {
+    std::vector<uint32_t> count, cursor;         // by class
+    std::vector<TruthGroup<Policy>> groups;      // by class
+    std::vector<uint64_t> is_present;            // classes with detections in this image, in bits
+    std::vector<int32_t> present;                // the same, ascending
+    std::vector<typename Policy::Shape> shapes;  // of the detections of this image
+    std::vector<RankEntry> entries;              // of this image, class by class
+    std::vector<RankEntry> spare;
+    std::vector<uint32_t> image_rank;  // among the detections of all classes, where limits are per image
+    std::vector<uint64_t> is_free;     // by truth of this image and cell
+    CandidateList<Policy> candidates;
+    std::vector<uint64_t> is_true, is_counted;  // of one detection
+
+    MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
+        : count(num_classes), cursor(num_classes), groups(num_classes), is_present(num_classes / kBitsPerWord + 1),
+          candidates(std::move(list)), is_true(num_words), is_counted(num_words) {}
+};
+
+// A run of images that one thread does in one go; its rows start where those of the images before would end.
+struct MatchChunk {
+    size_t first_image, end_image;
+    size_t first_row, num_rows = 0;
+    std::vector<uint64_t> is_true, is_counted;
+};
+
+template <class Policy, class Score, class State, class Recorder>
+class Matcher {
+public:
+    using Shape = typename Policy::Shape;
+    using Workspace = MatchWorkspace<Policy>;
+
+    Matcher(const Policy& policy, const DetectionColumns<Score>& detections, const TruthTable<Policy>& truths,
+            const Groups& by_image, const Rules& rules, const Cells& cells, TallyRows<Score, State>& tally,
+            const Recorder& recorder)
+        : policy_(policy), detections_(detections), truths_(truths), by_image_(by_image), rules_(rules), cells_(cells),
+          tally_(tally), recorder_(recorder),
+          finder_(policy, rules.cutoffs, rules.is_strict, rules.matching == Matching::next_best),
+          num_words_(rules.num_words()), num_areas_(rules.num_areas()),
+          is_next_best_(rules.matching == Matching::next_best),
+          is_plain_(!rules.is_limit_per_image && detections.coverage == nullptr) {
+        for (size_t a = 0; a < num_areas_; ++a) bounds_.push_back({rules.area_low[a], rules.area_high[a]});
+        while (bounds_.size() % kAreasAtOnce != 0) bounds_.push_back({1, 0});  // nothing is in there
+    }
+
+    Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
+
+    void match_image(size_t image, Workspace& work, MatchChunk& chunk, const Run& run) const {
+        const uint32_t begin = by_image_.start[image], end = by_image_.start[image + 1];
+        if (begin == end) return;
+        group_by_class(begin, end, work);
+        if (rules_.is_limit_per_image) rank_in_image(end - begin, work);
+        const uint32_t first_truth = truths_.start[image], end_truth = truths_.start[image + 1];
+        group_truths(first_truth, end_truth, work);
+        const bool is_long = end_truth - first_truth > kMany;
+        const uint32_t first_limit = rules_.limits[0], last_limit = rules_.limits.back();
+        const size_t first_out = chunk.first_row + chunk.num_rows;
+        size_t out = first_out;
+        RankEntry* entries = work.entries.data();
+        for (const int32_t label : work.present) {
+            const uint32_t num = std::exchange(work.count[label], 0);
+            sort_by_score(entries, num, work.spare);
+            const TruthGroup<Policy> group = work.groups[label];
+            const int32_t label_id = Recorder::kIsActive ? 0 : tally_.label_id[label];
+            uint32_t tier = 0, tier_end = first_limit;
+            for (uint32_t rank = 0, num_kept = std::min(num, last_limit); rank < num_kept; ++rank) {
+                const uint32_t index = entries[rank].index, row = by_image_.at(begin + index);
+                const Shape& shape = work.shapes[index];
+                uint64_t state = state_of(policy_.area(shape));
+                uint32_t limit_rank = rank;
+                if (!is_plain_) {
+                    if (rules_.is_limit_per_image) limit_rank = work.image_rank[index];
+                    if (limit_rank >= last_limit) break;
+                    const uint8_t coverage = detections_.coverage == nullptr ? uint8_t{kExhaustive} : detections_.coverage[row];
+                    if (coverage == kNotLookedFor) continue;
+                    if (coverage == kNotExhaustive) state = 0;  // ignored in every area range, unless it takes a truth
+                }
+                while (limit_rank >= tier_end) tier_end = rules_.limits[++tier];
+                if (group.end != 0) {
+                    if (is_long) run.check();
+                    state = judge(row, shape, state, group, first_truth, work, chunk);
+                }
+                if constexpr (Recorder::kIsActive) {
+                    recorder_.write_verdict(row, first_verdict(state, chunk));
+                } else {
+                    tally_.label[out] = label_id;
+                    tally_.score[out] = detections_.score[row];
+                    tally_.tier[out] = static_cast<uint8_t>(tier);
+                    tally_.state[out] = static_cast<State>(state);
+                }
+                ++out;
+            }
+            entries += num;
+        }
+        if constexpr (!Recorder::kIsActive) std::fill(tally_.image + first_out, tally_.image + out, tally_.image_id[image]);
+        chunk.num_rows += out - first_out;
+        work.present.clear();
+        for (uint32_t g = first_truth; g < end_truth; ++g) work.groups[truths_.label[g]] = {};
+    }
+
+private:
+    void group_truths(uint32_t first_truth, uint32_t end_truth, Workspace& work) const {
+        work.is_free.assign((end_truth - first_truth) * num_words_, ~uint64_t{0});
+        finder_.start_image(end_truth - first_truth, work.candidates);
+        for (uint32_t g = first_truth, next; g < end_truth; g = next) {
+            const int32_t label = truths_.label[g];
+            for (next = g; next < end_truth && truths_.label[next] == label;) ++next;
+            work.groups[label] = finder_.add_group(truths_.shapes, g, next, work.candidates);
+        }
+    }
+
+    // The state of a detection that meets no truth: false where its area is in range, else ignored.
+    uint64_t state_of(double area) const {
+        uint64_t state = 0;
+        for (size_t a = 0; a < bounds_.size(); a += kAreasAtOnce) {
+            for (size_t i = a; i < a + kAreasAtOnce; ++i) {
+                state |= static_cast<uint64_t>((bounds_[i].low <= area) & (area <= bounds_[i].high)) << i;
+            }
+        }
+        return state << 1;
+    }
+
+    void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
+        // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
+        work.shapes.resize(end - begin);
+        for (uint32_t i = begin; i < end; ++i) {
+            if (!by_image_.row.empty() && i + kAhead < detections_.size) fetch(by_image_.row[i + kAhead]);
+            const uint32_t row = by_image_.at(i);
+            const int32_t label = detections_.label[row];
+            ++work.count[label];
+            work.is_present[label / kBitsPerWord] |= uint64_t{1} << label % kBitsPerWord;
+            work.shapes[i - begin] = policy_.detection(row);
+        }
+        uint32_t position = 0;
+        for (size_t word = 0; word < work.is_present.size(); ++word) {
+            for (uint64_t& bits = work.is_present[word]; bits != 0; bits &= bits - 1) {
+                const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
+                work.present.push_back(label);
+                work.cursor[label] = position;
+                position += work.count[label];
+            }
+        }
+        work.entries.resize(end - begin);
+        for (uint32_t i = begin; i < end; ++i) {
+            const uint32_t row = by_image_.at(i);
+            work.entries[work.cursor[detections_.label[row]]++] = {falling_key(detections_.score[row]), i - begin};
+        }
+    }
+
+    // Rows of one image may be far apart: ask for those to come while the ones before are worked on.
+    void fetch(uint32_t row) const {
+        prefetch(detections_.label + row);
+        prefetch(detections_.score + row);
+        policy_.prefetch(row);
+    }
+
+    // By falling score; of equal ones the first row stays first.
+    static void sort_by_score(RankEntry* entries, size_t num, std::vector<RankEntry>& spare) {
+        if (num > kFew) {
+            spare.assign(entries, entries + num);
+            sort_by_key(spare.data(), entries, num);
+        } else {
+            insertion_sort(entries, entries + num, [](const RankEntry& a, const RankEntry& b) { return a.key < b.key; });
+        }
+    }
+
+    // The rank of each detection among those of all classes.
+    static void rank_in_image(size_t num, Workspace& work) {
+        std::vector<RankEntry> by_row(num);
+        for (const RankEntry& entry : work.entries) by_row[entry.index] = entry;
+        sort_by_score(by_row.data(), num, work.spare);
+        work.image_rank.resize(num);
+        for (uint32_t rank = 0; rank < num; ++rank) work.image_rank[by_row[rank].index] = rank;
+    }
+
+    // The state of a detection of a class that has truths here; for a hit its words go to the chunk.
+    uint64_t judge(uint32_t row, const Shape& shape, uint64_t state, const TruthGroup<Policy>& group, uint32_t first_truth,
+                   Workspace& work, MatchChunk& chunk) const {
+        finder_.find(shape, truths_.shapes, group, work.candidates);
+        if (work.candidates.size == 0) return state;
+        if (rules_.matching == Matching::best) keep_best(work.candidates);
+        take_truths(row, state, first_truth, work);
+        return summarize(work, chunk);
+    }
+
+    // The verdict of one detection in all cells, and the truths that it takes.
+    void take_truths(uint32_t row, uint64_t state, uint32_t first_truth, Workspace& work) const {
+        for (size_t w = 0; w < num_words_; ++w) {
+            uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
+            for (const Candidate& candidate : work.candidates) {
+                uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+                uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
+                                truths_.is_regular[candidate.truth * num_words_ + w];
+                if (is_next_best_) pick &= is_free;
+                is_true |= pick & is_free;
+                is_false |= pick & ~is_free;
+                record(row, w, pick & is_free, candidate.truth);
+                fill(is_free, pick, row, candidate.truth);
+                is_wanted &= ~pick;
+            }
+            for (const Candidate& candidate : work.candidates) {
+                const uint8_t kind = truths_.kind[candidate.truth];
+                if (kind == kGroup) continue;
+                uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+                uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
+                                ~truths_.is_regular[candidate.truth * num_words_ + w];
+                if (is_next_best_ && !is_relative(kind)) {  // a crowd is never full
+                    pick &= is_free;
+                    fill(is_free, pick, row, candidate.truth);
+                }
+                record(row, w, pick, candidate.truth);
+                is_wanted &= ~pick;
+            }
+            if (truths_.has_groups) {
+                const uint64_t is_left = is_wanted | is_false, is_taken = take_groups(row, w, is_left, first_truth, work, is_true);
+                is_wanted &= ~is_taken;
+                is_false &= ~is_taken;
+            }
+            work.is_true[w] = is_true;
+            work.is_counted[w] = is_true | ((is_false | is_wanted) & cells_of(state, w));
+        }
+    }
+
+    // The cells in which a detection that would be a false positive takes a group. The first of a group is true where the
+    // group counts, all others are ignored.
+    uint64_t take_groups(uint32_t row, size_t w, uint64_t is_left, uint32_t first_truth, Workspace& work,
+                         uint64_t& is_true) const {
+        const uint64_t before = is_left;
+        // Groups that count come first, but where a detection has its best truth or none.
+        const bool is_best = rules_.matching == Matching::best;
+        for (const bool has_to_count : {true, false}) {
+            for (const Candidate& candidate : work.candidates) {
+                if (truths_.kind[candidate.truth] != kGroup) continue;
+                uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+                const uint64_t counts = cells_of(truths_.state[candidate.truth] << 1, w);
+                const uint64_t pick = is_left & cells_.reached[candidate.num_reached * num_words_ + w] &
+                                      (has_to_count && !is_best ? counts : ~uint64_t{0});
+                is_true |= pick & is_free & counts;
+                is_free &= ~pick;
+                record(row, w, pick, candidate.truth);
+                is_left &= ~pick;
+            }
+        }
+        return before & ~is_left;
+    }
+
+    // Leaves the most similar candidate that is no group, and the groups.
+    void keep_best(CandidateList<Policy>& candidates) const {
+        if (!truths_.has_groups) {
+            candidates.size = 1;
+            return;
+        }
+        size_t size = 0;
+        bool has_best = false;
+        for (const Candidate& candidate : candidates) {
+            const bool is_group = truths_.kind[candidate.truth] == kGroup;
+            if (!is_group && std::exchange(has_best, true)) continue;
+            candidates.items[size++] = candidate;
+        }
+        candidates.size = size;
+    }
+
+    // The cells of the area ranges that have their bit in a state.
+    uint64_t cells_of(uint64_t state, size_t word) const {
+        uint64_t cells = 0;
+        for (size_t a = 0; a < num_areas_; ++a) {
+            if (state >> (a + 1) & 1) cells |= cells_.of_area[a * num_words_ + word];
+        }
+        return cells;
+    }
+
+    void record(uint32_t row, size_t word, uint64_t taken, uint32_t truth) const {
+        if constexpr (Recorder::kIsActive) recorder_.take(row, word, taken, truths_.row[truth]);
+    }
+
+    void fill(uint64_t& is_free, uint64_t pick, uint32_t row, uint32_t truth) const {
+        if constexpr (Recorder::kIsActive) {
+            if (recorder_.leaves_free(row, truths_.row[truth])) return;
+        }
+        is_free &= ~pick;
+    }
+
+    // The state of a detection that has candidates. If it is the same at all thresholds and nowhere true, it is no hit after
+    // all; so there is one way to write down a verdict.
+    uint64_t summarize(const Workspace& work, MatchChunk& chunk) const {
+        uint64_t plain = 0;
+        bool is_hit = std::any_of(work.is_true.begin(), work.is_true.end(), [](uint64_t word) { return word != 0; });
+        for (size_t a = 0; a < num_areas_ && !is_hit; ++a) {
+            bool is_all = true, is_any = false;
+            for (size_t w = 0; w < num_words_; ++w) {
+                const uint64_t area = cells_.of_area[a * num_words_ + w], counted = work.is_counted[w] & area;
+                is_all &= counted == area;
+                is_any |= counted != 0;
+            }
+            is_hit = is_any != is_all;
+            plain |= uint64_t{is_any} << (a + 1);
+        }
+        if (!is_hit) return plain;
+        chunk.is_true.insert(chunk.is_true.end(), work.is_true.begin(), work.is_true.end());
+        chunk.is_counted.insert(chunk.is_counted.end(), work.is_counted.begin(), work.is_counted.end());
+        return 1;
+    }
+
+    // The verdict in the first cell of the detection that was judged last: 0 ignored, 1 false, 2 true.
+    uint8_t first_verdict(uint64_t state, const MatchChunk& chunk) const {
+        if ((state & 1) == 0) return state >> 1 & 1;
+        const size_t words = chunk.is_true.size() - num_words_;
+        return static_cast<uint8_t>((chunk.is_true[words] & 1) + (chunk.is_counted[words] & 1));
+    }
+
+    // Truths of an image with which one detection takes long enough to ask whether to go on.
+    static constexpr uint32_t kMany = 1000;
+    // How many rows ahead memory is asked for.
+    static constexpr size_t kAhead = 24;
+    static constexpr size_t kAreasAtOnce = 4;
+    struct Bounds {
+        double low, high;
+    };
+
+    const Policy& policy_;
+    const DetectionColumns<Score>& detections_;
+    const TruthTable<Policy>& truths_;
+    const Groups& by_image_;
+    const Rules& rules_;
+    const Cells& cells_;
+    TallyRows<Score, State>& tally_;
+    const Recorder& recorder_;
+    const CandidateFinder<Policy> finder_;
+    const size_t num_words_, num_areas_;
+    const bool is_next_best_, is_plain_;
+    std::vector<Bounds> bounds_;  // of the area ranges, as many as are compared at once
+};
+
+// Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.
+inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t num_images) {
+    constexpr size_t kRowsPerChunk = size_t{1} << 14;
+    std::vector<MatchChunk> chunks;
+    for (size_t image = 0; image < num_images;) {
+        MatchChunk chunk{};
+        chunk.first_image = image;
+        chunk.first_row = by_image.start[image];
+        while (image < num_images && by_image.start[image + 1] - chunk.first_row <= kRowsPerChunk) ++image;
+        if (image == chunk.first_image) ++image;
+        chunk.end_image = image;
+        chunks.push_back(std::move(chunk));
+    }
+    return chunks;
+}
+
+// Closes the gaps that detections without a row left between chunks.
+template <class Score, class State>
+void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally) {
+    for (MatchChunk& chunk : chunks) {
+        if (chunk.first_row != tally.size) {
+            auto move = [&](auto* column) {
+                std::copy(column + chunk.first_row, column + chunk.first_row + chunk.num_rows, column + tally.size);
+            };
+            move(tally.image), move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
+        }
+        tally.size += chunk.num_rows;
+        tally.is_true.insert(tally.is_true.end(), chunk.is_true.begin(), chunk.is_true.end());
+        tally.is_counted.insert(tally.is_counted.end(), chunk.is_counted.begin(), chunk.is_counted.end());
+        chunk = {};
+    }
+}
+
+// Ids are indices among so many images and classes.
+struct MatchSizes {
+    size_t num_images, num_classes;
+};
+
+template <class Policy, class Score, class State, class Recorder = NoRecorder>
+void match(const Policy& policy, const DetectionColumns<Score>& detections, const TruthColumns& truth_columns,
+           const MatchSizes& sizes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally,
+           const Recorder& recorder = {}) {
+    const Cells cells(rules);
+    const TruthTable<Policy> truths(policy, truth_columns, sizes.num_images, sizes.num_classes, rules, cells, run);
+    const Groups by_image = group(detections.image, detections.size, sizes.num_images);
+    run.check();
+    const Matcher<Policy, Score, State, Recorder> matcher(policy, detections, truths, by_image, rules, cells, tally, recorder);
+    std::vector<MatchChunk> chunks = cut_into_chunks(by_image, sizes.num_images);
+    for_each_task(
+        chunks.size(), run, [&] { return matcher.make_workspace(sizes.num_classes); },
+        [&](size_t task, MatchWorkspace<Policy>& work) {
+            MatchChunk& chunk = chunks[task];
+            for (size_t image = chunk.first_image; image < chunk.end_image; ++image) {
+                matcher.match_image(image, work, chunk, run);
+            }
+        });
+    if constexpr (Recorder::kIsActive) {
+        for (size_t g = 0; g < truths.row.size(); ++g) recorder.write_truth(truths.row[g], (truths.state[g] & 1) != 0);
+    } else {
+        close_gaps(chunks, tally);
+        for (size_t image = 0; image < sizes.num_images; ++image) {
+            tally.truth_image.insert(tally.truth_image.end(), truths.start[image + 1] - truths.start[image],
+                                     tally.image_id[image]);
+        }
+        for (const int32_t label : truths.label) tally.truth_label.push_back(tally.label_id[label]);
+        tally.truth_state.assign(truths.state.begin(), truths.state.end());
+    }
+}
+
+// The same, with a recorder in the place of a tally.
+template <class Policy, class Recorder>
+void match_into(const Recorder& recorder, const Policy& policy, const DetectionColumns<double>& detections,
+                const TruthColumns& truths, const MatchSizes& sizes, const Rules& rules, const Run& run) {
+    TallyRows<double, uint64_t> none{};
+    match(policy, detections, truths, sizes, rules, run, none, recorder);
+}
 
 }  // namespace boxscore

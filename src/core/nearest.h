@@ -1,36 +1,146 @@
-// Overlaps across classes: the nearest truths of each detection, and pairs of different classes.
+// Similarities across classes: the nearest truths of each detection, and pairs of different classes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
-#include "rules.h"
+#include "candidates.h"
+#include "order.h"
 #include "tasks.h"
 
 namespace boxscore {
 
-// Boxes of one side. A row that is not used is as good as absent.
-struct BoxColumns {
+// Rows of one side. A row that is not used is as good as absent.
+struct UsedRows {
     size_t size;
-    const int32_t* image;  // places among the images, and so on
-    const int32_t* label;
-    const double* box;  // four numbers a row
-    BoxFormat box_format;
+    const int32_t* image;  // indices among the images
+    const int32_t* label;  // indices among the classes
     const uint8_t* is_used;
 };
 
-// The truth with the largest IoU, the first of equal ones; -1 and 0 where none overlaps.
+// The most similar truth, the first of equal ones; -1 and 0 where none is similar at all.
 struct Nearest {
     int32_t* truth;
-    double* iou;
+    double* similarity;
+};
+
+// Image by image, the candidates of detections in use among all truths in use, whatever their classes.
+template <class Policy>
+class ImageCandidates {
+public:
+    ImageCandidates(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images,
+                    const CandidateFinder<Policy>& finder)
+        : policy_(policy), detections_(detections), truths_(truths), num_images_(num_images), finder_(finder) {}
+
+    // The truths of one image, and the candidates of one of its detections; memory of one thread.
+    struct Workspace {
+        CandidateList<Policy> candidates;
+        TruthShapes<Policy> shapes;
+        std::vector<uint32_t> row;  // of each truth
+        TruthGroup<Policy> group;
+        std::vector<uint32_t> detection_rows;
+        std::vector<uint8_t> is_free;  // of each truth
+    };
+
+    // Calls `work(workspace)` for each image that has detections and truths in use.
+    template <class Work>
+    void for_each_image(const Run& run, Work work) const {
+        constexpr size_t kImagesPerTask = 64;
+        const Groups by_image = group(detections_.image, detections_.size, num_images_);
+        const Groups truths_by_image = group(truths_.image, truths_.size, num_images_);
+        for_each_task(
+            (num_images_ + kImagesPerTask - 1) / kImagesPerTask, run,
+            [&] { return Workspace{finder_.make_list(), {}, {}, {}, {}, {}}; },
+            [&](size_t task, Workspace& space) {
+                const size_t end = std::min(num_images_, (task + 1) * kImagesPerTask);
+                for (size_t image = task * kImagesPerTask; image < end; ++image) {
+                    collect(by_image, detections_.is_used, image, space.detection_rows);
+                    collect(truths_by_image, truths_.is_used, image, space.row);
+                    if (space.detection_rows.empty() || space.row.empty()) continue;
+                    start_image(space);
+                    work(space);
+                }
+            });
+    }
+
+    // Finds the candidates of a detection, the most similar first; of equal ones the first row.
+    void find(uint32_t detection_row, Workspace& space, const Run& run) const {
+        constexpr size_t kMany = 1000;  // truths with which one detection takes long enough to ask whether to go on
+        if (space.row.size() > kMany) run.check();
+        finder_.find(policy_.detection(detection_row), space.shapes, space.group, space.candidates);
+    }
+
+private:
+    static void collect(const Groups& by_image, const uint8_t* is_used, size_t image, std::vector<uint32_t>& rows) {
+        rows.clear();
+        for (uint32_t i = by_image.start[image]; i < by_image.start[image + 1]; ++i) {
+            if (is_used[by_image.at(i)] != 0) rows.push_back(by_image.at(i));
+        }
+    }
+
+    void start_image(Workspace& space) const {
+        space.shapes.shape.clear();
+        for (const uint32_t row : space.row) space.shapes.shape.push_back(policy_.truth(row));
+        space.shapes.is_relative.assign(space.row.size(), 0);
+        space.is_free.assign(space.row.size(), 1);
+        finder_.start_image(space.row.size(), space.candidates);
+        space.group = finder_.add_group(space.shapes, 0, static_cast<uint32_t>(space.row.size()), space.candidates);
+    }
+
+    const Policy& policy_;
+    const UsedRows &detections_, &truths_;
+    size_t num_images_;
+    const CandidateFinder<Policy>& finder_;
 };
 
 // The nearest truths of each detection: of its own class, and of any other. All rows get written.
-void find_nearest(const BoxColumns& detections, const BoxColumns& truths, size_t num_images, bool is_inclusive,
-                  const Run& run, const Nearest& own, const Nearest& other);
+template <class Policy>
+void find_nearest(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images, const Run& run,
+                  const Nearest& own, const Nearest& other) {
+    for (const Nearest& nearest : {own, other}) {
+        std::fill(nearest.truth, nearest.truth + detections.size, -1);
+        std::fill(nearest.similarity, nearest.similarity + detections.size, 0.0);
+    }
+    const std::vector<double> cutoffs{0};
+    const CandidateFinder<Policy> finder(policy, cutoffs, /* is_strict = */ true, /* is_last_first = */ false);
+    const ImageCandidates<Policy> images(policy, detections, truths, num_images, finder);
+    images.for_each_image(run, [&](auto& space) {
+        for (const uint32_t row : space.detection_rows) {
+            images.find(row, space, run);
+            for (const Candidate& candidate : space.candidates) {
+                const uint32_t truth_row = space.row[candidate.truth];
+                const Nearest& nearest = truths.label[truth_row] == detections.label[row] ? own : other;
+                if (nearest.truth[row] >= 0) continue;
+                nearest.truth[row] = static_cast<int32_t>(truth_row);
+                nearest.similarity[row] = candidate.similarity;
+            }
+        }
+    });
+}
 
-// Detections by falling score, of equal ones the first row first, take the free truth of another class with the largest IoU
+// Detections by falling score, of equal ones the first row first, take the free truth of another class with the largest similarity
 // that reaches the only cutoff of the rules. Written is the truth of each detection, or -1.
-void match_across(const BoxColumns& detections, const double* score, const BoxColumns& truths, size_t num_images,
-                  const Rules& rules, const Run& run, int32_t* taken);
+template <class Policy>
+void match_across(const Policy& policy, const UsedRows& detections, const double* score, const UsedRows& truths,
+                  size_t num_images, const Rules& rules, const Run& run, int32_t* taken) {
+    std::fill(taken, taken + detections.size, -1);
+    const CandidateFinder<Policy> finder(policy, rules.cutoffs, rules.is_strict, /* is_last_first = */ false);
+    const ImageCandidates<Policy> images(policy, detections, truths, num_images, finder);
+    images.for_each_image(run, [&](auto& space) {
+        std::stable_sort(space.detection_rows.begin(), space.detection_rows.end(),
+                         [&](uint32_t a, uint32_t b) { return score[a] > score[b]; });
+        for (const uint32_t row : space.detection_rows) {
+            images.find(row, space, run);
+            for (const Candidate& candidate : space.candidates) {
+                const uint32_t truth_row = space.row[candidate.truth];
+                if (space.is_free[candidate.truth] == 0 || truths.label[truth_row] == detections.label[row]) continue;
+                space.is_free[candidate.truth] = 0;
+                taken[row] = static_cast<int32_t>(truth_row);
+                break;
+            }
+        }
+    });
+}
 
 }  // namespace boxscore

@@ -11,8 +11,17 @@
 
 namespace boxscore {
 
-enum class BoxFormat : uint8_t { xyxy, xywh, cxcywh };
 enum class Matching : uint8_t { best, best_regular, next_best };
+// What a truth is. A matched difficult one and a matched crowd are ignored; of the detections that take a group the first is
+// true and the others are ignored.
+enum TruthKind : uint8_t { kRegular, kDifficult, kCrowd, kGroup };
+
+// Whether a similarity is relative to the detection's own size, and a truth is never full.
+inline bool is_relative(uint8_t kind) { return kind >= kCrowd; }
+
+// What is known of the class of a detection in its image.
+enum Coverage : uint8_t { kExhaustive, kNotExhaustive, kNotLookedFor };
+
 enum class ApRule : uint8_t { recall_points, interpolated, envelope, trapezoid };
 
 // Whether AP is made from precisions at recall points.
@@ -21,12 +30,12 @@ inline bool is_sampled(ApRule rule) { return rule == ApRule::recall_points || ru
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 inline constexpr size_t kBitsPerWord = 64;
 
-// The place of the lowest bit that is set; not for 0.
+// The index of the lowest bit that is set; not for 0.
 inline unsigned count_trailing_zeros(uint64_t bits) {
 #if defined(_MSC_VER)
-    unsigned long place;
-    _BitScanForward64(&place, bits);
-    return place;
+    unsigned long index;
+    _BitScanForward64(&index, bits);
+    return index;
 #else
     return static_cast<unsigned>(__builtin_ctzll(bits));
 #endif
@@ -49,13 +58,12 @@ inline void prefetch(const void* address) {
 }
 
 struct Rules {
-    std::vector<double> cutoffs;  // IoU thresholds as they are compared with, ascending
-    bool is_strict = false;       // an IoU must exceed its cutoff
-    bool is_inclusive = false;    // the last pixel is inside the box
-    bool is_crowd = false;        // a truth marked `ignore` is a crowd, else it is difficult
+    std::vector<double> cutoffs;  // thresholds as similarities are compared with them, ascending
+    bool is_strict = false;       // a similarity must exceed its cutoff
     Matching matching = Matching::next_best;
     std::vector<double> area_low, area_high;
-    std::vector<uint32_t> limits;  // ascending
+    std::vector<uint32_t> limits;     // ascending
+    bool is_limit_per_image = false;  // limits are per image over all classes, else per image and class
     std::vector<double> recall_points;
     ApRule ap = ApRule::recall_points;
     double epsilon = 0;

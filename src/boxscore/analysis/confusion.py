@@ -174,7 +174,7 @@ def confuse(
     is_left = is_kept & ~is_true
     is_free = is_counted & ~pairing.is_found(is_kept)
     found, there = side(pairing.detections, is_left), side(pairing.truths, is_free)
-    across = match_across(found, pairing.score, there, pairing.protocol, pairing.threads)
+    across = match_across(found, there, pairing.protocol, pairing.threads)
     truth = np.where(is_true, pairs.truth, across)
     found_K, there_K = np.searchsorted(classes, pairing.label), np.searchsorted(classes, pairing.truth_label)
     nothing = classes.size

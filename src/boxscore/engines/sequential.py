@@ -15,19 +15,15 @@ from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
     COVERED,
-    GROUP,
-    IGNORED_KINDS,
     NOT_COVERED,
     NOT_EXHAUSTIVE,
-    REGULAR,
-    SHARED_KINDS,
     Detections,
     Truths,
     classes_of,
     coverage_codes,
     host_scores,
 )
-from boxscore.model.protocol import Area, Pixels, Protocol
+from boxscore.model.protocol import GROUP, IGNORED_KINDS, REGULAR, SHARED_KINDS, Area, Pixels, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 

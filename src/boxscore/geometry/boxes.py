@@ -79,7 +79,7 @@ class Boxes(Geometry):
         """The boxes for the native engine."""
         box = to_numpy(self.box)
         box = compact(box, box.dtype if box.dtype in (np.float32, np.float64) else np.float64)
-        return _compiled.Boxes(box, getattr(_compiled.BoxFormat, self.box_format), protocol.pixels == "inclusive")
+        return compiled_boxes(box, self.box_format, protocol)
 
     def shapes(self, protocol: Protocol) -> list[Box]:
         """The boxes for the sequential engine."""
@@ -116,6 +116,11 @@ class Boxes(Geometry):
     ) -> Array:
         """IoU of all pairs. Shape (N, D, G)."""
         return iou_of_measured(*columns, *truth_columns, extent=protocol.extent, is_crowd_NG=is_crowd)
+
+
+def compiled_boxes(box: Any, box_format: BoxFormat, protocol: Protocol) -> Any:
+    """Boxes for the native engine, from contiguous float32 or float64 that is valid. Shape (N, 4)."""
+    return _compiled.Boxes(box, getattr(_compiled.BoxFormat, box_format), protocol.pixels == "inclusive")
 
 
 def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> tuple[Array, Array]:

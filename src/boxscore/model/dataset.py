@@ -16,21 +16,12 @@ from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import columns_from_images, columns_from_padded
-from boxscore.model.protocol import POOLED, Protocol
+from boxscore.model.protocol import GROUP, POOLED, REGULAR, Protocol
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
-
-REGULAR, DIFFICULT, CROWD, GROUP = range(4)
-"""The kinds of truths."""
-
-IGNORED_KINDS = (DIFFICULT, CROWD)
-"""Kinds that count nowhere: a detection that takes one is ignored."""
-
-SHARED_KINDS = (CROWD, GROUP)
-"""Kinds that any number of detections may take, with a similarity relative to the detection's own size."""
 
 COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
 """What coverage says of a detection: it counts; it is ignored if it takes no truth; it is left out."""
@@ -313,7 +304,7 @@ class Truths:
 def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:
     """The kinds of truths of which some are marked `ignore`, uint8; the protocol says what these are."""
     xp = namespace(ignore)
-    return xp.astype(ignore, xp.uint8) * (CROWD if protocol.ignored == "crowd" else DIFFICULT)
+    return xp.astype(ignore, xp.uint8) * protocol.kind_of_ignored
 
 
 def _as_kinds(kind: Any, geometry: Geometry) -> Array:

@@ -21,6 +21,15 @@ LimitsPer = Literal["class", "image"]
 POOLED = -1
 """The label of all classes taken as one."""
 
+REGULAR, DIFFICULT, CROWD, GROUP = range(4)
+"""The kinds of truths."""
+
+IGNORED_KINDS = (DIFFICULT, CROWD)
+"""Kinds that count nowhere: a detection that takes one is ignored."""
+
+SHARED_KINDS = (CROWD, GROUP)
+"""Kinds that any number of detections may take, with a similarity relative to the detection's own size."""
+
 LARGEST_SIDE = 1e18
 """Sides beyond this could make areas that overflow, in single precision."""
 
@@ -166,6 +175,11 @@ class Protocol:
     def _place(self, iou: float) -> int | None:
         """The place of a threshold, whatever its last digits; linspace's 0.6 has others than 0.6."""
         return next((t for t, threshold in enumerate(self.thresholds) if abs(threshold - iou) < 1e-9), None)
+
+    @property
+    def kind_of_ignored(self) -> int:
+        """The kind of a truth that is marked `ignore`."""
+        return CROWD if self.ignored == "crowd" else DIFFICULT
 
     @property
     def is_sampled(self) -> bool:

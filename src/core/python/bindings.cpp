@@ -15,9 +15,9 @@
 #include "average.h"
 #include "checks.h"
 #include "curves.h"
+#include "geometry/boxes.h"
 #include "match.h"
 #include "memory.h"
-#include "nearest.h"
 #include "order.h"
 #include "python/tally.h"
 #include "python/unlocked.h"
@@ -104,71 +104,6 @@ bool are_columns_fine(const nb::handle& box, BoxFormat format, double largest, c
         if (!read_reals(value, size, column) || !are_finite_values(column)) return false;
     }
     return true;
-}
-
-// Boxes of one side as they come from Python.
-struct Side {
-    Input image, label, box;
-    BoxFormat box_format;
-    Input is_used;
-
-    Side(Input image, Input label, Input box, BoxFormat box_format, Input is_used)
-        : image(std::move(image)), label(std::move(label)), box(std::move(box)), box_format(box_format),
-          is_used(std::move(is_used)) {
-        check_size(this->label, size(), "label");
-        typed<double>(this->box, size() * 4, "box");
-        typed<uint8_t>(this->is_used, size(), "is_used");
-    }
-
-    size_t size() const { return image.size(); }
-};
-
-// Both sides with ids as places.
-struct Sides {
-    std::vector<int64_t> images, classes;
-    std::array<Buffer<int32_t>, 4> place;
-    BoxColumns detections, truths;
-
-    Sides(const Side& found, const Side& there)
-        : images(united(distinct_of(found.image), distinct_of(there.image))),
-          classes(united(distinct_of(found.label), distinct_of(there.label))),
-          place{places_of(found.image, images, "image", "the images"),
-                places_of(found.label, classes, "label", "the classes"),
-                places_of(there.image, images, "image", "the images"),
-                places_of(there.label, classes, "label", "the classes")},
-          detections(columns(found, place[0], place[1])), truths(columns(there, place[2], place[3])) {}
-
-private:
-    static BoxColumns columns(const Side& side, const Buffer<int32_t>& image, const Buffer<int32_t>& label) {
-        return {side.size(),     image.data(),    label.data(), elements<double>(side.box),
-                side.box_format, elements<uint8_t>(side.is_used)};
-    }
-};
-
-nb::tuple find_nearest_of(const Side& found, const Side& there, bool is_inclusive, size_t num_threads) {
-    const size_t size = found.size();
-    Buffer<int32_t> own_truth(size), other_truth(size);
-    Buffer<double> own_iou(size), other_iou(size);
-    run_without_lock(size, num_threads, [&](const Run& run) {
-        const Sides sides(found, there);
-        find_nearest(sides.detections, sides.truths, sides.images.size(), is_inclusive, run,
-                     {own_truth.data(), own_iou.data()}, {other_truth.data(), other_iou.data()});
-    });
-    return nb::make_tuple(to_numpy(std::move(own_truth), {size}), to_numpy(std::move(own_iou), {size}),
-                          to_numpy(std::move(other_truth), {size}), to_numpy(std::move(other_iou), {size}));
-}
-
-nb::object match_across_of(const Side& found, const Input& score, const Side& there, const Rules& rules,
-                           size_t num_threads) {
-    if (rules.num_thresholds() != 1) throw std::invalid_argument("rules: expected one threshold");
-    const double* scores = typed<double>(score, found.size(), "score");
-    Buffer<int32_t> taken(found.size());
-    run_without_lock(found.size(), num_threads, [&](const Run& run) {
-        const Sides sides(found, there);
-        match_across(sides.detections, scores, sides.truths, sides.images.size(), rules, run, taken.data());
-    });
-    const size_t size = taken.size();
-    return to_numpy(std::move(taken), {size});
 }
 
 // Whether rows stand in order of images, part by part.
@@ -307,12 +242,11 @@ NB_MODULE(_compiled, module) {
         .def(nb::init<>())
         .def_rw("cutoffs", &Rules::cutoffs)
         .def_rw("is_strict", &Rules::is_strict)
-        .def_rw("is_inclusive", &Rules::is_inclusive)
-        .def_rw("is_crowd", &Rules::is_crowd)
         .def_rw("matching", &Rules::matching)
         .def_rw("area_low", &Rules::area_low)
         .def_rw("area_high", &Rules::area_high)
         .def_rw("limits", &Rules::limits)
+        .def_rw("is_limit_per_image", &Rules::is_limit_per_image)
         .def_rw("recall_points", &Rules::recall_points)
         .def_rw("ap", &Rules::ap)
         .def_rw("epsilon", &Rules::epsilon);
@@ -325,11 +259,6 @@ NB_MODULE(_compiled, module) {
     module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
-    nb::class_<Side>(module, "Side")
-        .def(nb::init<Input, Input, Input, BoxFormat, Input>(), "image"_a, "label"_a, "box"_a, "box_format"_a,
-             "is_used"_a);
-    module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_inclusive"_a, "num_threads"_a);
-    module.def("match_across", &match_across_of, "detections"_a, "score"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("are_in_order", &are_in_order, "parts"_a);
     module.def("draw_curves", &draw_columns, "rows"_a, "is_true"_a, "is_counted"_a, "classes"_a, "num_truths"_a, "rules"_a,
                "num_threads"_a, "start"_a.none() = nb::none());

@@ -163,7 +163,7 @@ nb::dict dict_of(const PlainResult& result, const CocoCategories& categories) {
 // A result in plain values for each file of detections, or None for all if any file has something to be told about.
 nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
                                const std::vector<std::tuple<bool, std::vector<size_t>, size_t, size_t>>& measures,
-                               double largest, size_t num_threads) {
+                               double largest, bool is_inclusive, uint8_t ignored_kind, size_t num_threads) {
     std::vector<Measure> wanted;
     for (const auto& [is_recall, thresholds, area, limit] : measures) wanted.push_back({is_recall, thresholds, area, limit});
     const std::string truth_path(truths.c_str(), truths.size());
@@ -175,8 +175,8 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
         run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
             there = read_coco(*open_source(truth_path), run);
             for (const std::string& path : paths) {
-                results.push_back(
-                    evaluate_plainly(there, read_coco(*open_source(path), run), rules, wanted, largest, run));
+                results.push_back(evaluate_plainly(there, read_coco(*open_source(path), run), rules, wanted,
+                                                   {largest, is_inclusive, ignored_kind}, run));
                 if (!results.back()) return;
             }
         });
@@ -200,7 +200,7 @@ void bind_files(nb::module_& module) {
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
-               "largest"_a, "num_threads"_a);
+               "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "num_threads"_a);
 }
 
 }  // namespace boxscore

@@ -40,7 +40,7 @@ nb::object overlaps(const Input& box, const Input& truth_box, const Input& is_cr
     const double* truth_boxes = typed<double>(truth_box, num_truths * 4, "truth_box");
     const uint8_t* flags = typed<uint8_t>(is_crowd, num_truths, "is_crowd");
     const ImageGroups groups = groups_of(start, box.size() / 4, truth_start, num_truths);
-    Buffer<double> overlap(groups.overlap_starts().back());
+    Buffer<double> overlap(groups.matrix_starts().back());
     run_without_lock(overlap.size(), num_threads, [&](const Run& run) {
         measure_overlaps(groups, boxes, truth_boxes, flags, run, overlap.data());
     });
@@ -54,7 +54,7 @@ nb::tuple assignments(const Input& overlap, const Input& start, const Input& tru
                       const std::vector<double>& area_high, size_t num_threads) {
     const size_t num_detections = area.size(), num_truths = truth_area.size();
     const ImageGroups groups = groups_of(start, num_detections, truth_start, num_truths);
-    const AssignmentColumns columns{typed<double>(overlap, groups.overlap_starts().back(), "overlap"),
+    const AssignmentColumns columns{typed<double>(overlap, groups.matrix_starts().back(), "overlap"),
                                     typed<double>(area, num_detections, "area"),
                                     typed<double>(id, num_detections, "id"),
                                     typed<double>(truth_area, num_truths, "truth_area"),

@@ -19,7 +19,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
     None if this way can't do it: the files are not a COCO dataset and lists of results, or there is something in them
     that a reader would tell the user about, or the result looks like a mistake in the input.
     """
-    if protocol.average != "macro" or protocol.class_agnostic or protocol.limits_per != "class" or os.name == "nt":
+    if protocol.average != "macro" or protocol.class_agnostic or os.name == "nt":
         return None
     if not all(path.is_file() for path in (truths, *detections)):
         return None
@@ -30,6 +30,8 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         rules_of(protocol),
         [(measure.is_recall, measure.thresholds, measure.area, measure.limit) for measure in wanted],
         LARGEST_SIDE,
+        protocol.pixels == "inclusive",
+        protocol.kind_of_ignored,
         threads,
     )
     if results is None:

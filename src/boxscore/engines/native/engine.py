@@ -6,18 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact, to_numpy
-from boxscore._support.exceptions import InputError
+from boxscore._support.arrays import compact
+from boxscore.engines.native.columns import class_ids, compiled_detections, compiled_truths
 from boxscore.engines.native.rules import rules_of
 from boxscore.model.curves import Curves, Floats, Ints
-from boxscore.model.dataset import Detections, Truths, host_scores
+from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
     """The verdict of every detection."""
-    columns = _compiled.match(**inputs(detections, truths, protocol), num_threads=threads)
+    columns = _compiled.match(
+        compiled_detections(detections, truths, protocol),
+        compiled_truths(truths, protocol),
+        class_ids(truths.names_by_label),
+        rules_of(protocol),
+        threads,
+    )
     return tally_of(columns, protocol, truths.names_by_label)
 
 
@@ -25,30 +31,6 @@ def tally_of(columns: Any, protocol: Protocol, class_names: Mapping[int, str] | 
     """The tally whose columns compiled matching gives, as a `_compiled.Tally`."""
     names = (*ROWS, *HITS, "classes", *TRUTHS)
     return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in names})
-
-
-def inputs(detections: Detections, truths: Truths, protocol: Protocol) -> dict[str, Any]:
-    """What the compiled matching reads."""
-    if protocol.limits_per != "class":
-        raise InputError("the native engine has limits per class only; engine='parallel' has limits per image")
-    for name in ("kind", "coverage"):
-        if getattr(truths, name) is not None:
-            raise InputError(f"the native engine does not take `{name}` yet; engine='parallel' does")
-    return {
-        "image": compact(to_numpy(detections.image)),
-        "label": compact(to_numpy(detections.label)),
-        "score": compact(host_scores(detections.score)),
-        "box": compact(host_scores(detections.box)),
-        "box_format": getattr(_compiled.BoxFormat, detections.box_format),
-        "truth_image": compact(to_numpy(truths.image)),
-        "truth_label": compact(to_numpy(truths.label)),
-        "truth_box": compact(to_numpy(truths.box), np.float64),
-        "truth_box_format": getattr(_compiled.BoxFormat, truths.box_format),
-        "area": None if truths.area is None else compact(to_numpy(truths.area), np.float64),
-        "ignore": None if truths.ignore is None else compact(to_numpy(truths.ignore), np.uint8),
-        "named": np.array(list(truths.names_by_label or ()), np.int64),
-        "rules": rules_of(protocol),
-    }
 
 
 def curves(tally: Tally, threads: int) -> Curves:

@@ -1,4 +1,4 @@
-"""Who met whom, at one threshold, in compiled code: the truth that a detection took, and the nearest of any class."""
+"""Pairs at one threshold, in compiled code: the truth that a detection took, and the nearest of any class."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact, to_numpy
-from boxscore.engines.native.engine import inputs
+from boxscore._support.arrays import compact
+from boxscore.engines.native.columns import compiled_detections, compiled_truths
 from boxscore.engines.native.rules import rules_of
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The truth with the largest IoU for each detection, the first of equal ones; -1 and 0 where none overlaps."""
+    """The most similar truth of each detection, the first of equal ones; -1 and 0 where none is similar at all."""
 
     own: Rows
     """Of its own class. Shape (D,)."""
@@ -41,28 +41,39 @@ class Nearest(NamedTuple):
     other_iou: Floats
 
 
+class Side(NamedTuple):
+    """Rows of detections or truths; those that are not used are as good as absent."""
+
+    columns: Any
+    is_used: NDArray[np.uint8]
+
+
 def pair(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairs:
     """Which truth each detection takes."""
-    return Pairs(*_compiled.match(**inputs(detections, truths, protocol), num_threads=threads, is_paired=True))
+    rows = compiled_detections(detections, truths, protocol, np.float64), compiled_truths(truths, protocol)
+    return Pairs(*_compiled.pair(*rows, rules_of(protocol), threads))
 
 
-def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Any:
-    """Boxes as the compiled code reads them; those that are not used are as good as absent."""
-    return _compiled.Side(
-        image=compact(to_numpy(columns.image)),
-        label=compact(to_numpy(columns.label)),
-        box=compact(to_numpy(columns.box), np.float64),
-        box_format=getattr(_compiled.BoxFormat, columns.box_format),
-        is_used=compact(is_used, np.uint8),
-    )
+def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Side:
+    """Detections or truths, some of which are used."""
+    return Side(columns, compact(is_used, np.uint8))
 
 
-def nearest(detections: Any, truths: Any, protocol: Protocol, threads: int) -> Nearest:
-    """The nearest of the truths in use for each detection in use, each given as a `side`; none for the others."""
-    return Nearest(*_compiled.find_nearest(detections, truths, protocol.pixels == "inclusive", threads))
+def nearest(detections: Side, truths: Side, protocol: Protocol, threads: int) -> Nearest:
+    """The nearest of the truths in use for each detection in use; none for the others."""
+    return Nearest(*_compiled.find_nearest(*_both(detections, truths, protocol), threads))
 
 
-def match_across(detections: Any, score: NDArray[Any], truths: Any, protocol: Protocol, threads: int) -> Rows:
+def match_across(detections: Side, truths: Side, protocol: Protocol, threads: int) -> Rows:
     """The truth of another class that each detection takes, by falling score, the nearest first; or -1. Shape (D,)."""
-    rows: Rows = _compiled.match_across(detections, compact(score, np.float64), truths, rules_of(protocol), threads)
+    rows: Rows = _compiled.match_across(*_both(detections, truths, protocol), rules_of(protocol), threads)
     return rows
+
+
+def _both(detections: Side, truths: Side, protocol: Protocol) -> tuple[Any, ...]:
+    return (
+        compiled_detections(detections.columns, truths.columns, protocol, np.float64),
+        compiled_truths(truths.columns, protocol),
+        detections.is_used,
+        truths.is_used,
+    )

@@ -13,8 +13,8 @@ from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.geometry import PairwiseSimilarity, is_in_areas
 from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format, padded_boxes
-from boxscore.model.dataset import CROWD, DIFFICULT, GROUP, NOT_COVERED, NOT_EXHAUSTIVE, ignored_kinds
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.dataset import NOT_COVERED, NOT_EXHAUSTIVE, ignored_kinds
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, as_protocol
 from boxscore.model.tally import FALSE
 
 

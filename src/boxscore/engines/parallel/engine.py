@@ -22,8 +22,6 @@ from boxscore.engines.parallel.precision_recall import ClassCurves, curves_of_so
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
     COVERED,
-    CROWD,
-    GROUP,
     Detections,
     Truths,
     classes_of,
@@ -31,7 +29,7 @@ from boxscore.model.dataset import (
     host_ids,
     host_scores,
 )
-from boxscore.model.protocol import Protocol
+from boxscore.model.protocol import CROWD, GROUP, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 Ints = NDArray[np.int64]

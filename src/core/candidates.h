@@ -1,0 +1,106 @@
+// Candidates: the truths that are as similar to a detection as the lowest threshold asks for. The seam between geometry and
+// matching: nothing after it knows what a shape is, nothing before it knows what a verdict is.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "order.h"
+
+namespace boxscore {
+
+struct Candidate {
+    double similarity;
+    uint32_t truth;
+    uint32_t num_reached;  // thresholds that it reaches
+};
+
+// The truths that one image has of one class, or of all.
+template <class Policy>
+struct TruthGroup {
+    uint32_t first = 0, end = 0;  // 0, 0 if there are none
+    typename Policy::Index::Range range;
+};
+
+// Truths in the order that breaks ties between candidates.
+template <class Policy>
+struct TruthShapes {
+    std::vector<typename Policy::Shape> shape;
+    std::vector<uint8_t> is_relative;  // whether a similarity is relative to the detection's own size
+};
+
+// The candidates of one detection; memory of one thread.
+template <class Policy>
+struct CandidateList {
+    typename Policy::Index index;
+    std::vector<Candidate> items;
+    size_t size = 0;
+
+    const Candidate* begin() const { return items.data(); }
+    const Candidate* end() const { return items.data() + size; }
+};
+
+template <class Policy>
+class CandidateFinder {
+public:
+    using Shape = typename Policy::Shape;
+
+    // `cutoffs` must outlive it. `is_last_first`: of equal similarities the last truth comes first.
+    CandidateFinder(const Policy& policy, const std::vector<double>& cutoffs, bool is_strict, bool is_last_first)
+        : policy_(policy), cutoffs_(cutoffs.data()), num_thresholds_(cutoffs.size()), is_strict_(is_strict),
+          is_last_first_(is_last_first), surely_below_(cutoffs[0] * (1 - 1e-9)) {}
+
+    CandidateList<Policy> make_list() const { return {policy_.make_index(surely_below_), {}, 0}; }
+
+    // Forgets the groups of the image before; the next has so many truths.
+    void start_image(size_t num_truths, CandidateList<Policy>& list) const {
+        list.index.clear();
+        if (list.items.size() < num_truths) list.items.resize(num_truths);
+    }
+
+    TruthGroup<Policy> add_group(const TruthShapes<Policy>& truths, uint32_t first, uint32_t end,
+                                 CandidateList<Policy>& list) const {
+        return {first, end, list.index.add(truths.shape.data(), truths.is_relative.data(), first, end)};
+    }
+
+    // Finds the candidates of a detection in a group, the most similar first.
+    void find(const Shape& shape, const TruthShapes<Policy>& truths, const TruthGroup<Policy>& group,
+              CandidateList<Policy>& list) const {
+        list.size = 0;
+        list.index.visit(shape, group.first, group.end, group.range, [&](uint32_t g) { consider(shape, truths, g, list); });
+        Candidate* const items = list.items.data();
+        auto is_better = [is_last_first = is_last_first_](const Candidate& a, const Candidate& b) {
+            return a.similarity > b.similarity || (a.similarity == b.similarity && (a.truth > b.truth) == is_last_first);
+        };
+        if (list.size > kFew) {
+            std::sort(items, items + list.size, is_better);
+        } else {
+            insertion_sort(items, items + list.size, is_better);
+        }
+    }
+
+private:
+    void consider(const Shape& shape, const TruthShapes<Policy>& truths, uint32_t g, CandidateList<Policy>& list) const {
+        const std::optional<double> similarity =
+            policy_.similarity(shape, truths.shape[g], truths.is_relative[g] != 0, surely_below_);
+        if (!similarity) return;
+        uint32_t num_reached = 0;
+        while (num_reached < num_thresholds_ && reaches(*similarity, cutoffs_[num_reached])) ++num_reached;
+        if (num_reached > 0) list.items[list.size++] = {*similarity, g, num_reached};
+    }
+
+    bool reaches(double similarity, double cutoff) const {
+        return is_strict_ ? similarity > cutoff : similarity >= cutoff;
+    }
+
+    const Policy& policy_;
+    const double* cutoffs_;  // ascending
+    size_t num_thresholds_;
+    bool is_strict_, is_last_first_;
+    double surely_below_;  // a pair below this can't reach the lowest threshold, however the division rounds
+};
+
+}  // namespace boxscore

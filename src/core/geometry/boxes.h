@@ -1,0 +1,180 @@
+// The similarity policy of boxes: IoU with every bit of the references, and an index of left edges.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "rules.h"
+
+namespace boxscore {
+
+enum class BoxFormat : uint8_t { xyxy, xywh, cxcywh };
+
+struct BoxShape {
+    double left, top, right, bottom, area;
+};
+
+// The order of operations is that of the references, so that every bit is theirs.
+template <class Number>
+inline BoxShape measure_box(const Number* box, BoxFormat format, bool is_inclusive) {
+    const double a = box[0], b = box[1], c = box[2], d = box[3];
+    if (!is_inclusive) {  // as in COCO: xywh decides, so a far corner is left + width even where it was given
+        const double width = format == BoxFormat::xyxy ? c - a : c, height = format == BoxFormat::xyxy ? d - b : d;
+        const double left = format == BoxFormat::cxcywh ? a - width / 2 : a;
+        const double top = format == BoxFormat::cxcywh ? b - height / 2 : b;
+        return {left, top, left + width, top + height, width * height};
+    }
+    BoxShape out{a, b, c, d, 0};
+    if (format == BoxFormat::xywh) out = {a, b, a + c, b + d, 0};
+    if (format == BoxFormat::cxcywh) out = {a - c / 2, b - d / 2, a + c / 2, b + d / 2, 0};
+    out.area = (out.right - out.left + 1) * (out.bottom - out.top + 1);
+    return out;
+}
+
+// What two boxes share, and what IoU divides that by.
+struct Overlap {
+    double shared = 0, whole = 1;
+
+    double iou() const { return shared <= 0 ? 0 : shared / whole; }
+};
+
+// Finite numbers are compared in one instruction. As in COCO, where a number is no number the other one counts: that is only
+// for what nobody has validated.
+struct FiniteBounds {
+    static double lower(double a, double b) { return std::min(a, b); }
+    static double upper(double a, double b) { return std::max(a, b); }
+};
+struct AnyBounds {
+    static double lower(double a, double b) { return std::fmin(a, b); }
+    static double upper(double a, double b) { return std::fmax(a, b); }
+};
+
+// `extent`: what the last pixel adds to a length.
+template <class Bounds>
+inline Overlap overlap(const BoxShape& box, const BoxShape& truth, bool is_relative, double extent) {
+    const double width = Bounds::lower(box.right, truth.right) - Bounds::upper(box.left, truth.left) + extent;
+    const double height = Bounds::lower(box.bottom, truth.bottom) - Bounds::upper(box.top, truth.top) + extent;
+    if (width <= 0 || height <= 0) return {};
+    const double shared = width * height;
+    // as in COCO: a crowd is as large as what is found in it
+    return {shared, is_relative ? box.area : box.area + truth.area - shared};
+}
+
+// The truths of a class by their left edges, so that a detection is compared with those near it only.
+//
+// A pair with an IoU of c overlaps in c of either width or more. So the left edge of a truth is at most (1 - c) of the detection's
+// width w to the right of the detection's, and at most (1 - c) / c of it to the left:
+//
+//     left edges, ascending   ──┬──────┬────────────┬───────┬───────┬──────┬──
+//     compared                         [ w (1 - c) / c      ┊ w (1 - c) ]
+//                                            left edge of the detection
+//
+// This holds for exact numbers: boxes that are thin for where they are, whose edges rounding may move, are compared with all; so are
+// truths that similarity is relative to the detection with.
+//
+//     edges_   …[ sorted by left edge | the others of the group ]…   a range per group: first, first + num_sorted, end
+class LeftEdgeIndex {
+public:
+    struct Range {
+        uint32_t first = 0, end = 0;  // 0, 0 if the truths are too few for an index
+        uint32_t num_sorted = 0;
+    };
+
+    LeftEdgeIndex(double extent, double least) : extent_(extent), least_(least) {}
+
+    void clear() { edges_.clear(); }
+
+    Range add(const BoxShape* truths, const uint8_t* is_relative, uint32_t first, uint32_t end) {
+        if (end - first < kMany || least_ < kLeastIndexed) return {};
+        Range range;
+        range.first = static_cast<uint32_t>(edges_.size());
+        for (const bool is_sorted_part : {true, false}) {
+            for (uint32_t g = first; g < end; ++g) {
+                if (is_sorted_part == (is_solid(truths[g]) && is_relative[g] == 0)) edges_.push_back({truths[g].left, g});
+            }
+            if (!is_sorted_part) continue;
+            range.num_sorted = static_cast<uint32_t>(edges_.size()) - range.first;
+            std::sort(edges_.begin() + range.first, edges_.end(),
+                      [](const Edge& a, const Edge& b) { return a.left < b.left; });
+        }
+        range.end = static_cast<uint32_t>(edges_.size());
+        return range;
+    }
+
+    template <class Visit>
+    void visit(const BoxShape& box, uint32_t first, uint32_t end, const Range& range, Visit visit) const {
+        if (range.end == 0 || !is_solid(box)) {
+            for (uint32_t g = first; g < end; ++g) visit(g);
+            return;
+        }
+        const double width = (box.right - box.left + extent_) * (1 + 1e-5);
+        const double leftmost = box.left - width * (1 - least_) / least_, rightmost = box.left + width * (1 - least_);
+        const Edge* const edges = edges_.data() + range.first;
+        const Edge* const end_sorted = edges + range.num_sorted;
+        const Edge* edge =
+            std::lower_bound(edges, end_sorted, leftmost, [](const Edge& e, double left) { return e.left < left; });
+        for (; edge < end_sorted && edge->left <= rightmost; ++edge) visit(edge->truth);
+        for (edge = end_sorted; edge < edges_.data() + range.end; ++edge) visit(edge->truth);
+    }
+
+private:
+    struct Edge {
+        double left;
+        uint32_t truth;
+    };
+
+    static constexpr uint32_t kMany = 16;          // truths of a class that are worth an index
+    static constexpr double kLeastIndexed = 0.01;  // below it a window would have nearly all of them
+
+    // Whether rounding can't move the edges of a box by more than a millionth of its size.
+    bool is_solid(const BoxShape& box) const {
+        const double farthest = std::max(std::max(std::abs(box.left), std::abs(box.right)),
+                                         std::max(std::abs(box.top), std::abs(box.bottom)));
+        return std::min(box.right - box.left, box.bottom - box.top) + extent_ >= farthest * 1e-6;
+    }
+
+    double extent_, least_;
+    std::vector<Edge> edges_;
+};
+
+// Boxes of one side as they were given: four numbers per row.
+template <class Number>
+struct BoxColumn {
+    const Number* box;
+    BoxFormat format;
+};
+
+template <class Number, class Bounds = FiniteBounds>
+class BoxPolicy {
+public:
+    using Shape = BoxShape;
+    using Index = LeftEdgeIndex;
+
+    BoxPolicy(BoxColumn<Number> detections, BoxColumn<double> truths, bool is_inclusive)
+        : detections_(detections), truths_(truths), is_inclusive_(is_inclusive), extent_(is_inclusive ? 1.0 : 0.0) {}
+
+    Shape detection(size_t row) const { return measure_box(detections_.box + row * 4, detections_.format, is_inclusive_); }
+    Shape truth(size_t row) const { return measure_box(truths_.box + row * 4, truths_.format, is_inclusive_); }
+    double area(const Shape& shape) const { return shape.area; }
+    void prefetch(size_t row) const { boxscore::prefetch(detections_.box + row * 4); }
+
+    std::optional<double> similarity(const Shape& shape, const Shape& truth, bool is_relative, double least) const {
+        const Overlap pair = overlap<Bounds>(shape, truth, is_relative, extent_);
+        if (pair.shared < least * pair.whole) return std::nullopt;
+        return pair.iou();
+    }
+
+    Index make_index(double least) const { return {extent_, least}; }
+
+private:
+    BoxColumn<Number> detections_;
+    BoxColumn<double> truths_;
+    bool is_inclusive_;
+    double extent_;
+};
+
+}  // namespace boxscore

@@ -1,0 +1,42 @@
+// What a similarity policy is, and the index of policies that have none of their own.
+//
+// A policy knows the shapes of both sides and how similar two of them are. It is all that matching knows of a geometry:
+//
+//     using Shape = …;                       what one row is while it is compared; copied freely
+//     using Index = NoIndex;                 or an index of its own, with the functions of NoIndex
+//     Shape detection(size_t row) const;     the shape of a detection
+//     Shape truth(size_t row) const;         the shape of a truth
+//     double area(const Shape&) const;       what decides the area range
+//     void prefetch(size_t row) const;       a hint that the shape of a detection will be read soon
+//     std::optional<double> similarity(const Shape& detection, const Shape& truth, bool is_relative, double least) const;
+//                                            relative: to the detection's own size, as with a crowd. Nothing, if it is certain to
+//                                            be below `least`: so much can often be told without the last division
+//     Index make_index(double least) const;  for pairs whose similarity is at least `least`
+#pragma once
+
+#include <cstdint>
+
+namespace boxscore {
+
+// Every truth of a group is compared with every detection.
+struct NoIndex {
+    // What the index remembers of one group of truths.
+    struct Range {};
+
+    // Forgets the groups of the image before.
+    void clear() {}
+
+    // Adds the truths first .. end - 1 as a group.
+    template <class Shape>
+    Range add(const Shape* /* truths */, const uint8_t* /* is_relative */, uint32_t /* first */, uint32_t /* end */) {
+        return {};
+    }
+
+    // Calls `visit` with each truth of a group that may be as similar as it must be.
+    template <class Shape, class Visit>
+    void visit(const Shape& /* detection */, uint32_t first, uint32_t end, Range /* range */, Visit visit) const {
+        for (uint32_t g = first; g < end; ++g) visit(g);
+    }
+};
+
+}  // namespace boxscore

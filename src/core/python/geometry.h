@@ -1,0 +1,279 @@
+// Geometries as Python holds them, and what they are matched with. An extension module of its own can add a geometry: it includes
+// this file, derives a class from PolicyGeometry and calls bind_geometry.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "match.h"
+#include "nearest.h"
+#include "python/arrays.h"
+#include "python/tally.h"
+#include "python/unlocked.h"
+
+namespace boxscore {
+
+struct DetectionsObject;
+struct TruthsObject;
+
+// The shapes of one side: one row per detection or truth.
+class Geometry {
+public:
+    virtual ~Geometry() = default;
+    virtual size_t size() const = 0;
+
+    // Each is called on the geometry of the detections.
+    virtual nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
+                             const Rules& rules, size_t num_threads) const = 0;
+    virtual nb::object pair(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules,
+                            size_t num_threads) const = 0;
+    virtual nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
+                                    const Input& is_truth_used, size_t num_threads) const = 0;
+    virtual nb::object match_across(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
+                                    const Input& is_truth_used, const Rules& rules, size_t num_threads) const = 0;
+};
+
+// The geometry that a Python object is, with as many rows as there are ids.
+inline const Geometry* geometry_of(const nb::object& object, size_t size) {
+    const Geometry* geometry = nullptr;
+    if (!nb::try_cast(object, geometry, false) || geometry == nullptr) throw std::invalid_argument("geometry: expected a Geometry");
+    if (geometry->size() != size) throw std::invalid_argument("geometry: unexpected size");
+    return geometry;
+}
+
+struct DetectionsObject {
+    Input image, label, score;
+    nb::object owner;  // of the geometry
+    const Geometry* geometry = nullptr;
+    std::optional<Input> coverage;
+
+    DetectionsObject(Input image, Input label, Input score, nb::object geometry, std::optional<Input> coverage)
+        : image(std::move(image)), label(std::move(label)), score(std::move(score)), owner(std::move(geometry)),
+          coverage(std::move(coverage)) {
+        check_size(this->label, size(), "label");
+        check_size(this->score, size(), "score");
+        this->geometry = geometry_of(owner, size());
+        if (this->coverage) typed<uint8_t>(*this->coverage, size(), "coverage");
+    }
+
+    size_t size() const { return image.size(); }
+};
+
+struct TruthsObject {
+    Input image, label;
+    nb::object owner;  // of the geometry
+    const Geometry* geometry = nullptr;
+    std::optional<Input> area, kind;
+
+    TruthsObject(Input image, Input label, nb::object geometry, std::optional<Input> area, std::optional<Input> kind)
+        : image(std::move(image)), label(std::move(label)), owner(std::move(geometry)), area(std::move(area)),
+          kind(std::move(kind)) {
+        check_size(this->label, size(), "label");
+        this->geometry = geometry_of(owner, size());
+        if (this->area) typed<double>(*this->area, size(), "area");
+        if (this->kind) typed<uint8_t>(*this->kind, size(), "kind");
+    }
+
+    size_t size() const { return image.size(); }
+};
+
+// The images and classes of both sides, and the index of each row among them.
+struct IdIndex {
+    std::vector<int64_t> images, classes;
+    std::array<Buffer<int32_t>, 4> index;  // image and label of the detections, and of the truths
+
+    IdIndex(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& more_classes,
+            const Run& run) {
+        // The two columns of the detections are the long ones; so they come first, one thread each.
+        const std::array<const Input*, 4> ids{&detections.image, &detections.label, &truths.image, &truths.label};
+        std::array<std::vector<int64_t>, 4> seen;
+        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) { seen[i] = distinct_of(*ids[i]); });
+        images = united(seen[0], seen[2]);
+        classes = united(united(seen[1], seen[3]), more_classes);
+        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
+            index[i] = Buffer<int32_t>(ids[i]->size());
+            if (!find_all(*ids[i], i % 2 == 0 ? images : classes, index[i])) {
+                throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
+            }
+        });
+    }
+
+    MatchSizes sizes() const { return {images.size(), classes.size()}; }
+
+    template <class Score>
+    DetectionColumns<Score> columns_of(const DetectionsObject& detections, const Score* score) const {
+        const uint8_t* coverage = detections.coverage ? elements<uint8_t>(*detections.coverage) : nullptr;
+        return {detections.size(), index[0].data(), index[1].data(), score, coverage};
+    }
+
+    TruthColumns columns_of(const TruthsObject& truths) const {
+        return {truths.size(), index[2].data(), index[3].data(), truths.area ? elements<double>(*truths.area) : nullptr,
+                truths.kind ? elements<uint8_t>(*truths.kind) : nullptr};
+    }
+};
+
+// Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes the narrow ones as it goes;
+// wide ones are looked up afterwards.
+struct IdColumn {
+    bool is_narrow;
+    std::vector<int32_t> written;
+    Buffer<int32_t> narrow;
+    Buffer<int64_t> wide;
+
+    IdColumn() = default;
+    IdColumn(const std::vector<int64_t>& table, size_t size)
+        : is_narrow(table.empty() || (table.front() >= INT32_MIN && table.back() <= INT32_MAX)), written(table.size()),
+          narrow(size) {
+        for (size_t k = 0; k < table.size(); ++k) written[k] = static_cast<int32_t>(is_narrow ? table[k] : int64_t(k));
+    }
+
+    void widen(const std::vector<int64_t>& table, size_t size) {
+        if (is_narrow) return;
+        wide = Buffer<int64_t>(size);
+        for (size_t i = 0; i < size; ++i) wide[i] = table[narrow[i]];
+    }
+
+    nb::object release(size_t size) {
+        return is_narrow ? to_numpy(std::move(narrow), {size}) : to_numpy(std::move(wide), {size});
+    }
+
+    // A short column that was written the same way.
+    nb::object release(const std::vector<int32_t>& column, const std::vector<int64_t>& table) const {
+        if (is_narrow) return to_numpy(column, {column.size()});
+        std::vector<int64_t> looked_up;
+        for (const int32_t index : column) looked_up.push_back(table[index]);
+        return to_numpy(looked_up, {looked_up.size()});
+    }
+};
+
+template <class Score, class State, class Policy>
+nb::object match_columns(const Policy& policy, const DetectionsObject& detections, const Score* score, const TruthsObject& truths,
+                         const std::vector<int64_t>& classes, const Rules& rules, size_t num_threads) {
+    const size_t size = detections.size();
+    Buffer<Score> out_score(size);
+    Buffer<uint8_t> tier(size);
+    Buffer<State> state(size);
+    std::optional<IdIndex> ids;
+    IdColumn image, label;
+    TallyRows<Score, State> tally{};
+    run_without_lock(size, num_threads, [&](const Run& run) {
+        ids.emplace(detections, truths, classes, run);
+        image = IdColumn(ids->images, size);
+        label = IdColumn(ids->classes, size);
+        tally.image_id = image.written.data(), tally.label_id = label.written.data();
+        tally.image = image.narrow.data(), tally.label = label.narrow.data();
+        tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
+        match(policy, ids->columns_of(detections, score), ids->columns_of(truths), ids->sizes(), rules, run, tally);
+        image.widen(ids->images, tally.size);
+        label.widen(ids->classes, tally.size);
+    });
+    const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
+    const nb::object truth_image = image.release(tally.truth_image, ids->images);
+    const nb::object truth_label = label.release(tally.truth_label, ids->classes);
+    return nb::cast(TallyObject{image.release(tally.size), label.release(tally.size),
+                                to_numpy(std::move(out_score), {tally.size}), to_numpy(std::move(tier), {tally.size}),
+                                to_numpy(std::move(state), {tally.size}), to_numpy(tally.is_true, {num_hits, num_words}),
+                                to_numpy(tally.is_counted, {num_hits, num_words}),
+                                to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
+                                to_numpy(tally.truth_state, {truths.size()})});
+}
+
+// A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`, which calls `use` with the policy for the shapes of
+// this geometry, as detections, and those of another one of its class, as truths.
+template <class Self>
+class PolicyGeometry : public Geometry {
+public:
+    nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
+                     const Rules& rules, size_t num_threads) const override {
+        return with_policy(truths, [&](const auto& policy) {
+            return with_reals(detections.score, [&](const auto* score) {
+                using Score = std::decay_t<decltype(*score)>;
+                auto match_as = rules.num_areas() < 8 ? &match_columns<Score, uint8_t, std::decay_t<decltype(policy)>>
+                                                      : &match_columns<Score, uint64_t, std::decay_t<decltype(policy)>>;
+                return match_as(policy, detections, score, truths, classes, rules, num_threads);
+            });
+        });
+    }
+
+    nb::object pair(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules,
+                    size_t num_threads) const override {
+        constexpr uint8_t kBeyond = 3;  // the verdict of a detection beyond the last limit: it never came to one
+        const size_t size = detections.size(), num_truths = truths.size();
+        const double* score = typed<double>(detections.score, size, "score");
+        std::vector<uint8_t> verdict(size, kBeyond), counts(num_truths);
+        std::vector<int32_t> taken(size, -1);
+        with_policy(truths, [&](const auto& policy) {
+            run_without_lock(size, num_threads, [&](const Run& run) {
+                const IdIndex ids(detections, truths, {}, run);
+                match_into(PairRecorder{verdict.data(), taken.data(), counts.data()}, policy,
+                           ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run);
+            });
+        });
+        return nb::make_tuple(to_numpy(verdict, {size}), to_numpy(taken, {size}), to_numpy(counts, {num_truths}));
+    }
+
+    nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
+                            const Input& is_truth_used, size_t num_threads) const override {
+        const size_t size = detections.size();
+        Buffer<int32_t> own_truth(size), other_truth(size);
+        Buffer<double> own_similarity(size), other_similarity(size);
+        with_rows(detections, truths, is_used, is_truth_used, num_threads,
+                  [&](const auto& policy, const UsedRows& rows, const UsedRows& truth_rows, size_t num_images, const Run& run) {
+            boxscore::find_nearest(policy, rows, truth_rows, num_images, run, {own_truth.data(), own_similarity.data()},
+                                   {other_truth.data(), other_similarity.data()});
+        });
+        return nb::make_tuple(to_numpy(std::move(own_truth), {size}), to_numpy(std::move(own_similarity), {size}),
+                              to_numpy(std::move(other_truth), {size}), to_numpy(std::move(other_similarity), {size}));
+    }
+
+    nb::object match_across(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
+                            const Input& is_truth_used, const Rules& rules, size_t num_threads) const override {
+        const size_t size = detections.size();
+        const double* score = typed<double>(detections.score, size, "score");
+        Buffer<int32_t> taken(size);
+        with_rows(detections, truths, is_used, is_truth_used, num_threads,
+                  [&](const auto& policy, const UsedRows& rows, const UsedRows& truth_rows, size_t num_images, const Run& run) {
+            boxscore::match_across(policy, rows, score, truth_rows, num_images, rules, run, taken.data());
+        });
+        return to_numpy(std::move(taken), {size});
+    }
+
+private:
+    template <class Use>
+    auto with_policy(const TruthsObject& truths, Use use) const {
+        if (typeid(*truths.geometry) != typeid(*this)) {
+            throw std::invalid_argument("geometry: detections and truths must have the same");
+        }
+        return static_cast<const Self*>(this)->with_policy(static_cast<const Self&>(*truths.geometry), use);
+    }
+
+    template <class Use>
+    void with_rows(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
+                   const Input& is_truth_used, size_t num_threads, Use use) const {
+        const uint8_t* flags = typed<uint8_t>(is_used, detections.size(), "is_used");
+        const uint8_t* truth_flags = typed<uint8_t>(is_truth_used, truths.size(), "is_truth_used");
+        with_policy(truths, [&](const auto& policy) {
+            run_without_lock(detections.size(), num_threads, [&](const Run& run) {
+                const IdIndex ids(detections, truths, {}, run);
+                use(policy, UsedRows{detections.size(), ids.index[0].data(), ids.index[1].data(), flags},
+                    UsedRows{truths.size(), ids.index[2].data(), ids.index[3].data(), truth_flags}, ids.images.size(), run);
+            });
+        });
+    }
+};
+
+// Makes a geometry known to Python; `Parameters` are those of its only constructor.
+template <class Self, class... Parameters, class... Names>
+void bind_geometry(nb::module_& module, const char* name, const Names&... names) {
+    nb::class_<Self, Geometry>(module, name).def(nb::init<Parameters...>(), names...);
+}
+
+}  // namespace boxscore
