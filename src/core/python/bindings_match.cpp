@@ -2,11 +2,16 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "checks.h"
 #include "geometry/boxes.h"
 #include "geometry/given.h"
 #include "python/geometry.h"
@@ -27,6 +32,11 @@ public:
     }
 
     size_t size() const override { return box_.size() / 4; }
+
+    // Whether all numbers are finite, and no side is negative or beyond `largest`.
+    bool are_valid(double largest) const {
+        return with_reals(box_, [&](const auto* data) { return are_boxes_fine(data, size(), format_, largest); });
+    }
 
     template <class Use>
     auto with_policy(const Boxes& truths, Use use) const {
@@ -82,6 +92,46 @@ private:
     std::vector<double> similarity_;
 };
 
+// The ids of the images of rows that stand image by image.
+nb::object repeat_ids(const std::vector<int64_t>& ids, const std::vector<size_t>& num_rows) {
+    if (ids.size() != num_rows.size()) throw std::invalid_argument("num_rows: expected one number per id");
+    const size_t size = std::accumulate(num_rows.begin(), num_rows.end(), size_t{0});
+    Buffer<int64_t> rows(size);
+    int64_t* out = rows.data();
+    for (size_t i = 0; i < ids.size(); ++i) out = std::fill_n(out, num_rows[i], ids[i]);
+    return to_numpy(std::move(rows), {size});
+}
+
+// Whether flags are booleans, or integers 0 and 1.
+bool are_flags_valid(const nb::handle& value, size_t size) {
+    Input array;
+    if (read_column(value, nb::dlpack::dtype_code::Bool, size, array)) return true;
+    if (!read_column(value, nb::dlpack::dtype_code::Int, size, array)) return false;
+    return with_integers(array, [&](const auto* data) {
+        return std::all_of(data, data + size, [](auto flag) { return flag == 0 || flag == 1; });
+    });
+}
+
+// Whether reals are finite, and not below `least`.
+bool are_reals_valid(const nb::handle& value, size_t size, double least) {
+    Input array;
+    if (!read_reals(value, size, array)) return false;
+    return with_reals(array, [&](const auto* data) {
+        return are_finite(data, size) && std::all_of(data, data + size, [&](auto number) { return number >= least; });
+    });
+}
+
+// Whether there is nothing to say of the columns of a batch as they are, and nothing to convert. Those that may be None may be absent.
+bool are_batch_columns_valid(const Boxes& boxes, double largest, const nb::handle& label, const nb::handle& score,
+                             const nb::handle& area, const nb::handle& ignore) {
+    constexpr double kAny = -std::numeric_limits<double>::infinity();
+    const size_t size = boxes.size();
+    Input labels;
+    return size > 0 && boxes.are_valid(largest) && read_column(label, nb::dlpack::dtype_code::Int, size, labels) &&
+           (score.is_none() || are_reals_valid(score, size, kAny)) && (area.is_none() || are_reals_valid(area, size, 0)) &&
+           (ignore.is_none() || are_flags_valid(ignore, size));
+}
+
 nb::object match_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
                          const Rules& rules, size_t num_threads) {
     const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
@@ -119,6 +169,9 @@ void bind_match(nb::module_& module) {
         .def(nb::init<Input, Input, nb::object, std::optional<Input>, std::optional<Input>>(), "image"_a, "label"_a,
              "geometry"_a, "area"_a = nb::none(), "kind"_a = nb::none())
         .def("__len__", &TruthsObject::size);
+    module.def("repeat_ids", &repeat_ids, "ids"_a, "num_rows"_a);
+    module.def("are_batch_columns_valid", &are_batch_columns_valid, "boxes"_a, "largest"_a, "label"_a, "score"_a.none() = nb::none(),
+               "area"_a.none() = nb::none(), "ignore"_a.none() = nb::none());
     module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a);
     module.def("pair", &pair_objects, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_used"_a, "is_truth_used"_a, "num_threads"_a);

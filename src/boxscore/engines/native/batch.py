@@ -40,20 +40,26 @@ def match_images(
     detections, truths = _joined(preds, DETECTION_KEYS, image_ids), _joined(targets, TRUTH_KEYS, image_ids)
     if detections is None or truths is None:
         return None
-    if not all(_are_valid(columns, box_format, class_names) for columns in (detections, truths)):
+    boxes, truth_boxes = (_boxes(columns, box_format, protocol) for columns in (detections, truths))
+    if boxes is None or truth_boxes is None:
         return None
+    label, truth_label, score = detections["label"], truths["label"], detections["score"]
     area, ignore = truths.get("area"), truths.get("ignore")
+    if not (
+        _compiled.are_batch_columns_valid(boxes, LARGEST_SIDE, label, score)
+        and _compiled.are_batch_columns_valid(truth_boxes, LARGEST_SIDE, truth_label, None, area, ignore)
+    ):
+        return None
+    if class_names is not None:
+        for column in (label, truth_label):
+            if not class_names.keys() >= {*_compiled.distinct(column).tolist()}:
+                return None
     tally = _compiled.match(
-        _compiled.Detections(
-            detections["image"],
-            detections["label"],
-            detections["score"],
-            Boxes.compile_array(detections["box"], box_format, protocol),
-        ),
+        _compiled.Detections(detections["image"], label, score, boxes),
         _compiled.Truths(
             truths["image"],
-            truths["label"],
-            Boxes.compile_array(truths["box"], box_format, protocol),
+            truth_label,
+            truth_boxes,
             None if area is None else area.astype(np.float64, copy=False),
             None if ignore is None else ignored_kinds(ignore, protocol),
         ),
@@ -73,21 +79,19 @@ def _joined(images: Sequence[Mapping[str, Any]], keys: Keys, image_ids: Sequence
     columns, num_rows = joined
     if library(columns["box"]) not in ("numpy", "torch") or not is_in_host_memory(columns["box"]):
         return None
-    ids = np.array(image_ids)
-    if ids.dtype != np.int64:
+    try:
+        image = _compiled.repeat_ids(image_ids, num_rows)
+    except TypeError:  # not all ids are integers of 64 bits
         return None
-    return {"image": np.repeat(ids, num_rows), **{name: to_numpy(column) for name, column in columns.items()}}
+    return {"image": image, **{name: to_numpy(column) for name, column in columns.items()}}
 
 
-def _are_valid(columns: Columns, box_format: BoxFormat, class_names: Mapping[int, str] | None) -> bool:
-    """Whether there is nothing to say of the columns of either side, and nothing to convert."""
-    form, label = getattr(_compiled.BoxFormat, box_format), columns["label"]
-    area, ignore = columns.get("area"), columns.get("ignore")
-    reals = tuple(columns[name] for name in ("score", "area") if name in columns)
-    if not _compiled.are_columns_fine(columns["box"], form, LARGEST_SIDE, (label,), reals, ()):
-        return False
-    if area is not None and area.min() < 0:
-        return False
-    if ignore is not None and ignore.dtype != np.bool_ and not ((ignore == 0) | (ignore == 1)).all():
-        return False
-    return class_names is None or class_names.keys() >= {*_compiled.distinct(label).tolist()}
+def _boxes(columns: Columns, box_format: BoxFormat, protocol: Protocol) -> Any:
+    """Boxes as they are; None if there is something to convert."""
+    box = columns["box"]
+    if box.dtype not in (np.float32, np.float64) or box.ndim != 2 or box.shape[1] != 4:
+        return None
+    try:
+        return Boxes.compile_array(box, box_format, protocol)
+    except (TypeError, ValueError):  # not contiguous, not aligned or not in native byte order
+        return None
