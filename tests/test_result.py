@@ -16,7 +16,7 @@ import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
 from boxscore._support.lazy import Lazy
 from boxscore.cli import sample
-from boxscore.model.result import LazyTally
+from boxscore.model.tally import joined
 from tests.support.scenes import random_scene
 
 BOX = [[0, 0, 10, 10]]
@@ -153,7 +153,7 @@ def test_tallies_are_merged_when_the_tally_is_first_read() -> None:
         )
         for i in range(3)
     ]
-    lazy = LazyTally(parts)
+    lazy = Lazy(lambda: joined(parts))
     result = replace(boxscore.finish(parts), lazy_tally=lazy)
     assert result.tally is result.tally
     assert result.lazy_tally is lazy

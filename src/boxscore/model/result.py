@@ -14,6 +14,7 @@ import numpy as np
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import Lazy
 from boxscore._support.threads import num_threads
 from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
@@ -97,21 +98,6 @@ class Inputs(NamedTuple):
     truths: Truths
 
 
-class LazyTally:
-    """The tally of a result, in parts of different images that are merged when the tally is first read."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, parts: Sequence[Tally]) -> None:
-        self._parts = tuple(parts)
-
-    def read(self) -> Tally:
-        """The tally of all images. The parts are freed."""
-        if len(self._parts) > 1:
-            self._parts = (joined(self._parts),)
-        return self._parts[0]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Result(Mapping[str, float]):
     """The result of an evaluation: a mapping of names to numbers, with the curves and verdicts behind them.
@@ -129,8 +115,8 @@ class Result(Mapping[str, float]):
     protocol: Protocol
     iou_dtype: str
     """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
-    lazy_tally: LazyTally | None = None
-    """The verdicts; None where there were too many to retain."""
+    lazy_tally: Lazy[Tally] | None = None
+    """The verdicts, merged from several tallies when they are first read; None where there were too many to retain."""
     inputs: Inputs | None = None
     """The evaluated detections and truths, for the analyses that need more than verdicts; None where they were not
     retained."""
@@ -142,7 +128,7 @@ class Result(Mapping[str, float]):
         """The verdicts that all numbers come from."""
         if self.lazy_tally is None:
             raise InputError("this result has no tally: it was computed class by class, and no verdicts were retained")
-        return self.lazy_tally.read()
+        return self.lazy_tally.value
 
     @property
     def images(self) -> Ints:
@@ -410,7 +396,7 @@ def summarize(
         curves=curves,
         protocol=totals.protocol,
         iou_dtype=totals.iou_dtype,
-        lazy_tally=None if tally is None else LazyTally([tally] if isinstance(tally, Tally) else tally),
+        lazy_tally=None if tally is None else Lazy(lambda: tally if isinstance(tally, Tally) else joined(tally)),
     )
 
 
