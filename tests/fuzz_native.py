@@ -18,7 +18,7 @@ import numpy as np
 import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.analysis.bootstrap import Plan, resample
-from boxscore.engines.native import engine as native
+from boxscore.engines.native import compiled_engine as native
 from boxscore.scaling.map_reduce import reduce_tallies
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.resampling import assert_resamples_are_exact

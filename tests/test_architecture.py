@@ -16,6 +16,7 @@ import pytest
 
 import boxscore
 from boxscore import parallel
+from tests.support.documents import ROOT
 from tests.support.scenes import padded, random_scene
 
 SOURCE = Path(boxscore.__file__).parent
@@ -95,6 +96,134 @@ def test_imports_point_one_way() -> None:
                 assert other not in imported_rooms(path, is_at_once=True), f"{path.relative_to(SOURCE)}: {other}"
                 continue
             assert HEIGHT[other] < HEIGHT[room], f"{path.relative_to(SOURCE)} imports {other}"
+
+
+CORE = SOURCE.parent / "core"
+
+CODE = re.compile(r"^(?!\s*(#|//|>>>|\*)).*$", re.MULTILINE)
+"""Lines that are neither a comment nor a doctest."""
+
+HOMES = {
+    "similarity of two boxes": (
+        r"(min(imum)?|lower)\(.*\) - [\w:.]*(max(imum)?|upper)\(",
+        {"core/geometry/boxes.h", "boxscore/geometry/boxes.py"},
+    ),
+    "who takes which truth": (
+        r"is_free &=|is_free\) = false|taken\.add|segment_min\(bid",
+        {"core/match.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/categorization.py"},
+    ),
+    "precision": (
+        r"/ \(.*\+ epsilon\)",
+        {"core/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
+    ),
+    "means over classes": (r"pairwise_sum(_of)?\(", {"core/average.h"}),
+    "reading of dicts": (r"""(\w\[|\.get\()["'](boxes|labels|scores)["']""", {"boxscore/model/batches.py"}),
+    "reduce by class": (
+        r"\b(build_range|can_finish_together)\(",
+        {"boxscore/engines/native/compiled_engine.py", "boxscore/scaling/map_reduce.py"},
+    ),
+}
+"""What a formula looks like in the sources, and the files that may have it: docs/architecture.md says why."""
+
+
+def sources() -> dict[str, str]:
+    """Every source of the package and of the compiled core, by its path in `src`: code without comments."""
+    paths = [path for folder in (SOURCE, CORE) for path in folder.rglob("*.*") if path.suffix in (".py", ".h", ".cpp")]
+    return {
+        path.relative_to(SOURCE.parent).as_posix(): "\n".join(match[0] for match in CODE.finditer(path.read_text()))
+        for path in paths
+    }
+
+
+@pytest.mark.parametrize("formula", HOMES)
+def test_a_formula_has_one_home(formula: str) -> None:
+    """And the twins that the other engines need; a second home fails, and so does a home that is gone."""
+    pattern, homes = HOMES[formula]
+    scope = ("boxscore/coco/", "boxscore/formats/", "boxscore/report/", "boxscore/cli/") if "dicts" in formula else ()
+    found = {name for name, code in sources().items() if re.search(pattern, code) and not name.startswith(scope or "-")}
+    assert found == homes
+
+
+def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
+    """Means over classes, thresholds and recall points are the compiled ones, whoever asks for them."""
+    on_the_way = re.compile(r"^boxscore/(model|engines/native|scaling|pipeline)")
+    means = re.compile(r"np\.(mean|average|nanmean)\(|\.mean\(")
+    assert [name for name, code in sources().items() if on_the_way.match(name) and means.search(code)] == []
+
+
+AFTER_MATCHING = re.compile(
+    r"^boxscore/(model/(tally|curves|result|summary|measures)|pipeline|scaling/(map_reduce|bins|storage)"
+    r"|analysis/(?!diagnosis)|report/|coco/(accumulation|summary_lines))|^core/(match|nearest|candidates|truth_table|cells|"
+    r"curves|finish|bootstrap|average|precision)"
+)
+
+
+def test_nothing_after_matching_knows_what_a_box_is() -> None:
+    """Nor before it what a verdict is: the seam of docs/architecture.md."""
+    box = re.compile(r"geometry[./]boxes|\.box\b|\bbox_format\b|\bBoxFormat\b|\bBoxShape\b")
+    verdict = re.compile(r"\b(verdict|is_true|is_counted|Tally)\b")
+    after = {name: code for name, code in sources().items() if AFTER_MATCHING.match(name)}
+    assert len(after) > 30
+    assert [name for name, code in after.items() if box.search(code)] == []
+    before = {name: code for name, code in sources().items() if "/geometry/" in name}
+    assert len(before) >= 5
+    assert [name for name, code in before.items() if verdict.search(code)] == []
+
+
+def importers_of(module: str) -> set[str]:
+    """The modules of boxscore that import a module, wherever in them."""
+    package, _, name = module.rpartition(".")
+    pattern = re.compile(
+        rf"^\s*(import {re.escape(module)}\b|from {re.escape(module)} import|"
+        rf"from {re.escape(package)} import .*\b{name}\b)",
+        re.MULTILINE,
+    )
+    return {path for path, code in sources().items() if pattern.search(code)}
+
+
+def test_a_format_is_its_file_and_an_entry_in_the_table() -> None:
+    """Nothing outside of formats imports the module of one format."""
+    from boxscore.formats.registry import FORMATS
+
+    assert len(FORMATS) >= 8
+    for each in FORMATS.values():
+        others = importers_of(f"boxscore.formats.{each.module or each.name}")
+        assert {name for name in others if not name.startswith("boxscore/formats/")} == set(), each.name
+
+
+def test_a_command_is_its_file() -> None:
+    """Only the list of commands imports it, so an option of it is nobody else's business."""
+    from boxscore import cli
+
+    for command in ("check", "compare", "completion", "convert", "demo", "evaluate", "table1"):
+        assert hasattr(cli, command)
+        others = importers_of(f"boxscore.cli.{command}") - {"boxscore/cli/__init__.py"}
+        # `compare` evaluates its files as `eval` does.
+        assert others == ({"boxscore/cli/compare.py"} if command == "evaluate" else set()), command
+
+
+def test_a_protocol_is_its_entry() -> None:
+    """No rule asks for a protocol's name: what decides a number is in its fields."""
+    asks = re.compile(r"protocol\.name (==|!=|in)|\.title (==|!=)")
+    assert [name for name, code in sources().items() if asks.search(code)] == []
+
+
+def test_no_two_modules_have_one_name() -> None:
+    """But for those that people import, which are thin, and for COCO: its file format, and the drop-in."""
+    public = {"jax", "keras", "parallel", "ray", "sequential", "torchmetrics"}
+    names = [path.stem for path in SOURCE.rglob("*.py") if path.stem != "__init__" and path.parent != SOURCE]
+    names += [path.parent.name for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
+    assert {name for name in names if names.count(name) > 1} == {"coco"}
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", "pipeline"} | public
+
+
+def test_files_that_the_architecture_names_are_there() -> None:
+    """In docs/architecture.md, relative to src/boxscore, or to the repository."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`([\w/]+(?:/|\.(?:py|h|cpp)))`", text)
+    assert len(named) > 20
+    for name in named:
+        assert any((folder / name).exists() for folder in (SOURCE, ROOT, CORE)), name
 
 
 @pytest.mark.parametrize("module", [boxscore, parallel])

@@ -200,7 +200,7 @@ def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {name: torch.from_numpy(column) for name, column in scene.detection.items()}
     truth = {name: torch.from_numpy(column) for name, column in scene.truth.items()}
     for module in (
-        "boxscore.engines.parallel.engine",
+        "boxscore.engines.parallel.array_engine",
         "boxscore.model.dataset",
         "boxscore._support.checks",
         "boxscore._support.arrays",

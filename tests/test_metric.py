@@ -11,7 +11,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, MeanAveragePrecision
-from boxscore.engines.native.batch import match_images
+from boxscore.engines.native.plain_batch import match_images
 from boxscore.scaling import storage
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.scenes import Scene, random_scene

@@ -7,7 +7,7 @@ import pytest
 
 import boxscore
 from boxscore import Protocol, Tally, _compiled
-from boxscore.engines.native.engine import tally_of
+from boxscore.engines.native.compiled_engine import tally_of
 from boxscore.engines.native.rules import rules_of
 from boxscore.engines.parallel.iou import pairwise_iou
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, REGULAR

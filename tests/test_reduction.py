@@ -100,7 +100,7 @@ def test_a_cut_is_the_last_row_of_its_range() -> None:
 
 def test_counts_beyond_32_bits_make_the_same_precision() -> None:
     """A range that begins after three thousand million false positives: the division is that of Python's integers."""
-    from boxscore.engines.native.engine import build_range
+    from boxscore.engines.native.compiled_engine import build_range
 
     truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     found = boxscore.Detections(image=[0], label=[1], score=[0.5], box=[[0, 0, 10, 10]])
@@ -127,7 +127,7 @@ def test_totals_add_up() -> None:
 
 def test_a_start_that_can_not_be_is_refused() -> None:
     """More true positives than detections."""
-    from boxscore.engines.native.engine import build_range
+    from boxscore.engines.native.compiled_engine import build_range
 
     tally = Tally.empty(Protocol.named("voc2012"))
     tally = replace(tally, classes=np.array([1]))

@@ -8,8 +8,8 @@ from boxscore._support.arrays import is_in_host_memory, library
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.engines import sequential
-from boxscore.engines.native import engine as native
-from boxscore.engines.parallel import engine as parallel
+from boxscore.engines.native import compiled_engine as native
+from boxscore.engines.parallel import array_engine as parallel
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Detections, Truths, check_labels_are_named, pooled
 from boxscore.model.protocol import Protocol, as_protocol

@@ -17,7 +17,7 @@ from boxscore._support import text
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.engines.native.engine import compiled_tally
+from boxscore.engines.native.compiled_engine import compiled_tally
 from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.measures import Measure, measures

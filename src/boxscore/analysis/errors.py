@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import Pairing, as_given, rows_as_given
-from boxscore.engines.native.engine import mean_average_precision
+from boxscore.engines.native.compiled_engine import mean_average_precision
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.dataset import host_ids

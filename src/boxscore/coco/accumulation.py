@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.coco.params import Params
-from boxscore.engines.native import engine
+from boxscore.engines.native import compiled_engine
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
@@ -36,7 +36,7 @@ def build(tally: Tally, recall_points: Any) -> Arrays:
     points = np.asarray(recall_points, np.float64)
     clipped = np.clip(np.nan_to_num(points, nan=np.inf), 0, _FAR)
     known = np.unique(clipped)
-    curves = engine.curves(tally, num_threads(None), recall_points=known if known.size else np.zeros(1))
+    curves = compiled_engine.curves(tally, num_threads(None), recall_points=known if known.size else np.zeros(1))
     if points.size and np.array_equal(points, known):
         return Arrays(curves.precision, curves.recall, curves.scores)
     index = np.searchsorted(known, clipped)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
-from boxscore.coco.lazy import (
+from boxscore.coco.lazy_annotations import (
     FileName,
     FileSnapshot,
     LazyDataset,

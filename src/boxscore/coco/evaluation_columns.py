@@ -11,9 +11,9 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.coco.coco_dataset import get_lazy
-from boxscore.coco.lazy import AnnotationColumns
+from boxscore.coco.lazy_annotations import AnnotationColumns
 from boxscore.coco.params import Params
-from boxscore.engines.native import engine
+from boxscore.engines.native import compiled_engine
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
@@ -134,7 +134,7 @@ class EvaluationColumns:
             )
         except (InputError, TypeError, ValueError):
             return None
-        return engine.match(columns, truth_columns, protocol, num_threads(None))
+        return compiled_engine.match(columns, truth_columns, protocol, num_threads(None))
 
 
 def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns:

@@ -19,7 +19,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from boxscore._compiled import SUM_STATE
-from boxscore.engines.native.engine import Start, average, build_curves, build_range, can_finish_together, finish
+from boxscore.engines.native.compiled_engine import (
+    Start,
+    average,
+    build_curves,
+    build_range,
+    can_finish_together,
+    finish,
+)
 from boxscore.model.curves import Curves, Floats, Ints
 from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result, summarize

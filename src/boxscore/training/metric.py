@@ -15,7 +15,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words, unlike_units
 from boxscore.analysis.suspicion import Counts
-from boxscore.engines.native.batch import match_images
+from boxscore.engines.native.plain_batch import match_images
 from boxscore.geometry.boxes import BoxFormat, check_box_format
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import ImageIds, PaddedBatch, image_ids_of, in_argument, read_image_ids, read_images

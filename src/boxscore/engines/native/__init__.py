@@ -3,5 +3,5 @@
 In `src/core`, `geometry/` has a similarity policy per geometry, `candidates.h` finds what is similar enough, `match.h`
 matches image by image, `curves.cpp` builds curves class by class, `finish.cpp` makes the numbers of a tally and
 `bootstrap.cpp` those of its resamples; `io/` reads COCO's files and `direct.cpp` evaluates these; `python/` has the
-bindings. Here, `columns.py` hands columns over, `engine.py` matches and finishes.
+bindings. Here, `columns.py` hands columns over, `compiled_engine.py` matches and finishes.
 """

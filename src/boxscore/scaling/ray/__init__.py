@@ -18,8 +18,8 @@ from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result
 from boxscore.scaling.map_reduce import reduce_tallies
 from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
-from boxscore.scaling.ray.files import Files
 from boxscore.scaling.ray.job import Job
+from boxscore.scaling.ray.parquet_files import Files
 from boxscore.scaling.ray.suspicious_results import warn_if_suspicious
 from boxscore.scaling.ray.tally_store import RayTallyStore
 

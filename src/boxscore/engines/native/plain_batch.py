@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import is_in_host_memory, library, to_numpy
 from boxscore.engines.native.columns import class_ids
-from boxscore.engines.native.engine import tally_of
+from boxscore.engines.native.compiled_engine import tally_of
 from boxscore.engines.native.rules import rules_of
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
