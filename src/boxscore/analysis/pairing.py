@@ -1,4 +1,4 @@
-"""The boxes of an evaluation beside what became of them at one IoU threshold."""
+"""The detections and truths of an evaluation, and their verdicts at one threshold."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +23,9 @@ class Pairing:
     truths: Truths
     pairs: Pairs
     detection_row: NDArray[np.int64]
-    """Where each detection was given. Shape (D,)."""
+    """The row in which each detection was given. Shape (D,)."""
     truth_row: NDArray[np.int64]
-    """Where each truth was given. Shape (G,)."""
+    """The row in which each truth was given. Shape (G,)."""
     threads: int
 
     @property
@@ -51,8 +51,8 @@ class Pairing:
         return is_found
 
 
-def pair_boxes(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
-    """What became of every box at the protocol's only threshold."""
+def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
+    """The verdict of every detection at the protocol's only threshold, and the truth that it took."""
     rows = [np.arange(len(columns)) for columns in (detections, truths)]
     if protocol.class_agnostic:
         rows = [np.argsort(to_numpy(columns.label), kind="stable") for columns in (detections, truths)]
@@ -76,5 +76,5 @@ def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def rows_as_given(rows: Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """References to rows as references to where they were given; -1 stays."""
+    """Indices of rows as indices of the rows as they were given; -1 stays."""
     return np.where(rows >= 0, row[rows] if row.size else -1, -1)

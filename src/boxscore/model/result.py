@@ -227,7 +227,8 @@ class Result(Mapping[str, float]):
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
         """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.
 
-        `iou`: what a match needs; 0.5, or the protocol's first threshold where it has no 0.5. `background`: an IoU up
+        `iou`: what a match needs, any number from 0 to 1; without it 0.5, or the protocol's first threshold where it
+        has no 0.5. `background`: an IoU up
         to which a detection is on nothing. Needs the boxes.
         """
         from boxscore.analysis.errors import find_errors
@@ -257,11 +258,12 @@ class Result(Mapping[str, float]):
     def calibration(self, *, bins: int = 10, iou: float | None = None) -> "Calibration":
         """Mean score and precision in bins of score, and the expected calibration error.
 
-        `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+        `iou`: as in `errors`; boxes are needed only at a threshold that is not one of the protocol's.
         """
         from boxscore.analysis.calibration import calibrate
 
-        return calibrate(self.tally, self.per_class.name, self.protocol.threshold_place(iou), bins)
+        tally, index = self._verdicts_at("calibration", iou)
+        return calibrate(tally, self.per_class.name, index, bins)
 
     def operating_points(
         self, *, iou: float | None = None, precision: float | None = None, recall: float | None = None
@@ -273,14 +275,16 @@ class Result(Mapping[str, float]):
         """
         from boxscore.analysis.operating_points import Aim, find_operating_points
 
-        aim, place = Aim.of(precision, recall), self.protocol.threshold_place(iou)
-        return find_operating_points(self.tally, self.per_class.name, place, aim)
+        aim = Aim.of(precision, recall)
+        tally, index = self._verdicts_at("operating_points", iou)
+        return find_operating_points(tally, self.per_class.name, index, aim)
 
     def scores(self, *, bins: int = 40, iou: float | None = None) -> "Scores":
         """How many true and false positives have which scores. `iou`: as in `calibration`."""
         from boxscore.analysis.scores import spread_scores
 
-        return spread_scores(self.tally, self.protocol.threshold_place(iou), bins)
+        tally, index = self._verdicts_at("scores", iou)
+        return spread_scores(tally, index, bins)
 
     def worst_images(
         self, *, num: int | None = 20, score: float | None = None, iou: float | None = None
@@ -292,7 +296,8 @@ class Result(Mapping[str, float]):
         from boxscore.analysis.worst_images import find_worst_images
 
         names = None if self.boxes is None else self.boxes.truths.image_names
-        return find_worst_images(self.tally, names, self.protocol.threshold_place(iou), score, num)
+        tally, index = self._verdicts_at("worst_images", iou)
+        return find_worst_images(tally, names, index, score, num)
 
     def plot_pr(self, *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
         """Precision over recall: the mean over classes at each IoU threshold.
@@ -312,7 +317,7 @@ class Result(Mapping[str, float]):
         ]
         if classes is None and iou is None:
             return plots.draw_pr(points, means, is_ordered=True)
-        t = self.protocol.threshold_place(iou)
+        t = self.protocol.threshold_index(iou)
         names = [name for name, is_there in zip(self.per_class.name, has_truths, strict=True) if is_there]
         lines = [self._class_line(name, t) for name in (names if classes is None else classes)]
         mean = [line._replace(label=f"mean, {line.label}") for line in means[t : t + 1] if classes is None]
@@ -391,14 +396,25 @@ class Result(Mapping[str, float]):
 
     def _pairing(self, name: str, iou: float | None, threads: int | None) -> "Pairing":
         protocol = self.protocol.at(iou)
+        from boxscore.analysis.pairing import pair_rows
+
+        return pair_rows(*self._shapes(f"`{name}`"), protocol, num_threads(threads))
+
+    def _verdicts_at(self, name: str, iou: float | None) -> tuple[Tally, int]:
+        """The tally with the verdicts at a threshold, and the threshold's index; matched again if it is a new one."""
+        if iou is None or self.protocol.find_threshold(iou) is not None:
+            return self.tally, self.protocol.threshold_index(iou)
+        from boxscore.pipeline import match
+
+        return match(*self._shapes(f"`{name}` at a threshold that was not measured"), self.protocol.at(iou)), 0
+
+    def _shapes(self, purpose: str) -> Boxes:
         if self.boxes is None:
             raise InputError(
-                f"`{name}` needs boxes, and this result has only verdicts: a metric forgets boxes once they are "
+                f"{purpose} needs boxes, and this result has only verdicts: a metric forgets boxes once they are "
                 "matched; `boxscore.evaluate(detections, truths)` keeps them"
             )
-        from boxscore.analysis.pairing import pair_boxes
-
-        return pair_boxes(*self.boxes, protocol, num_threads(threads))
+        return self.boxes
 
     def to_html(
         self,

@@ -91,7 +91,7 @@ def describe(
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{protocol.title}, made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
-        "main": protocol.threshold_place(None),
+        "main": protocol.threshold_index(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
         "limit": protocol.limits[-1],
@@ -152,7 +152,7 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
 
 def _model(result: Result, sure: Intervals | None, first: Result, most: int) -> dict[str, Any]:
     """A model but for its curves. Names of classes that the first has, too, are not repeated."""
-    per_class, main = result.per_class, result.protocol.threshold_place(None)
+    per_class, main = result.per_class, result.protocol.threshold_index(None)
     best = result.operating_points(iou=result.protocol.thresholds[main])
     shown = shown_classes(result, most)
     return {
@@ -223,7 +223,7 @@ def _curves(result: Result, num_bytes: int, most: int) -> dict[str, Any]:
     precision_TRK = result.curves.precision[:, :, :, 0, -1]
     shown = shown_classes(result, most)
     num_thresholds, num_points, num_classes = *precision_TRK.shape[:2], shown.size
-    main = protocol.threshold_place(None)
+    main = protocol.threshold_index(None)
     some = {"all": list(range(num_thresholds)), "two": sorted({main, (main + num_thresholds) // 2}), "one": [main]}
     plans = [("all", 1), ("two", 1), ("two", 2), *(("one", step) for step in (1, 2, 4, 5, 10, 20))]
     for which, step in plans:
@@ -252,7 +252,7 @@ def _packed(values: NDArray[Any], num_steps: int) -> str:
 def _scores(result: Result, shown: Ints) -> dict[str, Any]:
     """How many true and false positives have which scores: at every threshold; of each class, at the main one."""
     spreads = [result.scores(bins=NUM_BINS, iou=threshold) for threshold in result.protocol.thresholds]
-    main = spreads[result.protocol.threshold_place(None)]
+    main = spreads[result.protocol.threshold_index(None)]
     is_few = len(result.per_class) <= MOST_HISTOGRAMS
     return {
         "edge": column(main.edge),

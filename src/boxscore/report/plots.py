@@ -157,7 +157,7 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
     if len(protocols) != 1:
         raise InputError(f"`results` must all be of one protocol; got {len(protocols)} different ones")
     (protocol,) = protocols
-    t = protocol.threshold_place(iou)
+    t = protocol.threshold_index(iou)
     lines = []
     for name, result in results.items():
         has_truths = result.per_class.num_truths > 0
