@@ -9,7 +9,7 @@ import pytest
 import boxscore
 import boxscore._compiled as _compiled
 from boxscore import Detections, InputError, Protocol, Truths
-from boxscore.analysis.pairing import Pairing, pair_boxes
+from boxscore.analysis.pairing import Pairing, pair_rows
 from boxscore.cli import sample
 from boxscore.engines.native.pairs import match_across, nearest, side
 from boxscore.engines.native.rules import rules_of
@@ -283,7 +283,7 @@ def test_all_of_it_is_plain_json(result: boxscore.Result) -> None:
         ("confusion", {"normalize": "rows"}, "`normalize` must be one of truths, detections, all; got 'rows'"),
         ("confusion", {"iou": -1}, "`iou` must be a number between 0 and 1; got -1"),
         ("calibration", {"bins": 0}, "`bins` must be an integer from 1 to 10000; got 0"),
-        ("calibration", {"iou": 0.3}, "`iou` must be one of the thresholds that were measured (0.5, 0.55, 0.6, 0.65"),
+        ("calibration", {"iou": 1.5}, "`iou` must be a number between 0 and 1; got 1.5"),
         ("scores", {"bins": 2.5}, "`bins` must be an integer from 1 to 10000; got 2.5"),
         ("operating_points", {"precision": 1.1}, "`precision` must be a number between 0 and 1; got 1.1"),
         ("operating_points", {"recall": 0.5, "precision": 0.5}, "give `precision` or `recall`, not both"),
@@ -308,6 +308,20 @@ def test_what_verdicts_alone_can_tell_a_stream_tells() -> None:
     assert len(result.worst_images()) == 1
     with pytest.raises(InputError, match="`confusion` needs the detections and truths"):
         result.confusion()
+    with pytest.raises(
+        InputError, match="`scores` at a threshold that was not measured needs the detections"
+    ):
+        result.scores(iou=0.3)
+
+
+def test_iou_means_the_same_in_every_analysis(result: boxscore.Result) -> None:
+    """Any threshold: at one that was not measured it tells what an evaluation at that threshold does."""
+    assert result.inputs is not None
+    measured = boxscore.evaluate(*result.inputs, result.protocol.replace(thresholds=(0.3,)))
+    for name in ("errors", "confusion", "calibration", "operating_points", "scores", "worst_images"):
+        told, expected = getattr(result, name)(iou=0.3).to_dict(), getattr(measured, name)().to_dict()
+        assert told == expected, name
+        assert told != getattr(result, name)().to_dict(), name
 
 
 def test_the_verdicts_of_a_cell_are_those_of_all(result: boxscore.Result) -> None:
@@ -328,7 +342,7 @@ def test_a_default_threshold_is_there_under_any_protocol() -> None:
     result = boxscore.evaluate(detections, truths, Protocol.named("coco", thresholds=(0.3, 0.7)))
     for method in (result.errors, result.confusion, result.calibration, result.operating_points):
         assert method().iou == 0.3
-    pairing: Pairing = pair_boxes(detections, truths, result.protocol.at(), 1)
+    pairing: Pairing = pair_rows(detections, truths, result.protocol.at(), 1)
     assert pairing.protocol.thresholds == (0.3,)
 
 

@@ -54,7 +54,7 @@ its own, in a row of its own."""
 
 DOORS = {
     *(("model.tally", room) for room in ("scaling.arrow", "pipeline", "model.result", "scaling.storage")),
-    *(("model.result", room) for room in ("analysis", "report", "report.exports")),
+    *(("model.result", room) for room in ("analysis", "pipeline", "report", "report.exports")),
     ("analysis", "report"),
     ("analysis.suspicion", "model.result"),
 }

@@ -13,7 +13,7 @@ import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis import errors
 from boxscore.analysis.errors import TYPES, Errors, find_case
-from boxscore.analysis.pairing import pair_boxes
+from boxscore.analysis.pairing import pair_rows
 from boxscore.cli import sample
 from boxscore.geometry.boxes import Boxes
 from boxscore.model.tally import IGNORED
@@ -60,7 +60,7 @@ def run_tide(
 
 def without_ignored(detections: Detections, truths: Truths) -> Detections:
     """The detections that count: TIDE finds errors among ignored ones, too."""
-    verdict = pair_boxes(detections, truths, TIDE, 1).pairs.verdict
+    verdict = pair_rows(detections, truths, TIDE, 1).pairs.verdict
     return rows_of(detections, np.flatnonzero(verdict != IGNORED))
 
 
@@ -84,7 +84,7 @@ def assert_same(detections: Detections, truths: Truths, *, background: float = 0
     assert found.count.tolist() == [len(run.error_dict[error_class]) for error_class in THEIRS]
 
     labels = found.label
-    case = find_case(pair_boxes(detections, truths, TIDE, 1), labels, background)
+    case = find_case(pair_rows(detections, truths, TIDE, 1), labels, background)
     fixes: list[tuple[boxscore.Tally, Any]] = [(case.tally(), run.ap_data)]
     for kind, error_class in enumerate(THEIRS):
         fixed = run.fix_errors(lambda error, error_class=error_class: isinstance(error, error_class))
@@ -273,7 +273,7 @@ def test_tide_puts_errors_first_among_equal_scores_once_it_fixes() -> None:
     detections = Detections(image=[0, 1], label=[0, 0], score=[0.9, 0.9], box=box, box_format="xywh")
     run = run_tide(detections, truths)
     assert (run.ap, run.fix_errors().get_mAP()) == (100, 50)
-    case = find_case(pair_boxes(detections, truths, TIDE, 1), np.array([0]), 0.1)
+    case = find_case(pair_rows(detections, truths, TIDE, 1), np.array([0]), 0.1)
     assert boxscore.finish(case.tally())["map"] == 1
 
 

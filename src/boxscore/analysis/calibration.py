@@ -7,6 +7,7 @@ import numpy as np
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
+from boxscore.analysis.pairing import verdicts_at
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol import check_number
 from boxscore.model.result import Result
@@ -88,9 +89,9 @@ class Calibration:
 
 
 def calibrate(result: Result, *, bins: int = 10, iou: float | None = None) -> Calibration:
-    """The calibration of a result. `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5."""
+    """The calibration of a result. `iou`: any threshold; 0.5, or the protocol's first where it has no 0.5."""
     check_number("bins", bins, most=10_000)
-    tally, t = result.tally, result.protocol.threshold_place(iou)
+    tally, t = verdicts_at(result, "calibration", iou)
     verdict = tally.verdict_at(t)
     is_in = verdict != IGNORED
     score, is_true = tally.score[is_in].astype(np.float64), verdict[is_in] == TRUE

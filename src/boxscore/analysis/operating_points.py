@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
+from boxscore.analysis.pairing import verdicts_at
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol import check_finite, check_fraction
 from boxscore.model.result import Result
@@ -171,9 +172,9 @@ class OperatingPoints:
 def find_operating_points(result: Result, aim: Aim, *, iou: float | None = None) -> OperatingPoints:
     """The operating points of a result, in the first area range and within the largest limit.
 
-    `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+    `iou`: any threshold; 0.5, or the protocol's first where it has no 0.5.
     """
-    tally, t = result.tally, result.protocol.threshold_place(iou)
+    tally, t = verdicts_at(result, "operating_points", iou)
     columns = dict(zip(_Point._fields, map(np.array, zip(*_points(tally, t, aim), strict=True)), strict=True))
     return OperatingPoints(
         iou=tally.protocol.thresholds[t],

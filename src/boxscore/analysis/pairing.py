@@ -1,4 +1,4 @@
-"""The boxes of an evaluation beside what became of them at one IoU threshold."""
+"""The detections and truths of an evaluation, and their verdicts at one threshold."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.arrays import to_numpy
+from boxscore._support.threads import num_threads
 from boxscore.engines.native.pairs import Pairs, Rows, pair
 from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, pooled
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import TRUE
+from boxscore.model.result import Result
+from boxscore.model.tally import TRUE, Tally
+from boxscore.pipeline import match
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -23,9 +26,9 @@ class Pairing:
     truths: Truths
     pairs: Pairs
     detection_row: NDArray[np.int64]
-    """Where each detection was given. Shape (D,)."""
+    """The row in which each detection was given. Shape (D,)."""
     truth_row: NDArray[np.int64]
-    """Where each truth was given. Shape (G,)."""
+    """The row in which each truth was given. Shape (G,)."""
     threads: int
 
     @property
@@ -51,8 +54,8 @@ class Pairing:
         return is_found
 
 
-def pair_boxes(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
-    """What became of every box at the protocol's only threshold."""
+def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Pairing:
+    """The verdict of every detection at the protocol's only threshold, and the truth that it took."""
     rows = [np.arange(len(columns)) for columns in (detections, truths)]
     if protocol.class_agnostic:
         rows = [np.argsort(to_numpy(columns.label), kind="stable") for columns in (detections, truths)]
@@ -68,6 +71,20 @@ def pair_boxes(detections: Detections, truths: Truths, protocol: Protocol, threa
     )
 
 
+def pair_inputs(result: Result, name: str, iou: float | None, threads: int | None) -> Pairing:
+    """The pairs of a result's inputs at any threshold, for the analysis of that name."""
+    protocol = result.protocol.at(iou)
+    return pair_rows(*result.inputs_for(f"`{name}`"), protocol, num_threads(threads))
+
+
+def verdicts_at(result: Result, name: str, iou: float | None) -> tuple[Tally, int]:
+    """A tally with the verdicts at any threshold, and the threshold's index; matched again if it was not measured."""
+    if iou is None or result.protocol.find_threshold(iou) is not None:
+        return result.tally, result.protocol.threshold_index(iou)
+    inputs = result.inputs_for(f"`{name}` at a threshold that was not measured")
+    return match(*inputs, result.protocol.at(iou)), 0
+
+
 def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
     """Values of rows in the order that the rows were given."""
     given = np.empty_like(values)
@@ -76,5 +93,5 @@ def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def rows_as_given(rows: Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """References to rows as references to where they were given; -1 stays."""
+    """Indices of rows as indices of the rows as they were given; -1 stays."""
     return np.where(rows >= 0, row[rows] if row.size else -1, -1)

@@ -7,6 +7,7 @@ import numpy as np
 
 from boxscore._support import text
 from boxscore.analysis.operating_points import Aim, curve_of_all
+from boxscore.analysis.pairing import verdicts_at
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol import check_number
 from boxscore.model.result import Result
@@ -66,7 +67,7 @@ class Scores:
 def histogram_scores(result: Result, *, bins: int = 40, iou: float | None = None) -> Scores:
     """Histograms of a result's scores. `iou`: as in `calibrate`."""
     check_number("bins", bins, most=10_000)
-    tally, t = result.tally, result.protocol.threshold_place(iou)
+    tally, t = verdicts_at(result, "scores", iou)
     verdict, score = tally.verdict_at(t), tally.score
     low, high = (float(score.min()), float(score.max())) if score.size else (0.0, 1.0)
     ends = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)

@@ -7,6 +7,7 @@ import numpy as np
 
 from boxscore._support import text
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
+from boxscore.analysis.pairing import verdicts_at
 from boxscore.model.curves import Ints
 from boxscore.model.protocol import check_number
 from boxscore.model.result import Result
@@ -75,7 +76,7 @@ def find_worst_images(
     """
     if num is not None:
         check_number("num", num)
-    tally, t = result.tally, result.protocol.threshold_place(iou)
+    tally, t = verdicts_at(result, "worst_images", iou)
     score = given_or_best(score, curve_of_all(tally, t))
     verdict, images = tally.verdict_at(t), tally.images
     is_kept = tally.score >= score

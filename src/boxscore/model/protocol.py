@@ -145,29 +145,30 @@ class Protocol:
             return tuple(min(threshold, 1 - 1e-10) for threshold in self.thresholds)  # as in COCO
         return self.thresholds
 
-    def threshold_place(self, iou: float | None = None) -> int:
-        """The place of a threshold; without one, that of 0.5, or the first where there is no 0.5.
+    def threshold_index(self, iou: float | None = None) -> int:
+        """The index of a threshold; without one, that of 0.5, or 0 where there is no 0.5.
 
-        >>> Protocol.named("coco").threshold_place(0.75), Protocol.named("coco").threshold_place()
+        >>> Protocol.named("coco").threshold_index(0.75), Protocol.named("coco").threshold_index()
         (5, 0)
         """
-        place = self._place(0.5 if iou is None else check_fraction("iou", iou))
-        if place is None and iou is not None:
+        index = self.find_threshold(0.5 if iou is None else iou)
+        if index is None and iou is not None:
             known = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
             raise InputError(f"`iou` must be one of the thresholds that were measured ({known}); got {iou!r}")
-        return place or 0
+        return index or 0
 
     def at(self, iou: float | None = None) -> "Protocol":
         """The same rules at one threshold, in the first area range and within the largest limit.
 
         The threshold may be a new one; without one it is 0.5, or the first where there is no 0.5.
         """
-        place = self.threshold_place() if iou is None else self._place(check_fraction("iou", iou))
-        threshold = iou if place is None else self.thresholds[place]
+        index = self.threshold_index() if iou is None else self.find_threshold(iou)
+        threshold = iou if index is None else self.thresholds[index]
         return self.replace(thresholds=(threshold,), areas=self.areas[:1], limits=self.limits[-1:])
 
-    def _place(self, iou: float) -> int | None:
-        """The place of a threshold, whatever its last digits; linspace's 0.6 has others than 0.6."""
+    def find_threshold(self, iou: float) -> int | None:
+        """The index of a threshold, or None; whatever its last digits, as linspace's 0.6 has others than 0.6."""
+        iou = check_fraction("iou", iou)
         return next((t for t, threshold in enumerate(self.thresholds) if abs(threshold - iou) < 1e-9), None)
 
     @property

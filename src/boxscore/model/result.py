@@ -15,7 +15,6 @@ import numpy as np
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
-from boxscore._support.threads import num_threads
 from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.measures import threshold_index
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from boxscore.analysis.confusion import Confusion, Normalize
     from boxscore.analysis.errors import Errors
     from boxscore.analysis.operating_points import OperatingPoints
-    from boxscore.analysis.pairing import Pairing
     from boxscore.analysis.scores import Scores
     from boxscore.analysis.worst_images import WorstImages
 
@@ -232,8 +230,9 @@ class Result(Mapping[str, float]):
         detection whose IoU with every truth is at most this is on background. Needs `inputs`.
         """
         from boxscore.analysis.errors import find_errors
+        from boxscore.analysis.pairing import pair_inputs
 
-        pairing = self._pairing("errors", iou, threads)
+        pairing = pair_inputs(self, "errors", iou, threads)
         return find_errors(pairing, self.tally.classes, self.per_class.name, background)
 
     def confusion(
@@ -250,14 +249,15 @@ class Result(Mapping[str, float]):
         in `errors`. `normalize`: "truths", "detections" or "all", for fractions instead of counts. Needs `inputs`.
         """
         from boxscore.analysis.confusion import confuse
+        from boxscore.analysis.pairing import pair_inputs
 
-        pairing = self._pairing("confusion", iou, threads)
+        pairing = pair_inputs(self, "confusion", iou, threads)
         return confuse(pairing, self.tally.classes, self.per_class.name, score, normalize)
 
     def calibration(self, *, bins: int = 10, iou: float | None = None) -> "Calibration":
         """Mean score and precision in bins of score, and the expected calibration error.
 
-        `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
+        `iou`: as in `errors`; `inputs` are needed only at a threshold that was not measured.
         """
         from boxscore.analysis.calibration import calibrate
 
@@ -366,16 +366,14 @@ class Result(Mapping[str, float]):
         intervals = html.sample_intervals({name: self}, resamples, seed=seed)
         return html.make_report({name: self}, path, title=title, intervals=intervals)
 
-    def _pairing(self, name: str, iou: float | None, threads: int | None) -> "Pairing":
-        protocol = self.protocol.at(iou)
+    def inputs_for(self, purpose: str) -> Inputs:
+        """The evaluated detections and truths; `InputError` says what needs them where they were not retained."""
         if self.inputs is None:
             raise InputError(
-                f"`{name}` needs the detections and truths, and this result has only verdicts: a metric discards its "
+                f"{purpose} needs the detections and truths, and this result has only verdicts: a metric discards its "
                 "inputs once they are matched; `boxscore.evaluate(detections, truths)` retains them"
             )
-        from boxscore.analysis.pairing import pair_boxes
-
-        return pair_boxes(*self.inputs, protocol, num_threads(threads))
+        return self.inputs
 
     def __repr__(self) -> str:
         classes = text.count(len(self.per_class), "class", "classes")

@@ -69,7 +69,7 @@ def thinned_curves(result: Result, num_bytes: int, most: int) -> dict[str, Any]:
     precision_TRK = result.curves.precision[:, :, :, 0, -1]
     shown = shown_classes(result, most)
     num_thresholds, num_points, num_classes = *precision_TRK.shape[:2], shown.size
-    main = protocol.threshold_place(None)
+    main = protocol.threshold_index(None)
     some = {"all": list(range(num_thresholds)), "two": sorted({main, (main + num_thresholds) // 2}), "one": [main]}
     plans = [("all", 1), ("two", 1), ("two", 2), *(("one", step) for step in (1, 2, 4, 5, 10, 20))]
     for which, step in plans:

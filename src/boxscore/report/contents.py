@@ -74,7 +74,7 @@ def describe(
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{protocol.title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
-        "main": protocol.threshold_place(None),
+        "main": protocol.threshold_index(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
         "limit": protocol.limits[-1],
@@ -120,7 +120,7 @@ def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
 
 def _model(result: Result, intervals: Intervals | None, first: Result, most: int) -> dict[str, Any]:
     """A model without its curves. Class names that equal those of the first model are not repeated."""
-    per_class, main = result.per_class, result.protocol.threshold_place(None)
+    per_class, main = result.per_class, result.protocol.threshold_index(None)
     best = result.operating_points(iou=result.protocol.thresholds[main])
     shown = shown_classes(result, most)
     return {
@@ -185,7 +185,7 @@ def _or_reason(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def _scores(result: Result, shown: Ints) -> dict[str, Any]:
     """Histograms of scores: of all classes at every threshold; of each class at the main threshold."""
     spreads = [result.scores(bins=NUM_BINS, iou=threshold) for threshold in result.protocol.thresholds]
-    main = spreads[result.protocol.threshold_place(None)]
+    main = spreads[result.protocol.threshold_index(None)]
     is_few = len(result.per_class) <= MAX_HISTOGRAMS
     return {
         "edge": column(main.edge),

@@ -160,7 +160,7 @@ def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str
     num_means = len(result.protocol.thresholds) if has_truths.any() else 0
     if classes is None and iou is None:
         return draw_pr(points, [_mean_line(result, t) for t in range(num_means)], is_ordered=True)
-    t = result.protocol.threshold_place(iou)
+    t = result.protocol.threshold_index(iou)
     if classes is not None:
         return draw_pr(points, [_class_line(result, name, t) for name in classes], is_ordered=False)
     lines = [_class_line(result, result.per_class.name[k], t) for k in np.flatnonzero(has_truths)]
@@ -177,7 +177,7 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
     if len(protocols) != 1:
         raise InputError(f"`results` must all have one protocol; got {len(protocols)} different ones")
     (protocol,) = protocols
-    t = protocol.threshold_place(iou)
+    t = protocol.threshold_index(iou)
     lines = []
     for name, result in results.items():
         if (result.per_class.num_truths > 0).any():
