@@ -11,6 +11,8 @@ from boxscore.engines.native.rules import kind_of_ignored
 from boxscore.model.dataset import Detections, Truths, host_scores
 from boxscore.model.protocol import Protocol
 
+_NO_IDS: NDArray[np.int64] = np.zeros(0, np.int64)
+
 
 def compiled_boxes(box: NDArray[Any], box_format: str, protocol: Protocol) -> Any:
     """Boxes with their similarity."""
@@ -39,15 +41,12 @@ def compiled_truths(truths: Truths, protocol: Protocol) -> Any:
         compact(to_numpy(truths.label)),
         compiled_geometry(truths, protocol),
         None if truths.area is None else compact(to_numpy(truths.area), np.float64),
-        None if truths.ignore is None else kinds_of(to_numpy(truths.ignore), protocol),
+        None
+        if truths.ignore is None
+        else _compiled.kinds_of(compact(to_numpy(truths.ignore)), kind_of_ignored(protocol)),
     )
-
-
-def kinds_of(ignore: NDArray[Any], protocol: Protocol) -> NDArray[np.uint8]:
-    """The kinds of truths, some of which are marked `ignore`. Shape (G,)."""
-    return ignore.astype(np.uint8) * np.uint8(kind_of_ignored(protocol))
 
 
 def class_ids(names: Any) -> NDArray[np.int64]:
     """The labels that have a name, for those that have neither detections nor truths. Shape (K,)."""
-    return np.array(list(names or ()), np.int64)
+    return np.array(list(names), np.int64) if names else _NO_IDS
