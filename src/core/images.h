@@ -37,15 +37,17 @@ void for_each_group(const ImageGroups& groups, const Run& run, Work work) {
 template <class Policy>
 void measure_pairs(const Policy& policy, const ImageGroups& groups, const uint8_t* is_crowd, const Run& run, double* values) {
     const std::vector<size_t> starts = groups.matrix_starts();
+    std::vector<typename Policy::Shape> truths;
+    for (size_t g = 0; g < static_cast<size_t>(groups.truth_start.back()); ++g) truths.push_back(policy.truth(g));
     for_each_group(groups, run, [&](size_t n) {
         double* out = values + starts[n];
         for (int64_t d = groups.start[n]; d < groups.start[n + 1]; ++d) {
             const typename Policy::Shape shape = policy.detection(static_cast<size_t>(d));
-            for (int64_t g = groups.truth_start[n]; g < groups.truth_start[n + 1]; ++g) {
+            for (auto g = static_cast<size_t>(groups.truth_start[n]); g < static_cast<size_t>(groups.truth_start[n + 1]); ++g) {
                 constexpr double kAny = -std::numeric_limits<double>::infinity();
-                double& value = *out++ = 0;
-                policy.compare(shape, policy.truth(static_cast<size_t>(g)), is_crowd[g] != 0, kAny,
-                               [&](double similarity) { value = similarity; });
+                *out = 0;
+                policy.compare(shape, truths[g], is_crowd[g] != 0, kAny, [out](double similarity) { *out = similarity; });
+                ++out;
             }
         }
     });

@@ -5,7 +5,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -34,7 +33,7 @@ public:
     size_t size() const override { return box_.size() / 4; }
 
     // Whether all numbers are finite, and no side is negative or beyond `largest`.
-    bool are_valid(double largest) const {
+    bool is_valid(double largest) const override {
         return with_reals(box_, [&](const auto* data) { return are_boxes_fine(data, size(), format_, largest); });
     }
 
@@ -102,34 +101,37 @@ nb::object repeat_ids(const std::vector<int64_t>& ids, const std::vector<size_t>
     return to_numpy(std::move(rows), {size});
 }
 
-// Whether flags are booleans, or integers 0 and 1.
-bool are_flags_valid(const nb::handle& value, size_t size) {
-    Input array;
-    if (read_column(value, nb::dlpack::dtype_code::Bool, size, array)) return true;
-    if (!read_column(value, nb::dlpack::dtype_code::Int, size, array)) return false;
-    return with_integers(array, [&](const auto* data) {
-        return std::all_of(data, data + size, [](auto flag) { return flag == 0 || flag == 1; });
-    });
+// The kinds of truths whose flags, booleans or integers 0 and 1, mark those of one kind; None if the flags are anything else.
+nb::object kinds_of(const Input& flags, uint8_t marked) {
+    Buffer<uint8_t> kind(flags.size());
+    auto fill = [&](const auto* data) {
+        bool is_fine = true;
+        for (size_t i = 0; i < kind.size(); ++i) {
+            is_fine &= data[i] == 0 || data[i] == 1;
+            kind[i] = data[i] != 0 ? marked : uint8_t{kRegular};
+        }
+        return is_fine;
+    };
+    const bool is_fine =
+        flags.dtype() == nb::dtype<bool>() ? fill(static_cast<const uint8_t*>(flags.data())) : with_integers(flags, fill);
+    const size_t size = kind.size();
+    return is_fine ? to_numpy(std::move(kind), {size}) : nb::none();
 }
 
-// Whether reals are finite, and not below `least`.
-bool are_reals_valid(const nb::handle& value, size_t size, double least) {
-    Input array;
-    if (!read_reals(value, size, array)) return false;
-    return with_reals(array, [&](const auto* data) {
-        return are_finite(data, size) && std::all_of(data, data + size, [&](auto number) { return number >= least; });
-    });
+bool is_signed(const Input& ids) { return ids.dtype().code == static_cast<uint8_t>(nb::dlpack::dtype_code::Int); }
+
+// Whether there is nothing to say of detections: some with signed labels, finite scores and valid shapes.
+bool are_detections_valid(const DetectionsObject& detections, double largest) {
+    if (detections.size() == 0 || !is_signed(detections.label) || !detections.geometry->is_valid(largest)) return false;
+    return with_reals(detections.score, [&](const auto* score) { return are_finite(score, detections.size()); });
 }
 
-// Whether there is nothing to say of the columns of a batch as they are, and nothing to convert. Those that may be None may be absent.
-bool are_batch_columns_valid(const Boxes& boxes, double largest, const nb::handle& label, const nb::handle& score,
-                             const nb::handle& area, const nb::handle& ignore) {
-    constexpr double kAny = -std::numeric_limits<double>::infinity();
-    const size_t size = boxes.size();
-    Input labels;
-    return size > 0 && boxes.are_valid(largest) && read_column(label, nb::dlpack::dtype_code::Int, size, labels) &&
-           (score.is_none() || are_reals_valid(score, size, kAny)) && (area.is_none() || are_reals_valid(area, size, 0)) &&
-           (ignore.is_none() || are_flags_valid(ignore, size));
+// The same of truths, with areas that are finite and not negative.
+bool are_truths_valid(const TruthsObject& truths, double largest) {
+    if (truths.size() == 0 || !is_signed(truths.label) || !truths.geometry->is_valid(largest)) return false;
+    if (!truths.area) return true;
+    const auto* area = elements<double>(*truths.area);
+    return are_finite(area, truths.size()) && *std::min_element(area, area + truths.size()) >= 0;
 }
 
 nb::object match_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
@@ -164,14 +166,15 @@ void bind_match(nb::module_& module) {
     nb::class_<DetectionsObject>(module, "Detections")
         .def(nb::init<Input, Input, Input, nb::object, std::optional<Input>>(), "image"_a, "label"_a, "score"_a, "geometry"_a,
              "coverage"_a = nb::none())
-        .def("__len__", &DetectionsObject::size);
+        .def("__len__", &DetectionsObject::size)
+        .def("is_valid", &are_detections_valid, "largest"_a);
     nb::class_<TruthsObject>(module, "Truths")
         .def(nb::init<Input, Input, nb::object, std::optional<Input>, std::optional<Input>>(), "image"_a, "label"_a,
              "geometry"_a, "area"_a = nb::none(), "kind"_a = nb::none())
-        .def("__len__", &TruthsObject::size);
+        .def("__len__", &TruthsObject::size)
+        .def("is_valid", &are_truths_valid, "largest"_a);
     module.def("repeat_ids", &repeat_ids, "ids"_a, "num_rows"_a);
-    module.def("are_batch_columns_valid", &are_batch_columns_valid, "boxes"_a, "largest"_a, "label"_a, "score"_a.none() = nb::none(),
-               "area"_a.none() = nb::none(), "ignore"_a.none() = nb::none());
+    module.def("kinds_of", &kinds_of, "flags"_a, "marked"_a);
     module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a);
     module.def("pair", &pair_objects, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_used"_a, "is_truth_used"_a, "num_threads"_a);

@@ -29,6 +29,8 @@ class Geometry {
 public:
     virtual ~Geometry() = default;
     virtual size_t size() const = 0;
+    // Whether there is nothing to say of any shape, whose sides may be so large.
+    virtual bool is_valid(double /* largest */) const { return true; }
 
     // Each is called on the geometry of the detections.
     virtual nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,

@@ -10,6 +10,8 @@ from boxscore._support.arrays import compact, to_numpy
 from boxscore.model.dataset import Detections, Truths, coverage_codes, host_scores
 from boxscore.model.protocol import Protocol
 
+_NO_IDS: NDArray[np.int64] = np.zeros(0, np.int64)
+
 
 def compiled_columns(
     detections: Detections, truths: Truths, protocol: Protocol, score_dtype: Any = None
@@ -36,4 +38,4 @@ def compiled_columns(
 
 def class_ids(names: Any) -> NDArray[np.int64]:
     """The labels that have a name, for those that have neither detections nor truths. Shape (K,)."""
-    return np.array(list(names or ()), np.int64)
+    return np.array(list(names), np.int64) if names else _NO_IDS

@@ -14,7 +14,6 @@ from boxscore.engines.native.rules import rules_of
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import concatenate_alike
-from boxscore.model.dataset import ignored_kinds
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
@@ -40,33 +39,12 @@ def match_images(
     detections, truths = _joined(preds, DETECTION_KEYS, image_ids), _joined(targets, TRUTH_KEYS, image_ids)
     if detections is None or truths is None:
         return None
-    boxes, truth_boxes = (_boxes(columns, box_format, protocol) for columns in (detections, truths))
-    if boxes is None or truth_boxes is None:
+    if class_names is not None and not (_are_named(detections, class_names) and _are_named(truths, class_names)):
         return None
-    label, truth_label, score = detections["label"], truths["label"], detections["score"]
-    area, ignore = truths.get("area"), truths.get("ignore")
-    if not (
-        _compiled.are_batch_columns_valid(boxes, LARGEST_SIDE, label, score)
-        and _compiled.are_batch_columns_valid(truth_boxes, LARGEST_SIDE, truth_label, None, area, ignore)
-    ):
+    columns = _compiled_columns(detections, truths, box_format, protocol)
+    if columns is None or not (columns[0].is_valid(LARGEST_SIDE) and columns[1].is_valid(LARGEST_SIDE)):
         return None
-    if class_names is not None:
-        for column in (label, truth_label):
-            if not class_names.keys() >= {*_compiled.distinct(column).tolist()}:
-                return None
-    tally = _compiled.match(
-        _compiled.Detections(detections["image"], label, score, boxes),
-        _compiled.Truths(
-            truths["image"],
-            truth_label,
-            truth_boxes,
-            None if area is None else area.astype(np.float64, copy=False),
-            None if ignore is None else ignored_kinds(ignore, protocol),
-        ),
-        class_ids(class_names),
-        rules_of(protocol),
-        threads,
-    )
+    tally = _compiled.match(*columns, class_ids(class_names), rules_of(protocol), threads)
     return tally_of(tally, protocol, class_names)
 
 
@@ -86,12 +64,25 @@ def _joined(images: Sequence[Mapping[str, Any]], keys: Keys, image_ids: Sequence
     return {"image": image, **{name: to_numpy(column) for name, column in columns.items()}}
 
 
-def _boxes(columns: Columns, box_format: BoxFormat, protocol: Protocol) -> Any:
-    """Boxes as they are; None if there is something to convert."""
-    box = columns["box"]
-    if box.dtype not in (np.float32, np.float64) or box.ndim != 2 or box.shape[1] != 4:
-        return None
+def _are_named(columns: Columns, class_names: Mapping[int, str]) -> bool:
+    """Whether every label has a name."""
+    return class_names.keys() >= {*_compiled.distinct(columns["label"]).tolist()}
+
+
+def _compiled_columns(
+    detections: Columns, truths: Columns, box_format: BoxFormat, protocol: Protocol
+) -> tuple[Any, Any] | None:
+    """Both sides as the compiled engine reads them, without a copy; None if there is something to convert."""
+    area, ignore, kind = truths.get("area"), truths.get("ignore"), None
     try:
-        return Boxes.compile_array(box, box_format, protocol)
-    except (TypeError, ValueError):  # not contiguous, not aligned or not in native byte order
+        boxes, truth_boxes = (Boxes.compile_array(side["box"], box_format, protocol) for side in (detections, truths))
+        if ignore is not None and (kind := _compiled.kinds_of(ignore, protocol.ignored_kind)) is None:
+            return None
+        if area is not None and area.dtype == np.float32:
+            area = area.astype(np.float64)
+        return (
+            _compiled.Detections(detections["image"], detections["label"], detections["score"], boxes),
+            _compiled.Truths(truths["image"], truths["label"], truth_boxes, area, kind),
+        )
+    except (TypeError, ValueError):  # another dtype or layout of memory, or sizes that don't fit
         return None
