@@ -55,6 +55,19 @@ def test_the_examples_of_training_run() -> None:
     assert names["metric"].compute()["map_per_class"].tolist() == pytest.approx([1, 1])
 
 
+def test_the_examples_of_protocols_run() -> None:
+    """Changed protocols, kinds and coverage."""
+    truths = boxscore.Truths(image=[0], label=[3], box=[[0, 0, 10, 10]])
+    detections = boxscore.Detections(image=[0], label=[3], score=[0.9], box=[[0, 0, 10, 10]])
+    names: dict[str, Any] = {"boxscore": boxscore, "truths": truths, "detections": detections}
+    changing, covering = blocks("docs/protocols.md", "python")
+    exec(changing, names)
+    assert "mar_300" in boxscore.evaluate(detections, truths, names["coco300"])
+    assert boxscore.evaluate(detections, truths, names["strict"])["map_tiny"] == pytest.approx(1)
+    exec(covering, names)
+    assert names["coverage"].is_exhaustive.tolist() == [True, False, True]
+
+
 def test_the_pieces_of_scaling_make_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard to a file, and files to the result."""
     import pyarrow as pa
