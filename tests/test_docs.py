@@ -74,7 +74,7 @@ def test_the_pieces_of_scaling_make_a_result(tmp_path: Path, monkeypatch: pytest
 
     table = pa.table({"image": [1, 2], "label": [1, 1], "score": [0.9, 0.8], "box": [[0, 0, 9, 9]] * 2})
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"found": table, "truths": table, "paths": ["part-00017.tally"], "boxscore": boxscore}
+    names: dict[str, Any] = {"detections": table, "truths": table, "paths": ["part-00017.tally"], "boxscore": boxscore}
     _, pieces = blocks("docs/scaling.md", "python")
     exec(pieces, names)
     assert names["result"]["map"] == pytest.approx(1)
