@@ -146,7 +146,7 @@ def test_the_analysis_is_what_the_docs_show(sample_folder: Path, capsys: pytest.
         exec(example, names)
         printed = capsys.readouterr().out
         assert not text or printed == text, example
-    assert names["sure"].low["map"] < new["map"] < names["sure"].high["map"]
+    assert names["intervals"].low["map"] < new["map"] < names["intervals"].high["map"]
     assert names["change"].difference == new["map"] - old["map"]
     assert list(names["parts"]) == ["rain", "fog", "(none)"]
 
