@@ -55,13 +55,26 @@ def test_the_examples_of_training_run() -> None:
     assert names["metric"].compute()["map_per_class"].tolist() == pytest.approx([1, 1])
 
 
+def test_the_examples_of_protocols_run() -> None:
+    """Changed protocols, kinds and coverage."""
+    truths = boxscore.Truths(image=[0], label=[3], box=[[0, 0, 10, 10]])
+    detections = boxscore.Detections(image=[0], label=[3], score=[0.9], box=[[0, 0, 10, 10]])
+    names: dict[str, Any] = {"boxscore": boxscore, "truths": truths, "detections": detections}
+    changing, covering = blocks("docs/protocols.md", "python")
+    exec(changing, names)
+    assert "mar_300" in boxscore.evaluate(detections, truths, names["coco300"])
+    assert boxscore.evaluate(detections, truths, names["strict"])["map_tiny"] == pytest.approx(1)
+    exec(covering, names)
+    assert names["coverage"].is_exhaustive.tolist() == [True, False, True]
+
+
 def test_the_pieces_of_scaling_make_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard to a file, and files to the result."""
     import pyarrow as pa
 
     table = pa.table({"image": [1, 2], "label": [1, 1], "score": [0.9, 0.8], "box": [[0, 0, 9, 9]] * 2})
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"found": table, "truths": table, "paths": ["part-00017.tally"], "boxscore": boxscore}
+    names: dict[str, Any] = {"detections": table, "truths": table, "paths": ["part-00017.tally"], "boxscore": boxscore}
     _, pieces = blocks("docs/scaling.md", "python")
     exec(pieces, names)
     assert names["result"]["map"] == pytest.approx(1)
@@ -133,7 +146,7 @@ def test_the_analysis_is_what_the_docs_show(sample_folder: Path, capsys: pytest.
         exec(example, names)
         printed = capsys.readouterr().out
         assert not text or printed == text, example
-    assert names["sure"].low["map"] < new["map"] < names["sure"].high["map"]
+    assert names["intervals"].low["map"] < new["map"] < names["intervals"].high["map"]
     assert names["change"].difference == new["map"] - old["map"]
     assert list(names["parts"]) == ["rain", "fog", "(none)"]
 
