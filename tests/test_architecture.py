@@ -22,7 +22,8 @@ from tests.test_backends import padded
 SOURCE = Path(boxscore.__file__).parent
 
 LAYERS = [
-    ["_compiled", "_support"],
+    ["_compiled"],
+    ["_support"],
     ["model.protocol"],
     ["geometry"],
     ["model.measures", "model.batch_keys"],
