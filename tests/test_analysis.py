@@ -308,9 +308,7 @@ def test_what_verdicts_alone_can_tell_a_stream_tells() -> None:
     assert len(result.worst_images()) == 1
     with pytest.raises(InputError, match="`confusion` needs the detections and truths"):
         result.confusion()
-    with pytest.raises(
-        InputError, match="`scores` at a threshold that was not measured needs the detections"
-    ):
+    with pytest.raises(InputError, match="`scores` at a threshold that was not measured needs the detections"):
         result.scores(iou=0.3)
 
 

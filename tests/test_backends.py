@@ -91,7 +91,7 @@ def test_match_batch(backend: Backend, batch: Any, protocol: str) -> None:
             box_format="xywh",
         )
 
-    assert_same(backend, match, [*found, *truths[:3]])
+    assert_same(backend, match, [*found[:4], *truths[:3]])
 
 
 def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
@@ -230,7 +230,7 @@ def test_inductor_compiles_the_whole_of_matching() -> None:
     import torch
 
     found, truths = padded(random_scene(2, num_images=2, most_detections=6, most_truths=4))
-    arrays = [torch.from_numpy(column) for column in (*found, *truths[:3])]
+    arrays = [torch.from_numpy(column) for column in (*found[:4], *truths[:3])]
 
     def match(*columns: Any) -> Any:
         return parallel.match_batch(

@@ -1,5 +1,6 @@
 """Kinds of truths, coverage of images, limits per image: two or three boxes by hand, then laws."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,3 +231,20 @@ def test_rows_keep_their_kinds() -> None:
     truths = Truths(image=[0, 1, 2], label=[5, 4, 3], box=[BOX] * 3, kind=[REGULAR, CROWD, GROUP])
     assert to_numpy(take(truths, np.array([False, True, True])).kind).tolist() == [CROWD, GROUP]
     assert to_numpy(pooled(truths).kind).tolist() == [GROUP, CROWD, REGULAR]
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.npz", "t.csv", "t.parquet"])
+def test_kinds_and_coverage_that_a_file_cannot_hold_are_told(tmp_path: Path, name: str) -> None:
+    """What is ignored stays ignored; nothing is lost in silence."""
+    truths = Truths(
+        image=[0, 0, 0, 0],
+        label=[0, 0, 0, 0],
+        box=[[0, 0, 9, 9]] * 4,
+        kind=[REGULAR, DIFFICULT, CROWD, GROUP],
+        coverage=Coverage(image=[0, 0], label=[0, 1]),
+        class_names=["a", "b"],
+        image_names={0: "a.jpg"},
+    )
+    losses = [str(loss) for loss in boxscore.write_truths(tmp_path / name, truths)]
+    assert losses[-2:] == ["3 truth kinds are lost", "2 coverage rows are lost"]
+    assert to_numpy(boxscore.read_truths(tmp_path / name).ignore).tolist() == [False, True, True, False]

@@ -169,8 +169,10 @@ def compare(model: CenterNet, validation: Sequence[Batch]) -> None:
     """Print the paper's comparison: verdicts of ours (P) and of the sequential method (S), and the seconds of each."""
     found = [detect(model, image) for image, _ in validation]
     there = [truths for _, truths in validation]
-    box, label, score, discarded = (torch.cat(columns) for columns in zip(*found, strict=True))
-    detections = boxscore.Detections.from_padded(box=box, label=label, score=score, discarded=discarded)
+    columns = ("box", "label", "score", "discarded")
+    detections = boxscore.Detections.from_padded(
+        **{name: torch.cat([getattr(batch, name) for batch in found]) for name in columns}
+    )
     truths = boxscore.Truths.from_padded(
         box=torch.cat([each.box for each in there]),
         label=torch.cat([each.label for each in there]),

@@ -23,7 +23,7 @@ from boxscore.formats.registry import (
     format_to_write,
 )
 from boxscore.formats.selection import select, select_detections, select_truths, selected_classes, selected_images
-from boxscore.formats.writers import Loss
+from boxscore.formats.writers import Loss, without_kinds
 from boxscore.geometry.boxes import BoxFormat, check_box_format
 from boxscore.model.dataset import Detections, Truths
 
@@ -162,7 +162,8 @@ def write_truths(
     """
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
-    return _write(Path(path), "truths", format, overwrite, truths)
+    flagged, losses = without_kinds(truths)
+    return (*_write(Path(path), "truths", format, overwrite, flagged), *(loss for loss in losses if loss.num))
 
 
 def write_detections(

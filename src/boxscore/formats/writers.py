@@ -1,7 +1,7 @@
 """What writers share: columns in host memory, valid file names, and what a format cannot hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from boxscore.formats.files import stem_of
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
 from boxscore.geometry.boxes import BoxFormat, to_xywh, to_xyxy
-from boxscore.model.dataset import Detections, Truths, host_ids
+from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
+from boxscore.model.protocol import REGULAR
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +32,17 @@ class Loss:
 
     def __str__(self) -> str:
         return f"{count(self.num, self.what, self.plural)} {'is' if self.num == 1 else 'are'} lost"
+
+
+def without_kinds(truths: Truths) -> tuple[Truths, list[Loss]]:
+    """The truths with `ignore` for what no format has: difficult and crowd in one; and what is lost by it."""
+    if truths.kind is None and truths.coverage is None:
+        return truths, []
+    kind = np.zeros(len(truths), np.uint8) if truths.kind is None else to_numpy(truths.kind)
+    ignore = truths.ignore if truths.kind is None else np.isin(kind, IGNORED_KINDS)
+    coverage = 0 if truths.coverage is None else len(truths.coverage.label)
+    losses = [Loss(num=int((kind != REGULAR).sum()), what="truth kind"), Loss(num=coverage, what="coverage row")]
+    return replace(truths, kind=None, coverage=None, ignore=ignore), losses
 
 
 def number(value: float) -> str:

@@ -100,7 +100,9 @@ def match_batch(
     truth_columns = padded_boxes(truths.box, box_format, protocol)
     real = float_dtype(truths.box)
     return match_shapes(
-        DetectionBatch(columns, columns[1], detections.label, detections.score, *detections[3:]),
+        DetectionBatch(
+            columns, columns[1], detections.label, detections.score, detections.discarded, detections.coverage
+        ),
         TruthBatch(
             truth_columns,
             truth_columns[1] if truths.area is None else namespace(truths.area).astype(truths.area, real),
