@@ -177,7 +177,6 @@ def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> tuple[Array
     """Corners (left, top, right, bottom) and areas of boxes. Shapes (..., 4) and (...).
 
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> box = np.asarray([[10.0, 10.0, 19.0, 19.0]])
     >>> measure(box, box_format="xyxy", pixels="continuous")[1].tolist()
     [81.0]

@@ -26,7 +26,7 @@ class Curves:
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
     >>> found = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 10]])
     >>> curves = evaluate(found, truths, "voc2012").curves
-    >>> curves.recall.tolist(), curves.precision[0, ::5, 0, 0, 0].tolist()  # at recalls 0, 0.5 and 1
+    >>> curves.recall.tolist(), curves.precision[0, ::50, 0, 0, 0].tolist()  # at recalls 0, 0.5 and 1
     ([[[[0.5]]]], [1.0, 1.0, 0.0])
     """
 
