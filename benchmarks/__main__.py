@@ -22,7 +22,7 @@ from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
 SLOW = ("faster-coco-eval", "pycocotools", "torchmetrics")
 LEFT_OUT = {("lvis-like", "vernier")}
-"""What takes a minute and a half and 13 GB a run."""
+"""What takes a minute and a half and 13 GB per run."""
 SCRIPTED = ("coco-val-like", "val2017", "lvis-like")
 WORKLOADS = ("coco-val-like", "val2017", "aerial", "lvis-like")
 SECTIONS = (*WORKLOADS, "stream", "files", "script", "folders", "voc2007", "bootstrap", "growth", "scale", "slow")
@@ -54,7 +54,7 @@ def measure(table: str, workload: str, names: Sequence[str], *, threads: int, ro
     for name, runs in reports.items():
         rows.append(
             {
-                "workload": workload if table == "CONTESTANTS" else f"{workload}, stream of 16 images a batch",
+                "workload": workload if table == "CONTESTANTS" else f"{workload}, stream of 16 images per batch",
                 "threads": threads,
                 "tool": name,
                 "seconds": statistics.median(second for run in runs for second in run["seconds"]),
@@ -192,7 +192,7 @@ def resampling(rounds: int, threads: int) -> list[dict[str, Any]]:
 
 
 def growth() -> list[dict[str, Any]]:
-    """Time and memory a detection, as data grows."""
+    """Time and memory per detection, as data grows."""
     rows = []
     for num in GROWTH:
         say(f"growth: {num:,} detections")
@@ -221,17 +221,17 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Made by `make bench`: all tools in one run, taking turns, each in a process of its own, medians of "
-        f"{report['rounds']} rounds. Ratios compare; seconds are this machine's: {report['machine']}.",
+        "Written by `make bench`: all tools in one run, in turns, each in its own process, medians of "
+        f"{report['rounds']} rounds. Compare ratios; seconds depend on the machine: {report['machine']}.",
         "",
         "Versions: " + ", ".join(f"{name} {number}" for name, number in report["versions"].items()) + ".",
         "",
         "## From loaded data to all of COCO's arrays and numbers",
         "",
-        "boxscore from NumPy arrays, checks included; the others from their own loaded form. vernier is left out of "
-        "LVIS-like: it takes a minute and a half a run there, and 13 GB.",
+        "boxscore starts from NumPy arrays, including validation; the others from their own loaded form. vernier is "
+        "left out of LVIS-like: it takes a minute and a half per run there, and 13 GB.",
         "",
-        "| workload | threads | tool | seconds | boxscore is faster | peak memory | numbers as ours |",
+        "| workload | threads | tool | seconds | boxscore is faster | peak memory | equal to boxscore |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in report["coco"]:
@@ -242,21 +242,21 @@ def markdown(report: dict[str, Any]) -> str:
         cost = report["stream"]
         lines += [
             "",
-            "## Inside the training loop",
+            "## During training",
             "",
-            "Of the stream above, 500,000 detections in batches of 16 images:",
+            "In the stream above, 500,000 detections in batches of 16 images:",
             "",
             f"- all updates take {cost['update']:.3f} s, `compute` after the last one {cost['compute'] * 1e3:.0f} ms: "
             f"{cost['compute'] / cost['update']:.2f} of that",
-            f"- the state takes {cost['state_bytes']:.1f} bytes a detection",
+            f"- the state takes {cost['state_bytes']:.1f} bytes per detection",
             f"- `boxscore.torchmetrics` takes {cost['class_metrics']:.2f}x as long with `class_metrics=True`",
         ]
     if report["files"]:
         lines += [
             "",
-            "## From two files to the table",
+            "## From files to the table",
             "",
-            "Whole processes, imports included: COCO-val-like files, 48 MB of detections and 5 MB of truths.",
+            "Whole processes, including imports: COCO-val-like files, 48 MB of detections and 5 MB of truths.",
             "",
             "| command | seconds | boxscore is faster | peak memory |",
             "|---|---|---|---|",
@@ -269,11 +269,11 @@ def markdown(report: dict[str, Any]) -> str:
             "",
             "## The unchanged pycocotools script",
             "",
-            "`COCO(file)`, `loadRes(file)`, `COCOeval`, `evaluate`, `accumulate`, `summarize`, over each package's "
-            "drop-in ([ours](pycocotools.md)), from files to `stats`, which are equal to the bit, but for those of "
-            "faster-coco-eval. The least of all rounds; imports are apart.",
+            "`COCO(file)`, `loadRes(file)`, `COCOeval`, `evaluate`, `accumulate`, `summarize`, with each package's "
+            "drop-in ([boxscore's](pycocotools.md)), from files to `stats`, which are equal to the bit, except those "
+            "of faster-coco-eval. The minimum of all rounds; imports are listed separately.",
             "",
-            "| workload | tool | seconds | boxscore is faster | processor seconds | those of imports |",
+            "| workload | tool | seconds | boxscore is faster | CPU seconds | CPU seconds of imports |",
             "|---|---|---|---|---|---|",
         ]
         for row in report["script"]:
@@ -285,7 +285,7 @@ def markdown(report: dict[str, Any]) -> str:
             "",
             "## Folders of 4,952 annotations",
             "",
-            "VOC 2007's, and the same as YOLO's labels with their images; imports not included.",
+            "VOC 2007's, and the same as YOLO labels with their images; without imports.",
             "",
             "| folder | tool | seconds | boxscore is faster |",
             "|---|---|---|---|",
@@ -308,10 +308,10 @@ def markdown(report: dict[str, Any]) -> str:
             "## Bootstrap of 500,000 detections",
             "",
             "COCO-val-like data, 5,000 images; the second model has nine of ten detections. Every number of COCO, and "
-            "AP and AR of each class; matching is done before. `compare` of both without what it takes for no "
+            "AP and AR of each class, after matching. `compare` of both, without the time that it takes for no "
             "resamples.",
             "",
-            "| tool | models | resamples | milliseconds a resample | boxscore is faster |",
+            "| tool | models | resamples | milliseconds per resample | boxscore is faster |",
             "|---|---|---|---|---|",
         ]
         for row in report["bootstrap"]:
@@ -319,7 +319,7 @@ def markdown(report: dict[str, Any]) -> str:
             cells = [row["tool"], row["models"], f"{row['resamples']:,}", f"{row['milliseconds']:.1f}", faster]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
     if report["growth"]:
-        header = "| detections | ns a detection | bytes a detection in a Tally | peak bytes beyond the inputs |"
+        header = "| detections | ns per detection | bytes per detection in a Tally | peak bytes beyond the inputs |"
         lines += ["", "## As data grows, 2 threads", "", header, "|---|---|---|---|"]
         lines += [
             f"| {r['detections']:,} | {r['nanoseconds']:.0f} | {r['tally_bytes']:.1f} | {r['peak_bytes']:.0f} |"

@@ -88,7 +88,7 @@ def _run_vernier(loaded: Any, threads: int) -> tuple[Any, Any]:
 
 
 def load_stream(folder: Path) -> Any:
-    """Batches of 16 images, in each tool's own form: a dict of tensors an image, and hotcoco's dicts and arrays."""
+    """Batches of 16 images, in each tool's own form: one dict of tensors per image, and hotcoco's dicts and arrays."""
     import torch
 
     found, there = load(folder)

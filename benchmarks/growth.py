@@ -10,7 +10,7 @@ from benchmarks.workloads import coco_val_like
 
 
 def main(num_detections: int) -> None:
-    """Evaluate so many detections; seconds and bytes a detection beyond the inputs."""
+    """Evaluate so many detections; seconds and bytes per detection beyond the inputs."""
     workload = coco_val_like(num_detections // 100)
     detections = boxscore.Detections(**workload.detection, box_format="xywh")
     truths = boxscore.Truths(**workload.truth, box_format="xywh")
@@ -26,7 +26,7 @@ def main(num_detections: int) -> None:
 
 
 def memory(num_detections: int) -> None:
-    """Peak memory of an evaluation beyond its inputs, in bytes a detection."""
+    """Peak memory of an evaluation beyond its inputs, in bytes per detection."""
     workload = coco_val_like(num_detections // 100)
     detections = boxscore.Detections(**workload.detection, box_format="xywh")
     truths = boxscore.Truths(**workload.truth, box_format="xywh")

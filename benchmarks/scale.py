@@ -62,7 +62,7 @@ class Clock:
 
 
 def stream(num_detections: int) -> dict[str, float]:
-    """Nanoseconds a detection in each step, and bytes a detection: of the tally, and at the peak."""
+    """Nanoseconds per detection in each step, and bytes per detection: of the tally, and at the peak."""
     tallies: list[boxscore.Tally] = []
     clocks = {name: Clock() for name in STEPS}
     for detections, truths in batches(num_detections):
@@ -85,7 +85,7 @@ def stream(num_detections: int) -> dict[str, float]:
 def table(rows: list[dict[str, float]]) -> str:
     """The sizes as Markdown, each beside the first."""
     lines = [
-        "| detections | match | finish | in all | | our code | | the system | bytes in a Tally | peak bytes |",
+        "| detections | match | finish | total | | our code | | the system | bytes in a Tally | peak bytes |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:

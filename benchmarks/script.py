@@ -1,4 +1,4 @@
-"""The unchanged pycocotools script, over each package that takes pycocotools' place; one process, seconds as JSON."""
+"""The unchanged pycocotools script, with each package that replaces pycocotools; one process, seconds as JSON."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ PATCHES = {
     "faster-coco-eval": "init_as_pycocotools",
     "pycocotools": None,
 }
-"""What each calls the function that puts it in pycocotools' place."""
+"""What each calls the function that replaces pycocotools."""
 
 
 def main(tool: str, truths: str, detections: str) -> None:

@@ -69,7 +69,7 @@ def generate(
 
 
 def coco_val_like(num_images: int = 5000) -> Workload:
-    """COCO val: 100 detections an image, 80 classes."""
+    """COCO val: 100 detections per image, 80 classes."""
     return generate(num_images=num_images, per_image=100, num_classes=80, truths_per_image=7.3)
 
 
@@ -79,7 +79,7 @@ def lvis_like() -> Workload:
 
 
 def aerial() -> Workload:
-    """Few images, many boxes: 2,000 detections an image, 15 classes."""
+    """Few images, many boxes: 2,000 detections per image, 15 classes."""
     return generate(num_images=200, per_image=2000, num_classes=15, truths_per_image=800, size=4000.0)
 
 
