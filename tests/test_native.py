@@ -185,7 +185,7 @@ def test_columns_of_a_tally_that_do_not_fit_together_are_refused() -> None:
     tally = boxscore.match(scene.detections, scene.truths)
     broken: dict[str, dict[str, Any]] = {
         "tier: beyond the limits": {"tier": np.full_like(tally.tier, 3)},
-        "is_true: not a row a hit": {"is_true": tally.is_true[1:], "is_counted": tally.is_counted[1:]},
+        "is_true: expected one row per hit": {"is_true": tally.is_true[1:], "is_counted": tally.is_counted[1:]},
         "is_counted: unexpected dtype or size": {"is_counted": tally.is_counted[1:]},
         "score: unexpected dtype or size": {"score": tally.score[1:]},
         "state: unexpected dtype or size": {"state": tally.state.astype(np.uint64)},

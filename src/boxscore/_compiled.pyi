@@ -1,5 +1,5 @@
 # Made by `make stubs`, not by hand.
-"""The compiled engine: places, matching, curves."""
+"""The compiled engine: indices, matching, curves."""
 
 from collections.abc import Sequence
 import enum

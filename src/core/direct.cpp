@@ -61,7 +61,7 @@ std::vector<double> areas_of(const CocoBoxes& boxes) {
 // A tally that owns its columns.
 template <class State>
 struct OwnTally {
-    Buffer<int32_t> image, label;  // places
+    Buffer<int32_t> image, label;  // indices
     Buffer<double> score;
     Buffer<uint8_t> tier;
     Buffer<State> state;
@@ -70,10 +70,10 @@ struct OwnTally {
     explicit OwnTally(size_t size) : image(size), label(size), score(size), tier(size), state(size) {}
 };
 
-Buffer<int32_t> places_of(const std::vector<int64_t>& ids, const std::vector<int64_t>& table) {
-    Buffer<int32_t> place(ids.size());
-    find_places(ids.data(), ids.size(), table, place.data());
-    return place;
+Buffer<int32_t> indices_of(const std::vector<int64_t>& ids, const std::vector<int64_t>& table) {
+    Buffer<int32_t> index(ids.size());
+    find_indices(ids.data(), ids.size(), table, index.data());
+    return index;
 }
 
 template <class State>
@@ -81,14 +81,14 @@ OwnTally<State> match_files(const CocoFile& truths, CocoFile&& detections, const
                             const Rules& rules, const BoxRules& boxes, const Run& run) {
     const CocoBoxes &there = truths.boxes, found = std::move(detections.boxes);
     const std::vector<int64_t> images = united(distinct_of(found.image.value), distinct_of(there.image.value));
-    const Buffer<int32_t> image = places_of(found.image.value, images), label = places_of(found.category, classes);
-    const Buffer<int32_t> truth_image = places_of(there.image.value, images), truth_label = places_of(there.category, classes);
+    const Buffer<int32_t> image = indices_of(found.image.value, images), label = indices_of(found.category, classes);
+    const Buffer<int32_t> truth_image = indices_of(there.image.value, images), truth_label = indices_of(there.category, classes);
     const std::vector<double> area = areas_of(there);
-    std::vector<int32_t> place(std::max(images.size(), classes.size()));
-    std::iota(place.begin(), place.end(), 0);
+    std::vector<int32_t> index(std::max(images.size(), classes.size()));
+    std::iota(index.begin(), index.end(), 0);
 
     OwnTally<State> tally(found.size());
-    tally.rows.image_id = tally.rows.label_id = place.data();
+    tally.rows.image_id = tally.rows.label_id = index.data();
     tally.rows.image = tally.image.data(), tally.rows.label = tally.label.data();
     tally.rows.score = tally.score.data(), tally.rows.tier = tally.tier.data(), tally.rows.state = tally.state.data();
     std::vector<uint8_t> kind = there.is_crowd;

@@ -7,7 +7,7 @@
 
 namespace boxscore {
 
-// How often each image is drawn, as many times as there are images: into a place for each.
+// How often each image is drawn, as many times as there are images: one entry per image.
 void draw_into(std::vector<uint16_t>& weight, uint64_t seed, uint64_t resample);
 
 std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t resample);

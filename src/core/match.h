@@ -52,7 +52,7 @@ std::vector<int64_t> count_truths(const int32_t* label, const State* state, size
     return count;
 }
 
-// The matcher writes a tally, or calls a recorder in its place.
+// The matcher writes a tally, or calls a recorder instead.
 struct NoRecorder {
     static constexpr bool kIsActive = false;
 };
@@ -482,7 +482,7 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
     }
 }
 
-// The same, with a recorder in the place of a tally.
+// The same, with a recorder instead of a tally.
 template <class Policy, class Recorder>
 void match_into(const Recorder& recorder, const Policy& policy, const DetectionColumns<double>& detections,
                 const TruthColumns& truths, const MatchSizes& sizes, const Rules& rules, const Run& run) {

@@ -11,7 +11,7 @@
 
 namespace boxscore {
 
-// Rows of one side. A row that is not used is as good as absent.
+// Rows of one side. A row that is not used is skipped.
 struct UsedRows {
     size_t size;
     const int32_t* image;  // indices among the images

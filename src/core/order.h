@@ -1,4 +1,4 @@
-// Ids to places, and the sorts: by counting where keys are places, by radix where they are scores.
+// Ids to indices, and the sorts: by counting where keys are indices, by radix where they are scores.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ std::vector<int64_t> distinct(const Id* values, size_t size) {
         for (size_t i = 0; i < size; ++i) {
             is_seen[std::min(static_cast<uint64_t>(static_cast<int64_t>(values[i])) - static_cast<uint64_t>(low), span)] = 1;
         }
-        for (size_t place = 0; place < span; ++place) {
-            if (is_seen[place]) found.push_back(low + static_cast<int64_t>(place));
+        for (size_t index = 0; index < span; ++index) {
+            if (is_seen[index]) found.push_back(low + static_cast<int64_t>(index));
         }
         return found;
     }
@@ -63,12 +63,12 @@ inline std::vector<int64_t> united(const std::vector<int64_t>& a, const std::vec
     return both;
 }
 
-// The place of each value in `table`, which ascends; -1 if it is not there, and then false.
+// The index of each value in `table`, which ascends; -1 if it is not there, and then false.
 template <class Id>
-bool find_places(const Id* values, size_t size, const std::vector<int64_t>& table, int32_t* place) {
+bool find_indices(const Id* values, size_t size, const std::vector<int64_t>& table, int32_t* index) {
     if (size == 0) return true;
     if (table.empty()) {
-        std::fill(place, place + size, -1);
+        std::fill(index, index + size, -1);
         return false;
     }
     const int64_t low = table.front(), high = table.back();
@@ -80,27 +80,27 @@ bool find_places(const Id* values, size_t size, const std::vector<int64_t>& tabl
         int32_t lowest = 0;
         for (size_t i = 0; i < size; ++i) {
             const uint64_t offset = static_cast<uint64_t>(static_cast<int64_t>(values[i])) - static_cast<uint64_t>(low);
-            place[i] = by_value[std::min(offset, span)];
-            lowest = std::min(lowest, place[i]);
+            index[i] = by_value[std::min(offset, span)];
+            lowest = std::min(lowest, index[i]);
         }
         return lowest == 0;
     }
     bool is_all_there = true;
     for (size_t i = 0; i < size; ++i) {
         if (i > 0 && values[i] == values[i - 1]) {
-            place[i] = place[i - 1];
+            index[i] = index[i - 1];
             continue;
         }
         const int64_t value = static_cast<int64_t>(values[i]);
         const auto found = std::lower_bound(table.begin(), table.end(), value);
         const bool is_there = found != table.end() && *found == value;
-        place[i] = is_there ? static_cast<int32_t>(found - table.begin()) : -1;
+        index[i] = is_there ? static_cast<int32_t>(found - table.begin()) : -1;
         is_all_there &= is_there;
     }
     return is_all_there;
 }
 
-// Rows grouped by place: `row[start[k]] .. row[start[k + 1] - 1]` are those of place k, in their order. `row` is empty where
+// Rows grouped by index: `row[start[k]] .. row[start[k + 1] - 1]` are those of index k, in their order. `row` is empty where
 // the rows are grouped as they stand.
 struct Groups {
     std::vector<uint32_t> start;
@@ -109,19 +109,19 @@ struct Groups {
     uint32_t at(uint32_t position) const { return row.empty() ? position : row[position]; }
 };
 
-inline Groups group(const int32_t* place, size_t size, size_t num_places) {
+inline Groups group(const int32_t* index, size_t size, size_t num_indices) {
     Groups groups;
-    groups.start.assign(num_places + 1, 0);
+    groups.start.assign(num_indices + 1, 0);
     bool is_grouped = true;
     for (size_t i = 0; i < size; ++i) {
-        ++groups.start[place[i] + 1];
-        is_grouped &= i == 0 || place[i - 1] <= place[i];
+        ++groups.start[index[i] + 1];
+        is_grouped &= i == 0 || index[i - 1] <= index[i];
     }
-    for (size_t k = 0; k < num_places; ++k) groups.start[k + 1] += groups.start[k];
+    for (size_t k = 0; k < num_indices; ++k) groups.start[k + 1] += groups.start[k];
     if (is_grouped) return groups;
     std::vector<uint32_t> next(groups.start.begin(), groups.start.end() - 1);
     groups.row.resize(size);
-    for (size_t i = 0; i < size; ++i) groups.row[next[place[i]]++] = static_cast<uint32_t>(i);
+    for (size_t i = 0; i < size; ++i) groups.row[next[index[i]]++] = static_cast<uint32_t>(i);
     return groups;
 }
 
@@ -147,15 +147,15 @@ template <class Record, class IsBefore>
 void insertion_sort(Record* begin, Record* end, IsBefore is_before) {
     for (Record* current = begin + 1; current < end; ++current) {
         const Record moving = *current;
-        Record* place = current;
-        for (; place > begin && is_before(moving, place[-1]); --place) *place = place[-1];
-        *place = moving;
+        Record* slot = current;
+        for (; slot > begin && is_before(moving, slot[-1]); --slot) *slot = slot[-1];
+        *slot = moving;
     }
 }
 
 inline constexpr size_t kFew = 32;
 
-// Puts records into `to` by rising `key`, stably; `from` is scratch afterwards. Keys go to buckets by their place between the
+// Puts records into `to` by rising `key`, stably; `from` is scratch afterwards. Keys go to buckets by their position between the
 // smallest and the largest, a few to a bucket if they are spread evenly; where they are not, a bucket is sorted the same way.
 template <class Record>
 void sort_by_key(Record* from, Record* to, size_t size) {

@@ -26,7 +26,7 @@ struct Run {
 };
 
 // Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, each thread with a scratch of its own. Tasks must write
-// to places of their own, so that it does not matter which thread does which.
+// to memory of their own, so that it does not matter which thread does which.
 template <class MakeScratch, class Work>
 void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, Work work) {
     std::atomic<size_t> next{0};

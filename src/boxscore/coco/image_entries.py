@@ -56,7 +56,7 @@ def _starts(ascending: Ints, keys: Ints) -> Ints:
 
 
 def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
-    """The groups, and the overlaps of each: a row a detection, a column a truth, group after group."""
+    """The groups, and the overlaps of each: one row per detection, one column per truth, group after group."""
     groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
     overlap = _compiled.overlaps(
         box=seen.detections.box[groups.row],
@@ -106,11 +106,11 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
     ids, truth_ids, given = seen.detections.id[found].tolist(), seen.truths.id[there], seen.detections.scores
     scores = [given[row] for row in found.tolist()]
     start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
-    places = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
+    pairs = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
     first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))
     for a, area in enumerate(seen.areas):
         ordered_ids = truth_ids[assigned.truth_order[a] + first_of_group].tolist()
-        for n, (image, label) in enumerate(places):
+        for n, (image, label) in enumerate(pairs):
             begin, end, truth_begin, truth_end = start[n], start[n + 1], truth_start[n], truth_start[n + 1]
             made[(label * num_areas + a) * num_images + image] = {
                 "image_id": seen.images[image],
@@ -126,7 +126,7 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Assigned:
-    """Who is matched with whom: by area range, and in it a block a group, thresholds by rows."""
+    """Who is matched with whom: by area range, with one block per group and one row per threshold."""
 
     num_thresholds: int
     match: NDArray[np.float64]

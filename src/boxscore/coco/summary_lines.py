@@ -55,8 +55,8 @@ def keypoint_lines() -> list[Line]:
 def value_of(line: Line, arrays: Mapping[str, Any], params: Params) -> float:
     """The mean of what is defined, or -1."""
     samples = arrays["recall" if line.is_recall else "precision"]
-    areas = [place for place, name in enumerate(params.areaRngLbl) if name == line.area]
-    limits = [place for place, limit in enumerate(params.maxDets) if limit == line.limit]
+    areas = [index for index, name in enumerate(params.areaRngLbl) if name == line.area]
+    limits = [index for index, limit in enumerate(params.maxDets) if limit == line.limit]
     thresholds = range(len(samples)) if line.threshold is None else np.where(line.threshold == params.iouThrs)[0]
     if len(areas) == len(limits) == 1 and samples.dtype == np.float64 and samples.flags.c_contiguous:
         mean = _compiled.mean_samples(samples, list(map(int, thresholds)), areas[0], limits[0])  # NumPy's, to the bit

@@ -50,7 +50,7 @@ __all__ = [
 
 
 def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002
-    """The rows of a file or folder as they are, each with its place for errors; no number is validated yet."""
+    """The rows of a file or folder as they are, each with its location for errors; no number is validated yet."""
     source, each = find_format(format, open_source(path), role)
     records: Records = each.function("read", role)(source, options or Options())
     return records

@@ -33,16 +33,16 @@ def most_bytes(packed_size: int) -> int:
     return max(BOMB_SIZE, BOMB_RATIO * packed_size)
 
 
-def refuse_bomb(place: str, size: int, packed_size: int) -> None:
+def refuse_bomb(location: str, size: int, packed_size: int) -> None:
     """Raise `InputError` if a file of `packed_size` bytes has content of `size` bytes, more than is allowed."""
     if size > most_bytes(packed_size):
         raise InputError(
-            f"{place}: would grow from {packed_size:,} to {size:,} bytes or more; beyond {BOMB_SIZE >> 20} MiB no"
+            f"{location}: would grow from {packed_size:,} to {size:,} bytes or more; beyond {BOMB_SIZE >> 20} MiB no"
             f" more than {BOMB_RATIO} times the file's size is read: store it less compressed, or in several files"
         )
 
 
-def gunzip(content: bytes, place: str) -> bytes:
+def gunzip(content: bytes, location: str) -> bytes:
     """The uncompressed bytes of a .gz."""
     limit = most_bytes(len(content))
     parts, size = [], 0
@@ -51,10 +51,10 @@ def gunzip(content: bytes, place: str) -> bytes:
             while part := file.read(1 << 22):
                 size += len(part)
                 if size > limit:
-                    refuse_bomb(place, size, len(content))
+                    refuse_bomb(location, size, len(content))
                 parts.append(part)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{place}: not a whole gzip file: {error}") from None
+        raise InputError(f"{location}: not a whole gzip file: {error}") from None
     return b"".join(parts)
 
 
@@ -66,7 +66,7 @@ class Archive:
     """The open `zipfile.ZipFile`."""
     members: dict[str, Any]
     """The directory entries of all files that are not hidden, in order; no folders."""
-    place: str
+    location: str
     size: int
     """Bytes of the zip itself."""
     fetch: Callable[[int, int], bytes] | None
@@ -82,19 +82,19 @@ class Archive:
         return cls._of(path, str(path), size)
 
     @classmethod
-    def of_bytes(cls, content: bytes, place: str, what: str) -> "Archive":
+    def of_bytes(cls, content: bytes, location: str, what: str) -> "Archive":
         """The same for a zip in memory; `what`: what the file should be, for errors."""
 
         def fetch(size: int, start: int) -> bytes:
             return content[start : start + size]
 
-        return cls._of(io.BytesIO(content), place, len(content), fetch, what)
+        return cls._of(io.BytesIO(content), location, len(content), fetch, what)
 
     @classmethod
     def _of(
         cls,
         source: Any,
-        place: str,
+        location: str,
         size: int,
         fetch: Callable[[int, int], bytes] | None = None,
         what: str = "a zip file",
@@ -105,27 +105,27 @@ class Archive:
             file = zipfile.ZipFile(source)
             infos = file.infolist()
         except OSError as error:
-            raise InputError(f"{place}: {error.strerror or f'not {what}: {error}'}") from None
+            raise InputError(f"{location}: {error.strerror or f'not {what}: {error}'}") from None
         except Exception as error:  # a damaged directory raises all kinds of errors there
-            raise InputError(f"{place}: not {what}: {_reason(error)}") from None
+            raise InputError(f"{location}: not {what}: {_reason(error)}") from None
         members: dict[str, Any] = {}
         for info in infos:
             if not info.filename:
-                raise InputError(f"{place}: must not have a file without a name")
+                raise InputError(f"{location}: must not have a file without a name")
             if not _is_member(info):
                 continue
             if info.filename in members:
-                raise InputError(f"{place}: must not have two files of one name; got {info.filename!r} twice")
+                raise InputError(f"{location}: must not have two files of one name; got {info.filename!r} twice")
             members[info.filename] = info
-        refuse_bomb(place, sum(info.file_size for info in members.values()), size)
+        refuse_bomb(location, sum(info.file_size for info in members.values()), size)
         if fetch is None and hasattr(os, "pread"):
             fetch = partial(os.pread, file.fp.fileno())  # type: ignore[union-attr]
-        return cls(file=file, members=members, place=place, size=size, fetch=fetch)
+        return cls(file=file, members=members, location=location, size=size, fetch=fetch)
 
-    def place_of(self, name: str) -> str:
+    def location_of(self, name: str) -> str:
         """How errors name a member: on one line, whatever characters are in its name."""
         shown = name if name.isprintable() else name.encode("unicode_escape").decode()
-        return f"{self.place}:{shown}"
+        return f"{self.location}:{shown}"
 
     def read(self, name: str) -> bytes:
         """The bytes of a member."""
@@ -168,11 +168,11 @@ class Archive:
                     size += len(part)
             # `zipfile` gives no more bytes than the directory says, and verifies the checksum.
             if size != self.members[name].file_size:
-                raise InputError(f"{self.place_of(name)}: can't be read from the zip: it ends after {size:,} bytes")
+                raise InputError(f"{self.location_of(name)}: can't be read from the zip: it ends after {size:,} bytes")
         except InputError:
             raise
         except Exception as error:  # lzma, bz2, struct and text have different errors
-            raise InputError(f"{self.place_of(name)}: can't be read from the zip: {_reason(error)}") from None
+            raise InputError(f"{self.location_of(name)}: can't be read from the zip: {_reason(error)}") from None
         return b"".join(parts)
 
 

@@ -31,19 +31,19 @@ def read_class_map(source: Any) -> dict[Class, Class]:
     {1: 0, 'cat': 'dog'}
     """
     if isinstance(source, Mapping):
-        pairs, place = list(source.items()), "`map_classes`"
+        pairs, location = list(source.items()), "`map_classes`"
     elif isinstance(source, PathLike) or _is_file(source):
-        pairs, place = _read(Path(source)), str(source)
+        pairs, location = _read(Path(source)), str(source)
     else:
         parts = [part.rpartition(":") for part in str(source).split(",")]
         if not all(sign for _, sign, _ in parts):
             raise InputError(f"`map_classes` must be a file, or like 1:0,2:1; got {source!r}")
-        pairs, place = [(old, new) for old, _, new in parts], "`map_classes`"
+        pairs, location = [(old, new) for old, _, new in parts], "`map_classes`"
     found: dict[Class, Class] = {}
     for old, new in pairs:
-        key, value = _class(old, place), _class(new, place)
+        key, value = _class(old, location), _class(new, location)
         if found.setdefault(key, value) != value:
-            raise InputError(f"{place}: class {old!r} is given twice, as {found[key]!r} and {new!r}")
+            raise InputError(f"{location}: class {old!r} is given twice, as {found[key]!r} and {new!r}")
     return found
 
 
@@ -76,13 +76,13 @@ def _read(path: Path) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _class(value: Any, place: str) -> Class:
+def _class(value: Any, location: str) -> Class:
     if isinstance(value, str) and value.strip():
         word = value.strip()
         return int(word) if word.removeprefix("-").isdecimal() and word.isascii() and len(word) < 19 else word
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise InputError(f"{place}: classes must be ids or names; got {value!r}")
+    raise InputError(f"{location}: classes must be ids or names; got {value!r}")
 
 
 def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths) -> Records:

@@ -22,17 +22,17 @@ def read_names(given: Any) -> dict[int, str]:
     return names_in(source.text(), source.suffix, str(source))
 
 
-def names_in(text: str, suffix: str, place: str) -> dict[int, str]:
+def names_in(text: str, suffix: str, location: str) -> dict[int, str]:
     """Names by label, from the text of data.yaml or of a file with one name per line."""
     if suffix in (".yaml", ".yml"):
-        return names_of(read_yaml(text, place), place)
+        return names_of(read_yaml(text, location), location)
     return dict(enumerate(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
+def names_of(data: Mapping[str, Any], location: str) -> dict[int, str]:
     """The names by label in `names` of a data.yaml."""
     names = data.get("names")
-    rule = f"{place}: `names` must be a list, or a mapping from numbers to names"
+    rule = f"{location}: `names` must be a list, or a mapping from numbers to names"
     if isinstance(names, list):
         names = {str(label): name for label, name in enumerate(names)}
     if not isinstance(names, Mapping):
@@ -43,7 +43,7 @@ def names_of(data: Mapping[str, Any], place: str) -> dict[int, str]:
             raise InputError(f"{rule}; got {_shown(label)}: {_shown(name)}")
         if int(label) in found:
             raise InputError(f"{rule}; got the number {int(label)} twice")
-        found[int(label)] = _whole(name, f"{place}: `names`: {label.strip()}")
+        found[int(label)] = _whole(name, f"{location}: `names`: {label.strip()}")
     return found
 
 
@@ -55,12 +55,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _whole(name: str, place: str) -> str:
+def _whole(name: str, location: str) -> str:
     """The name with surrogate pairs, as JSON escapes them, combined into characters."""
     try:
         return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise InputError(f"{place}: must be valid Unicode; got half of a surrogate pair: {name!r}") from None
+        raise InputError(f"{location}: must be valid Unicode; got half of a surrogate pair: {name!r}") from None
 
 
 NAMES_FILES = ("classes.txt", "obj.names", "predefined_classes.txt")
@@ -73,7 +73,7 @@ def find_names(source: Source) -> tuple[dict[int, str], str] | None:
         return names_of(*found), found[1]
     for file in source.files(".txt", ".names"):
         if file.rpartition("/")[2] in NAMES_FILES and not is_label_line(first_line(source.read(file))):
-            return names_in(source.text(file), ".txt", source.place(file)), file
+            return names_in(source.text(file), ".txt", source.location(file)), file
     return None
 
 
@@ -82,7 +82,7 @@ def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
     for file in source.files(".yaml", ".yml") if source.is_folder else [""]:
         text = source.text(file)
         if re.search(rf"^{key}\s*:", text, re.MULTILINE):
-            return read_yaml(text, source.place(file)), source.place(file)
+            return read_yaml(text, source.location(file)), source.location(file)
     return None
 
 

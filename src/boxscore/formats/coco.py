@@ -49,7 +49,7 @@ def read_detections(source: Source, options: Options) -> Records:
     if options.box_format is not None and not file.is_dataset:
         records = replace(records, box_format=options.box_format)
     if score is None and len(records):
-        raise InputError(f"{records.place(0)} must have `score`")
+        raise InputError(f"{records.location(0)} must have `score`")
     return records
 
 
@@ -67,7 +67,7 @@ def _load(source: Source, options: Options) -> Any:
 def _records(source: Source, file: Any, **more: Any) -> Records:
     boxes, kind = file.boxes, "annotation" if file.is_dataset else "result"
 
-    def place(row: int) -> str:
+    def location(row: int) -> str:
         name = f"{source}: {kind} {row}"
         return name if boxes.id is None else f"{name} (id {boxes.id[row]})"
 
@@ -76,7 +76,7 @@ def _records(source: Source, file: Any, **more: Any) -> Records:
         listed = _keys(file.images.id, file.images.names)
         if len(image) and isinstance(listed, Named) != isinstance(image, Named):
             wanted, got = ("a string", "an integer") if isinstance(listed, Named) else ("an integer", "a string")
-            raise InputError(f"{place(0)}: `image_id` must be {wanted}, as the ids of `images` are; got {got}")
+            raise InputError(f"{location(0)}: `image_id` must be {wanted}, as the ids of `images` are; got {got}")
         more |= _images(source, file.images, listed)
         if isinstance(listed, Named):
             values = [image.names[code] for code in image.code] if isinstance(image, Named) else []
@@ -88,7 +88,7 @@ def _records(source: Source, file: Any, **more: Any) -> Records:
         label=boxes.category,
         box=boxes.box,
         box_format="xywh",
-        place=place,
+        location=location,
         source=str(source),
         terms=_KEYS,
         id=boxes.id,

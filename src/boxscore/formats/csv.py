@@ -87,7 +87,7 @@ def read_table(source: Source) -> Table:
     if _delimiter(source, line) == ";" or is_open_images(source):
         columns |= {name: _with_points(columns[name]) for name in _MEASURES & columns.keys()}
     return Table(
-        source=str(source), columns=columns, num_rows=len(rows), place=lambda row: f"{source}: line {numbers[row]}"
+        source=str(source), columns=columns, num_rows=len(rows), location=lambda row: f"{source}: line {numbers[row]}"
     )
 
 

@@ -24,7 +24,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.formats import xml
 from boxscore.formats.files import Source
-from boxscore.formats.records import Named, Options, Records, RowsWarning, places
+from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
 
 _OTHER_SHAPES = ("polyline", "points", "cuboid", "ellipse", "mask", "skeleton")
 
@@ -48,7 +48,7 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     file = _file(source)
     if file is None:
         raise InputError(f"{source}: must be an XML file, or a folder with annotations.xml")
-    where = source.place(file)
+    where = source.location(file)
     root = xml.parse(source.read(file), where)
     if root.tag != "annotations":
         raise InputError(f"{where}: must have <annotations> as its root; got <{root.tag}>")
@@ -59,19 +59,19 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     ids, names, sizes, labels, boxes, offsets = [], [], [], [], [], [0]
     num_other = 0
     for index, image in enumerate(root.iter("image")):
-        place = f"{where}: image {index}"
+        location = f"{where}: image {index}"
         name = image.get("name")
         if name is None:
-            raise InputError(f"{place} must have a name")
-        ids.append(index if (given := image.get("id")) is None else whole_number(given, f"{place}: `id`"))
+            raise InputError(f"{location} must have a name")
+        ids.append(index if (given := image.get("id")) is None else whole_number(given, f"{location}: `id`"))
         names.append(name)
         sizes.append(_size(image.get("width"), image.get("height")))
         for row, shape in enumerate(shape for shape in image if shape.tag in ("box", "polygon")):
             label = shape.get("label")
             if label is None:
-                raise InputError(f"{place} ({name}): {shape.tag} {row} must have a label")
+                raise InputError(f"{location} ({name}): {shape.tag} {row} must have a label")
             labels.append(label)
-            boxes.append(bounds_of(shape, f"{place} ({name}): {shape.tag} {row}"))
+            boxes.append(bounds_of(shape, f"{location} ({name}): {shape.tag} {row}"))
         num_other += sum(shape.tag in _OTHER_SHAPES for shape in image)
         offsets.append(len(boxes))
     _warn_of_others(num_other, where)
@@ -82,7 +82,9 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         label=Named.of(labels),
         box=np.array(boxes, np.float64).reshape(-1, 4),
         box_format="xyxy",
-        place=places(offsets[:-1] or [0], lambda image, row: f"{where}: image {image} ({names[image]}): shape {row}"),
+        location=locations(
+            offsets[:-1] or [0], lambda image, row: f"{where}: image {image} ({names[image]}): shape {row}"
+        ),
         source=str(source),
         image_names=dict(zip(ids, names, strict=True)),
         image_sizes={number: size for number, size in zip(ids, sizes, strict=True) if size is not None},
@@ -100,7 +102,7 @@ def _warn_of_others(num_other: int, where: str) -> None:
         what = f"{count(num_other, 'shape')} other than box and polygon"
         fate = "they are left out"
         message = f"{where}: {what} left out"
-        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, place=str(where)), stacklevel=5)
+        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, location=str(where)), stacklevel=5)
 
 
 def _read_tracks(root: Any, source: Source, where: str) -> Records:
@@ -112,7 +114,7 @@ def _read_tracks(root: Any, source: Source, where: str) -> Records:
         label=Named.of([row.label for row in rows]),
         box=np.array([row.box for row in rows], np.float64).reshape(-1, 4),
         box_format="xyxy",
-        place=lambda row: rows[row].place,
+        location=lambda row: rows[row].location,
         source=str(source),
         image_names={frame: frame_name(frame) for frame in video.frames},
         image_sizes=None if video.size is None else dict.fromkeys(video.frames, video.size),
@@ -148,12 +150,12 @@ class Video:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """A box in a frame, and its place in the file."""
+    """A box in a frame, and its location in the file."""
 
     frame: int
     label: str
     box: Sequence[float]
-    place: str
+    location: str
     is_interpolated: bool = False
     """Whether it is not in the file, but between two shapes or after the last."""
 
@@ -176,13 +178,13 @@ def read_video(root: Any, where: str) -> tuple[list[Row], Video, int]:
     rows: list[Row] = []
     num_other, room = 0, MAX_INTERPOLATED
     for index, track in enumerate(tracks):
-        place = f"{where}: track {index} (id {track.get('id')})"
+        location = f"{where}: track {index} (id {track.get('id')})"
         label = track.get("label")
         if label is None:
-            raise InputError(f"{place} must have a label")
+            raise InputError(f"{location} must have a label")
         shapes = [shape for shape in track if shape.tag in SHAPES]
         num_other += sum(1 for shape in track if shape.tag not in SHAPES and shape.get("frame") is not None)
-        found = _track(shapes, label, video, place, room)
+        found = _track(shapes, label, video, location, room)
         room -= sum(row.is_interpolated for row in found)
         rows += found
     rows.sort(key=lambda row: row.frame)  # stable: tracks stay in order
@@ -226,12 +228,12 @@ def _video(root: Any, tracks: Sequence[Any], where: str) -> Video:
     )
 
 
-def _track(shapes: Sequence[Any], label: str, video: Video, place: str, room: int) -> list[Row]:
+def _track(shapes: Sequence[Any], label: str, video: Video, location: str, room: int) -> list[Row]:
     """The boxes of a track in all frames where it is visible; `room`: how many of them may be interpolated."""
     rows: list[Row] = []
     known: list[tuple[int, Any, str]] = []
     for index, shape in enumerate(shapes):
-        where = f"{place}: {shape.tag} {index}"
+        where = f"{location}: {shape.tag} {index}"
         frame = whole_number(shape.get("frame"), f"{where}: `frame`")
         if known and frame <= known[-1][0]:
             raise InputError(f"{where}: frames of a track must be ascending; got {frame} after {known[-1][0]}")
@@ -240,7 +242,7 @@ def _track(shapes: Sequence[Any], label: str, video: Video, place: str, room: in
         if shape.get("outside") == "1":
             continue
         box = bounds_of(shape, where)
-        rows.append(Row(frame=frame, label=label, box=box, place=where))
+        rows.append(Row(frame=frame, label=label, box=box, location=where))
         following = known[index + 1] if index + 1 < len(known) else None
         if following is None and not video.has_length:
             continue
@@ -250,14 +252,14 @@ def _track(shapes: Sequence[Any], label: str, video: Video, place: str, room: in
         if room < 0:
             raise InputError(f"{where}: must have at most {MAX_INTERPOLATED:,} interpolated boxes; got more")
         if following is None:
-            rows += [Row(frame=each, label=label, box=box, place=where, is_interpolated=True) for each in between]
+            rows += [Row(frame=each, label=label, box=box, location=where, is_interpolated=True) for each in between]
         elif between:
             rows += [
                 Row(
                     frame=each,
                     label=label,
                     box=box,
-                    place=f"{where}, interpolated in frame {each}",
+                    location=f"{where}, interpolated in frame {each}",
                     is_interpolated=True,
                 )
                 for each, box in zip(
@@ -309,33 +311,33 @@ def whole_number(text: str | None, what: str) -> int:
     return number
 
 
-def bounds_of(shape: Any, place: str) -> Sequence[float]:
+def bounds_of(shape: Any, location: str) -> Sequence[float]:
     """Left, top, right, bottom of a box, rotated or not, or of a polygon."""
     if shape.tag != "polygon":
-        return box_of(*corners_of(shape, place))
+        return box_of(*corners_of(shape, location))
     points = shape.get("points", "")
     try:
         pairs = [tuple(map(float, point.split(","))) for point in points.split(";")]
         x, y = zip(*pairs, strict=True)
     except ValueError:
-        raise InputError(f"{place}: `points` must be pairs of numbers; got {points[:60]!r}") from None
+        raise InputError(f"{location}: `points` must be pairs of numbers; got {points[:60]!r}") from None
     return min(x), min(y), max(x), max(y)
 
 
-def corners_of(shape: Any, place: str) -> tuple[Sequence[float], float]:
+def corners_of(shape: Any, location: str) -> tuple[Sequence[float], float]:
     """The corners of a box before its rotation, and the angle in degrees."""
     corners = [shape.get(corner) for corner in CORNERS]
     try:
         numbers = [float(corner) for corner in corners]
     except (TypeError, ValueError):
-        raise InputError(f"{place}: must have {', '.join(CORNERS)} as numbers; got {corners}") from None
+        raise InputError(f"{location}: must have {', '.join(CORNERS)} as numbers; got {corners}") from None
     angle = shape.get("rotation", "0")
     try:
         degrees = float(angle)
     except ValueError:
         degrees = math.nan
     if not math.isfinite(degrees):
-        raise InputError(f"{place}: `rotation` must be a finite number; got {angle!r}")
+        raise InputError(f"{location}: `rotation` must be a finite number; got {angle!r}")
     return numbers, degrees
 
 

@@ -84,11 +84,11 @@ class Source:
         groups = [self._listing[suffix] for suffix in suffixes if suffix in self._listing]
         return list(groups[0]) if len(groups) == 1 else sorted(name for group in groups for name in group)
 
-    def place(self, file: str = "") -> str:
+    def location(self, file: str = "") -> str:
         """How errors name a file in it."""
         if not file:
             return str(self.path)
-        return self._archive.place_of(file) if self._archive is not None else str(self.path / file)
+        return self._archive.location_of(file) if self._archive is not None else str(self.path / file)
 
     def read(self, file: str = "") -> bytes:
         """The bytes of the file, or of one in the folder."""
@@ -104,7 +104,7 @@ class Source:
         """A file of the folder, as a source."""
         if self._archive is None:
             return open_source(self.path / file)
-        return Source(path=Path(self.place(file)), name=base_of(file), content=self.read(file))
+        return Source(path=Path(self.location(file)), name=base_of(file), content=self.read(file))
 
     def read_all(self, files: Iterable[str]) -> Iterator[bytes]:
         """The bytes of many files of the folder, in order."""
@@ -112,16 +112,16 @@ class Source:
 
     def text(self, file: str = "") -> str:
         """The file as text: UTF-8, with or without a byte order mark."""
-        return decode(self.read(file), self.place(file))
+        return decode(self.read(file), self.location(file))
 
 
-def decode(content: bytes, place: str) -> str:
-    """Bytes as text: UTF-8, with or without a byte order mark; errors name the place."""
+def decode(content: bytes, location: str) -> str:
+    """Bytes as text: UTF-8, with or without a byte order mark; errors name the location."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{place}: line {line}: byte {error.start} is not UTF-8") from None
+        raise InputError(f"{location}: line {line}: byte {error.start} is not UTF-8") from None
 
 
 def read_file(path: str) -> bytes:

@@ -31,7 +31,7 @@ class _Rows:
 
     image: Key
     group: Sequence[Any]
-    place: Callable[[int], str]
+    location: Callable[[int], str]
     image_names: Mapping[int, str] | None = None
 
 
@@ -48,7 +48,7 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
     keys = RowKeys(
         image=rows.image,
         label=np.zeros(len(rows.group), np.int64),
-        place=rows.place,
+        location=rows.location,
         source=str(source),
         image_names=rows.image_names,
     )
@@ -61,20 +61,20 @@ def read_groups(path: str | PathLike[str], truths: Truths, *, column: str | None
     for row, (image, group) in enumerate(zip(images.tolist(), rows.group, strict=True)):
         if is_lost[row] or group is None or group == "":
             continue
-        name = _text(group, rows.place(row))
+        name = _text(group, rows.location(row))
         if groups.setdefault(image, name) != name:
             both = f"{shown(groups[image])} and {shown(name)}"
-            raise InputError(f"{rows.place(row)}: an image must have one group; got {both}")
+            raise InputError(f"{rows.location(row)}: an image must have one group; got {both}")
     return groups
 
 
-def _text(group: Any, place: str) -> str:
+def _text(group: Any, location: str) -> str:
     """The name of a group; flags and numbers are written as text."""
     if isinstance(group, bool):
         return str(group).lower()
     if isinstance(group, str | int | float):
         return str(group)
-    raise InputError(f"{place}: a group must be a text, a number or a flag; got {type(group).__name__}")
+    raise InputError(f"{location}: a group must be a text, a number or a flag; got {type(group).__name__}")
 
 
 def _read(source: Source, column: str | None) -> _Rows:
@@ -96,7 +96,7 @@ def _from_table(table: Table, column: str | None) -> _Rows:
     return _Rows(
         image=table.keys(image),
         group=group.tolist() if isinstance(group, np.ndarray) else group,
-        place=table.place,
+        location=table.location,
     )
 
 
@@ -116,7 +116,7 @@ def _from_json(source: Source, column: str | None) -> _Rows:
         return _Rows(
             image=Named.of(images),
             group=[group for _, group in data.pairs],
-            place=lambda row: f"{source}: {shown(images[row])}",
+            location=lambda row: f"{source}: {shown(images[row])}",
         )
     is_results = isinstance(data, list)
     rows = data if is_results else data.get("images") if isinstance(data, dict) else None
@@ -128,21 +128,21 @@ def _from_json(source: Source, column: str | None) -> _Rows:
             f"{source}: no {word} has `{column}`; they have {some(dict.fromkeys(k for row in rows for k in row))}"
         )
 
-    def place(row: int) -> str:
+    def location(row: int) -> str:
         return f"{source}: {word} {row}"
 
     for number, row in enumerate(rows):
         value = row.get(key)
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise InputError(f"{place(number)}: `{key}` must be an id or a name; got {shown(value)}")
+            raise InputError(f"{location(number)}: `{key}` must be an id or a name; got {shown(value)}")
         if isinstance(value, int) and value.bit_length() > 63:
-            raise InputError(f"{place(number)}: `{key}` must fit in 63 bits; got {shown(value)}")
+            raise InputError(f"{location(number)}: `{key}` must fit in 63 bits; got {shown(value)}")
     ids = [row[key] for row in rows]
     are_ids = all(isinstance(image, int) for image in ids)
     names = {row["id"]: str(row.get("file_name") or row["id"]) for row in rows} if are_ids and not is_results else None
     return _Rows(
         image=np.array(ids, np.int64) if are_ids else Named.of([str(image) for image in ids]),
         group=[row.get(column) for row in rows],
-        place=place,
+        location=location,
         image_names=names,
     )

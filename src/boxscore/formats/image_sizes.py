@@ -115,10 +115,10 @@ def size_in(path: str) -> tuple[int, int]:
     return checked(size, path)
 
 
-def checked(size: tuple[int, int] | None, place: str) -> tuple[int, int]:
+def checked(size: tuple[int, int] | None, location: str) -> tuple[int, int]:
     """The size; an error if there is none."""
     if size is None or min(size) < 1:
-        raise InputError(f"{place}: must be a PNG, JPEG, GIF, BMP or WebP image, to read its size; got another file")
+        raise InputError(f"{location}: must be a PNG, JPEG, GIF, BMP or WebP image, to read its size; got another file")
     return int(size[0]), int(size[1])
 
 
@@ -127,7 +127,7 @@ def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
     if source.path.is_dir():
         root = f"{source.path}{os.sep}"
         return {file: size_in(root + file) for file in files}
-    return {file: checked(size_of(source.read(file)), source.place(file)) for file in files}
+    return {file: checked(size_of(source.read(file)), source.location(file)) for file in files}
 
 
 def _as_plain_id(key: Any) -> Any:
@@ -171,11 +171,11 @@ def list_of_sizes(text: str, source: str) -> dict[Any, tuple[int, int]]:
     return sizes
 
 
-def _pair(size: Any, place: str) -> tuple[int, int]:
+def _pair(size: Any, location: str) -> tuple[int, int]:
     try:
         width, height = (int(side) for side in size)
     except (TypeError, ValueError, OverflowError):
         width = height = 0
     if not (0 < width < 10**9 and 0 < height < 10**9):
-        raise InputError(f"{place} must have a width and a height, positive integers; got {size!r}")
+        raise InputError(f"{location} must have a width and a height, positive integers; got {size!r}")
     return width, height

@@ -33,8 +33,8 @@ class Unmatched:
     num_rows: int
     """The number of detections with one of them."""
     values: Sequence[int | str]
-    place: str
-    """The place of the first of them."""
+    location: str
+    """The location of the first of them."""
     known: Sequence[int | str]
     """A few that the truths have."""
 
@@ -44,7 +44,7 @@ class Unmatched:
         known = ", ".join(map(str, self.known[:5])) + (", …" if len(self.known) > 5 else "")
         others = f" and {count(more, f'other {self.kind}', f'other {plural}')}" if more else ""
         return (
-            f"{self.place}: {self.kind} {self.values[0]!r} is not among those of the truths"
+            f"{self.location}: {self.kind} {self.values[0]!r} is not among those of the truths"
             f" ({count(self.num_rows, 'detection')} with it{others}; known: {known or 'none'})"
         )
 
@@ -101,7 +101,7 @@ def _on_listed_images(records: Records) -> Records:
     # as in COCO: an image that is not listed is not evaluated
     row, num = int(np.argmin(is_listed)), int((~is_listed).sum())
     what = count(num, "truth on an image", "truths on images")
-    first = f"{records.place(row)}, on image {records.image[row]}"
+    first = f"{records.location(row)}, on image {records.image[row]}"
     warnings.warn(f"{what} that the file does not list left out; the first is {first}", stacklevel=4)
     return keep_rows(records, is_listed)
 
@@ -124,7 +124,7 @@ def numbered_classes(records: RowKeys) -> tuple[Ids, dict[int, str] | None]:
     label_of = {name: label for label, name in records.class_names.items()}
     for index, name in enumerate(records.label.names):
         if name not in label_of and (row := _first(records.label.code == index)) is not None:
-            raise InputError(f"{records.place(row)}: class {name!r} is not among those listed: {some(label_of)}")
+            raise InputError(f"{records.location(row)}: class {name!r} is not among those listed: {some(label_of)}")
     table = np.array([label_of.get(name, -1) for name in records.label.names], np.int64)  # no row has a -1
     return table[records.label.code], dict(records.class_names)
 
@@ -184,7 +184,7 @@ def join(
 
 
 def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
-    """The records of some rows; each keeps its place in the file."""
+    """The records of some rows; each keeps its location in the file."""
     row = np.flatnonzero(is_kept)
 
     def taken(column: Any) -> Any:
@@ -194,7 +194,7 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
 
     names = ("image", "label", "box", "score", "ignore", "truncated", "area", "id")
     columns = {name: taken(getattr(records, name)) for name in names}
-    return replace(records, **columns, place=lambda index: records.place(int(row[index])))
+    return replace(records, **columns, location=lambda index: records.location(int(row[index])))
 
 
 def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_]]:
@@ -326,7 +326,7 @@ def _unmatched(
     first = column.names[column.code[row]] if isinstance(column, Named) else int(column[row])
     others = [value for value in _distinct(lost) if value != first]
     return Unmatched(
-        kind=kind, num_rows=int(is_lost.sum()), values=(first, *others), place=records.place(row), known=known
+        kind=kind, num_rows=int(is_lost.sum()), values=(first, *others), location=records.location(row), known=known
     )
 
 
@@ -382,7 +382,7 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
         if number not in sizes:
             row = int(np.argmax(image == number))
             raise InputError(
-                f"{records.place(row)}: boxes are fractions, and the size of the image is unknown; give `sizes`,"
+                f"{records.location(row)}: boxes are fractions, and the size of the image is unknown; give `sizes`,"
                 " a list (name,width,height) or the folder of the images"
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
@@ -417,6 +417,6 @@ def _check_fractions(records: Records) -> None:
     if records.score is None or 2 * num >= len(records):
         advice = "these look like pixels: divide them by the image's size"
         others = f" ({count(num, 'box', 'boxes')} like it)" if num > 1 else ""
-        raise InputError(f"{records.place(row)}: boxes {got}; {advice}{others}")
+        raise InputError(f"{records.location(row)}: boxes {got}; {advice}{others}")
     shown = f"{count(num, 'box', 'boxes')} of {len(records):,}"
-    warnings.warn(f"{shown} look like pixels; {records.place(row)}: boxes {got}", stacklevel=4)
+    warnings.warn(f"{shown} look like pixels; {records.location(row)}: boxes {got}", stacklevel=4)

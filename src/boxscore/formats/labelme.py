@@ -11,7 +11,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.formats.files import Source, base_of, stem_of
-from boxscore.formats.records import Named, Options, Records, RowsWarning, places
+from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -37,15 +37,15 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     sizes: dict[str, tuple[int, int]] = {}
     num_other = 0
     for file in files:
-        place = source.place(file)
-        data = _load(source.read(file), place)
+        location = source.location(file)
+        data = _load(source.read(file), location)
         name = base_of(str(data.get("imagePath") or stem_of(file or source.name)))
         names.append(name)
         width, height = data.get("imageWidth"), data.get("imageHeight")
         if type(width) is int and type(height) is int and 0 < min(width, height) <= max(width, height) < 10**9:
             sizes[name] = (width, height)
         for row, shape in enumerate(data["shapes"]):
-            where = f"{place}: shape {row}"
+            where = f"{location}: shape {row}"
             if not isinstance(shape, dict) or not isinstance(shape.get("label"), str):
                 raise InputError(f"{where} must have a label, a text; got {_short(shape)}")
             box = _bounds(shape, where)
@@ -64,31 +64,31 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         what = f"{count(num_other, 'shape')} other than rectangle, polygon and circle"
         fate = "they are left out"
         message = f"{source}: {what} left out"
-        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, place=str(source)), stacklevel=4)
-    file_of = places(offsets[:-1], lambda file, _: source.place(files[file]))
+        warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, location=str(source)), stacklevel=4)
+    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
     return Records(
         image=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=names),
         label=Named.of(labels),
         box=np.array(boxes, np.float64).reshape(-1, 4),
         box_format="xyxy",
         ignore=np.array(ignore, bool),
-        place=lambda row: f"{file_of(row)}: shape {rows[row]}",
+        location=lambda row: f"{file_of(row)}: shape {rows[row]}",
         source=str(source),
         image_sizes=sizes,
     )
 
 
-def _load(content: bytes, place: str) -> dict[str, Any]:
+def _load(content: bytes, location: str) -> dict[str, Any]:
     try:
         data = json.loads(content.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON: {error}") from None
+        raise InputError(f"{location}: not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("shapes"), list):
-        raise InputError(f"{place}: must be an object with a list of `shapes`; got {type(data).__name__}")
+        raise InputError(f"{location}: must be an object with a list of `shapes`; got {type(data).__name__}")
     return data
 
 
-def _bounds(shape: dict[str, Any], place: str) -> Sequence[float] | None:
+def _bounds(shape: dict[str, Any], location: str) -> Sequence[float] | None:
     kind = shape.get("shape_type") or "polygon"
     if kind not in ("rectangle", "polygon", "circle", "mask", "rotation"):
         return None
@@ -96,11 +96,11 @@ def _bounds(shape: dict[str, Any], place: str) -> Sequence[float] | None:
     pairs = points if isinstance(points, list) else []
     is_fine = all(isinstance(p, list) and len(p) == 2 and all(type(x) in (int, float) for x in p) for p in pairs)
     if len(pairs) < 2 or not is_fine:
-        raise InputError(f"{place}: `points` must be at least 2 pairs of numbers; got {_short(points)}")
+        raise InputError(f"{location}: `points` must be at least 2 pairs of numbers; got {_short(points)}")
     try:
         pairs = [[float(x), float(y)] for x, y in pairs]
     except OverflowError:
-        raise InputError(f"{place}: `points` has a number that is too large") from None
+        raise InputError(f"{location}: `points` has a number that is too large") from None
     if kind == "circle":
         (x, y), edge = pairs[0], pairs[1]
         radius = math.dist((x, y), edge)

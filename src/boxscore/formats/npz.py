@@ -35,11 +35,11 @@ def _arrays(source: Source) -> dict[str, Any]:
         name = member.removesuffix(".npy").lower()
         if name in arrays:
             raise InputError(f"{source}: arrays must have different names, in any case; got {name!r} more than once")
-        arrays[name] = _array(archive.read(member), archive.place_of(member))
+        arrays[name] = _array(archive.read(member), archive.location_of(member))
     return arrays
 
 
-def _array(content: bytes, place: str) -> NDArray[Any]:
+def _array(content: bytes, location: str) -> NDArray[Any]:
     """The array in the bytes of an .npy file. Objects are refused: unpickling may run any code."""
     file = io.BytesIO(content)
     try:
@@ -48,19 +48,21 @@ def _array(content: bytes, place: str) -> NDArray[Any]:
         shape, is_fortran, dtype = read(file)
     except Exception as error:  # a header is a Python literal: parsing it raises all kinds of errors
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"{place}: not an array of NumPy: {reason}") from None
+        raise InputError(f"{location}: not an array of NumPy: {reason}") from None
     if dtype.kind not in "biufU" or any(size < 0 for size in shape):
-        raise InputError(f"{place}: must be an array of numbers, flags or text; got {dtype} of shape {shape}")
+        raise InputError(f"{location}: must be an array of numbers, flags or text; got {dtype} of shape {shape}")
     num = math.prod(shape)
     size = len(content) - file.tell()
     # Values of 0 bytes would allow any number of rows in a small file.
     if num * dtype.itemsize != size or (num == 0) != (shape[:1] == (0,)) or (num and not dtype.itemsize):
-        raise InputError(f"{place}: must have the bytes of {shape} values of {dtype}, as its header says; got {size:,}")
+        raise InputError(
+            f"{location}: must have the bytes of {shape} values of {dtype}, as its header says; got {size:,}"
+        )
     flat = np.frombuffer(content, "u1" if dtype.kind == "b" else dtype, num, file.tell())
     if dtype.kind == "b":
         flat = flat != 0
     if dtype.kind == "U" and num and flat.view(dtype.byteorder.replace("=", "<") + "u4").max() > 0x10FFFF:
-        raise InputError(f"{place}: must be Unicode text; got an invalid code point")
+        raise InputError(f"{location}: must be Unicode text; got an invalid code point")
     return np.array(flat.reshape(shape, order="F" if is_fortran else "C"), dtype.newbyteorder("="), order="C")
 
 
@@ -78,7 +80,7 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
                 f"{source}: `{line(name)}` must have as many rows as `{line(first)}`, {num_rows}; got {got}"
             )
     return (
-        Table(source=str(source), columns=columns, num_rows=num_rows, place=lambda row: f"{source}: row {row}"),
+        Table(source=str(source), columns=columns, num_rows=num_rows, location=lambda row: f"{source}: row {row}"),
         {name: arrays[name] for name in LISTS if name in arrays},
     )
 
@@ -106,7 +108,9 @@ def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
     for pair in (("images", "image_names"), ("images", "image_sizes"), ("classes", "class_names")):
         if all(name in lists for name in pair) and len(lists[pair[0]]) != len(lists[pair[1]]):
             raise InputError(f"{records.source}: `{pair[1]}` must have as many entries as `{pair[0]}`")
-    table = Table(source=records.source, columns=lists, num_rows=0, place=lambda row: f"{records.source}: entry {row}")
+    table = Table(
+        source=records.source, columns=lists, num_rows=0, location=lambda row: f"{records.source}: entry {row}"
+    )
     if "class_names" in lists:
         classes = table.keys("classes") if "classes" in lists else np.arange(len(lists["class_names"]))
         if isinstance(classes, Named):

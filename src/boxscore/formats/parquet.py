@@ -48,7 +48,7 @@ def _arrow() -> Any:
 
 
 @contextlib.contextmanager
-def whole(place: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
+def whole(location: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
     """Errors of pyarrow about a damaged file become `InputError` with the file's name."""
     try:
         yield
@@ -56,10 +56,10 @@ def whole(place: str, kind: str = "Parquet or Arrow") -> Iterator[None]:
         raise
     except Exception as error:  # invalid text and types raise errors that are not pyarrow's own
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{place}: not a whole {kind} file: {reason}") from None
+        raise InputError(f"{location}: not a whole {kind} file: {reason}") from None
 
 
-def open_parquet(source: Any, place: str, size: int, **options: Any) -> Any:
+def open_parquet(source: Any, location: str, size: int, **options: Any) -> Any:
     """A `ParquetFile` of `size` bytes; one with too large content is refused before it is read.
 
     A few bytes may encode a column of millions of equal values, or millions of copies of one long text. So texts are
@@ -73,7 +73,7 @@ def open_parquet(source: Any, place: str, size: int, **options: Any) -> Any:
         groups = map(about.row_group, range(about.num_row_groups))
         sizes = (max(_VALUE_BYTES * each.num_rows * about.num_columns, each.total_byte_size) for each in groups)
         grown = max(sum(sizes), _VALUE_BYTES * about.num_rows * about.num_columns)
-    refuse_bomb(place, grown, size)
+    refuse_bomb(location, grown, size)
     return arrow.parquet.ParquetFile(source, read_dictionary=texts, **options)
 
 
@@ -84,49 +84,51 @@ def _is_text(arrow: Any, kind: Any) -> bool:
     )
 
 
-def chosen(schema: Any, place: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
+def chosen(schema: Any, location: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
     """The columns to read: names in the file by names in lower case; `known`: None for all columns."""
     names: dict[str, str] = {}
     for name in schema.names:
         if known is None or name.lower() in known:
             if name.lower() in names:
-                raise InputError(f"{place}: columns must have different names, in any case; got `{line(name)}` twice")
+                raise InputError(
+                    f"{location}: columns must have different names, in any case; got `{line(name)}` twice"
+                )
             names[name.lower()] = name
     return names
 
 
 def _table(source: Source, known: Container[str] | None = tables.KNOWN) -> tuple[Table, dict[str, Any]]:
     arrow = _arrow()
-    content, place = source.read(), str(source)
-    with whole(place):
+    content, location = source.read(), str(source)
+    with whole(location):
         if content[:4] == b"PAR1":
-            with open_parquet(io.BytesIO(content), place, len(content)) as file:
+            with open_parquet(io.BytesIO(content), location, len(content)) as file:
                 schema = file.schema_arrow
-                read = _read_rows(file, list(chosen(schema, place, known).values()), place, len(content))
+                read = _read_rows(file, list(chosen(schema, location, known).values()), location, len(content))
         else:
             is_file = content[:6] == b"ARROW1"
             open_ipc = arrow.ipc.open_file if is_file else arrow.ipc.open_stream
-            refuse_bomb(place, unpacked_size(content, 8 if is_file else 0), len(content))
+            refuse_bomb(location, unpacked_size(content, 8 if is_file else 0), len(content))
             with open_ipc(arrow.BufferReader(content)) as file:
                 schema = file.schema
-                read = file.read_all().select(list(chosen(schema, place, known).values()))
+                read = file.read_all().select(list(chosen(schema, location, known).values()))
         read.validate(full=True)  # invalid offsets in a damaged file would be followed otherwise
-        refuse_bomb(place, _VALUE_BYTES * read.num_rows * read.num_columns, len(content))
+        refuse_bomb(location, _VALUE_BYTES * read.num_rows * read.num_columns, len(content))
         unread = [name.lower() for name in schema.names if name not in read.column_names]
-        return replace(table_of(read, place), unread=unread), lists_of(schema, place)
+        return replace(table_of(read, location), unread=unread), lists_of(schema, location)
 
 
-def _read_rows(file: Any, names: list[str], place: str, size: int) -> Any:
+def _read_rows(file: Any, names: list[str], location: str, size: int) -> Any:
     """Some columns of a Parquet file; each batch is checked, as the metadata has no lengths of lists."""
     batches, grown = [], 0
     for batch in file.iter_batches(_BATCH_ROWS, columns=names):
         grown += batch.nbytes
-        refuse_bomb(place, grown, size)
+        refuse_bomb(location, grown, size)
         batches.append(batch)
     return _arrow().Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
 
 
-def lists_of(schema: Any, place: str) -> dict[str, Any]:
+def lists_of(schema: Any, location: str) -> dict[str, Any]:
     """The images and classes that files written here list, as fields of `Records`; nothing for other files."""
     try:
         lists = json.loads((schema.metadata or {}).get(LISTS, b"{}"))
@@ -142,7 +144,7 @@ def lists_of(schema: Any, place: str) -> dict[str, Any]:
         if "sizes" in lists:
             more["image_sizes"] = {_whole(image): (_whole(w), _whole(h)) for image, (w, h) in lists["sizes"].items()}
     except (AttributeError, TypeError, ValueError, OverflowError):
-        raise InputError(f"{place}: the metadata `boxscore` must list images and classes by id") from None
+        raise InputError(f"{location}: the metadata `boxscore` must list images and classes by id") from None
     return more
 
 
@@ -158,7 +160,7 @@ def table_of(read: Any, source: str, first_row: int = 0) -> Table:
     names = chosen(read.schema, source, None)
     columns = {name: _column(_arrow(), read.column(index)) for index, name in enumerate(names)}
     return Table(
-        source=source, columns=columns, num_rows=read.num_rows, place=lambda row: f"{source}: row {first_row + row}"
+        source=source, columns=columns, num_rows=read.num_rows, location=lambda row: f"{source}: row {first_row + row}"
     )
 
 
@@ -178,7 +180,7 @@ def _column(arrow: Any, column: Any) -> Column:
         result: Column = column.to_numpy()
         return result
     if is_list(column.type) and column.null_count == 0:
-        with contextlib.suppress(RowError):  # reported later, with the place of the row
+        with contextlib.suppress(RowError):  # reported later, with the location of the row
             return fours(column, "box")
     values: Column = column.to_pylist()
     return values

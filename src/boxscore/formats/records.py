@@ -50,7 +50,7 @@ class RowKeys:
     """Ids, or file names."""
     label: Key
     """Ids, or class names."""
-    place: Callable[[int], str]
+    location: Callable[[int], str]
     """Where a row is, for errors: "val.json: annotation 7 (id 42)", "000001.xml: object 2"."""
     source: str
     """The path of the file or folder, for errors that are about no single row."""
@@ -86,36 +86,36 @@ class Records(RowKeys):
     """The file's words for our columns, where they differ."""
 
     def refuse(self, error: InputError) -> InputError:
-        """The same error about a column, with the place in the file and the file's own word for the column."""
+        """The same error about a column, with the location in the file and the file's own word for the column."""
         if isinstance(error, RowError):
             term = (self.terms or {}).get(error.column, error.column)
-            return InputError(f"{self.place(error.row)}: `{term}` {error.rule}")
+            return InputError(f"{self.location(error.row)}: `{term}` {error.rule}")
         return InputError(f"{self.source}: {error}")
 
 
 class RowsWarning(UserWarning):
     """A warning about rows that reading changed or left out."""
 
-    def __init__(self, message: str, *, num: int, what: str, fate: str, place: str) -> None:
+    def __init__(self, message: str, *, num: int, what: str, fate: str, location: str) -> None:
         super().__init__(message)
-        self.num, self.what, self.fate, self.place = num, what, fate, place
+        self.num, self.what, self.fate, self.location = num, what, fate, location
         """How many rows; what they are, with the count; what was done with them; where the first is."""
 
 
-def places(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str]) -> Callable[[int], str]:
-    """The place of a row among several files. `offsets`: the number of rows before each file; `describe` is called with
-    the index of the file and the index of the row in it.
+def locations(offsets: Sequence[int] | Ids, describe: Callable[[int, int], str]) -> Callable[[int], str]:
+    """The location of a row among several files. `offsets`: the number of rows before each file; `describe` is called
+    with the index of the file and the index of the row in it.
 
-    >>> places([0, 2, 2], lambda file, row: f"file {file}, row {row}")(2)
+    >>> locations([0, 2, 2], lambda file, row: f"file {file}, row {row}")(2)
     'file 2, row 0'
     """
     starts = np.asarray(offsets, np.int64)
 
-    def place(row: int) -> str:
+    def location(row: int) -> str:
         file = int(np.searchsorted(starts, row, side="right")) - 1
         return describe(file, row - int(starts[file]))
 
-    return place
+    return location
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

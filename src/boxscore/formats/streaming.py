@@ -173,7 +173,7 @@ class Keys:
             label=nothing if is_image else key,
             box=np.zeros((len(key), 4)),
             box_format="xyxy",
-            place=lambda _: self.source,
+            location=lambda _: self.source,
             source=self.source,
             image_names=self.image_names,
             class_names=self.class_names,
@@ -265,4 +265,4 @@ def _complaint(
     )
     value = key.names[key.code[row]] if isinstance(key, Named) else int(key[row])
     known = ", ".join(list((names or {}).values())[:5])
-    return f"{records.place(row)}: {kind} {value!r} is not among those of the truths ({known or 'none'}, …)"
+    return f"{records.location(row)}: {kind} {value!r} is not among those of the truths ({known or 'none'}, …)"

@@ -63,7 +63,7 @@ class Table:
     source: str
     columns: Mapping[str, Column]
     num_rows: int
-    place: Callable[[int], str]
+    location: Callable[[int], str]
     unread: Sequence[str] = ()
     """Other columns of the source, for errors."""
 
@@ -103,7 +103,7 @@ class Table:
         except (ValueError, TypeError, OverflowError):
             for row, value in enumerate(column):
                 if not _is_number(value):
-                    raise InputError(f"{self.place(row)}: `{name}` must be a number; got {shown(value)}") from None
+                    raise InputError(f"{self.location(row)}: `{name}` must be a number; got {shown(value)}") from None
             raise
 
     def flags(self, name: str) -> NDArray[Any]:
@@ -118,7 +118,7 @@ class Table:
         for row, value in enumerate(column):
             flag = meaning.get(str(value).strip().lower())
             if flag is None:
-                raise InputError(f"{self.place(row)}: `{name}` must be 0 or 1; got {shown(value)}")
+                raise InputError(f"{self.location(row)}: `{name}` must be 0 or 1; got {shown(value)}")
             flags[row] = flag
         return flags
 
@@ -128,14 +128,14 @@ class Table:
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             if column.dtype.kind == "u" and column.size and column.max() > np.iinfo(np.int64).max:
                 row = int(np.argmax(column))
-                raise InputError(f"{self.place(row)}: `{name}` must fit in 63 bits; got {column[row]}")
+                raise InputError(f"{self.location(row)}: `{name}` must fit in 63 bits; got {column[row]}")
             return column.astype(np.int64, copy=False)
         values = column.tolist() if isinstance(column, np.ndarray) else column
         for row, value in enumerate(values):
             if type(value) not in (int, str) or value == "":
-                raise InputError(f"{self.place(row)}: `{name}` must be an id or a name; got {shown(value)}")
+                raise InputError(f"{self.location(row)}: `{name}` must be an id or a name; got {shown(value)}")
             if type(value) is int and value.bit_length() > 63:
-                raise InputError(f"{self.place(row)}: `{name}` must fit in 63 bits; got {shown(value)}")
+                raise InputError(f"{self.location(row)}: `{name}` must fit in 63 bits; got {shown(value)}")
         if {*map(type, values)} == {int}:
             return np.array(values, np.int64)
         named = Named.of([str(value) for value in values])
@@ -172,7 +172,7 @@ class Table:
             except (ValueError, TypeError, OverflowError):
                 numbers = np.zeros(0)
             if numbers.shape != (4,):
-                raise InputError(f"{self.place(row)}: `{name}` must have 4 numbers; got {shown(given)}")
+                raise InputError(f"{self.location(row)}: `{name}` must have 4 numbers; got {shown(given)}")
             box[row] = numbers
         return box
 
@@ -253,7 +253,7 @@ def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int
         if not is_fine.all():
             row = int(np.argmin(is_fine))
             raise InputError(
-                f"{table.place(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are"
+                f"{table.location(row)}: `image_width` and `image_height` must be sizes in pixels, or 0 where they are"
                 f" unknown; got {width[row]:g} and {height[row]:g}"
             )
         keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
@@ -286,12 +286,12 @@ def _names_by_id(table: Table, kind: str, ids: Ids, column: str) -> dict[int, st
         seen: dict[int, str] = {}
         for row, (number, name) in enumerate(zip(ids.tolist(), values, strict=True)):
             if name is not None and name != "":
-                merge_names(seen, {number: str(name)}, kind, table.place(row))
+                merge_names(seen, {number: str(name)}, kind, table.location(row))
     return {number: names.get(number, str(number)) for number in sorted({number for number, _ in pairs})}
 
 
-def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place: str) -> None:
-    """Add names by id to `known`; an id with two names is an error, which names the place.
+def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, location: str) -> None:
+    """Add names by id to `known`; an id with two names is an error, which names the location.
 
     An id as text stands for no name, and may be replaced by one.
 
@@ -305,7 +305,7 @@ def merge_names(known: dict[int, str], more: Mapping[int, str], kind: str, place
         if before == str(number):
             known[number] = name
         elif name not in (before, str(number)):
-            raise InputError(f"{place}: {kind} {number} must have one name; got {shown(name)} and {shown(before)}")
+            raise InputError(f"{location}: {kind} {number} must have one name; got {shown(name)} and {shown(before)}")
 
 
 def boxes_only(table: Table) -> Table:
@@ -329,7 +329,7 @@ def _take(table: Table, rows: Ids) -> Table:
         source=table.source,
         columns=columns,
         num_rows=len(rows),
-        place=lambda row: table.place(int(rows[row])),
+        location=lambda row: table.location(int(rows[row])),
     )
 
 
@@ -343,7 +343,7 @@ def _records(table: Table, options: Options, images: Key, image_names: dict[int,
         label=label,
         box=box,
         box_format=box_format,
-        place=table.place,
+        location=table.location,
         source=table.source,
         image_names=image_names,
         class_names=class_names,

@@ -12,7 +12,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.formats.class_names import NAMES_FILES, find_yaml
 from boxscore.formats.files import Source, base_of, decode, stem_of
-from boxscore.formats.records import Floats, Named, Options, Records, places
+from boxscore.formats.records import Floats, Named, Options, Records, locations
 from boxscore.formats.voc import is_image_set, is_result
 
 _NO_BOXES = (*NAMES_FILES, "readme.txt", "license.txt", "requirements.txt", "train.txt", "val.txt", "test.txt")
@@ -119,20 +119,20 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
     lines: list[int] = []
     offsets = [0]
     for file in files:
-        text = decode(source.read(file), source.place(file))
+        text = decode(source.read(file), source.location(file))
         for line, content in enumerate(text.splitlines(), start=1):
             words = content.split()
             if not words:
                 continue
             found = _parsed(words, role)
             if found is None:
-                raise InputError(f"{source.place(file)}: line {line} must be {_wanted(role)}; got {content[:80]!r}")
+                raise InputError(f"{source.location(file)}: line {line} must be {_wanted(role)}; got {content[:80]!r}")
             names.append(found[0])
             numbers.append(found[1])
             flags.append(found[2])
             lines.append(line)
         offsets.append(len(lines))
-    file_of = places(offsets[:-1], lambda file, _: source.place(files[file]))
+    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
     table = np.array(numbers, np.float64).reshape(-1, 4 if role == "truths" else 5)
     box = np.ascontiguousarray(table[:, -4:])
     is_inverted = (box[:, 2:] < box[:, :2]).any(axis=1)
@@ -151,7 +151,7 @@ def _records(source: Source, options: Options, role: str) -> dict[str, Any]:
         "score": np.ascontiguousarray(table[:, 0]) if role == "detections" else None,
         "ignore": np.array(flags, bool) if any(flags) else None,
         "is_normalized": bool(len(box)) and _are_fractions(box),
-        "place": lambda row: f"{file_of(row)}: line {lines[row]}",
+        "location": lambda row: f"{file_of(row)}: line {lines[row]}",
         "source": str(source),
     }
 

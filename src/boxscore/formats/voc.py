@@ -13,7 +13,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
-from boxscore.formats.records import Named, Options, Records, RowsWarning, places
+from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
 from boxscore.formats.writers import Host, Loss, changed, check_file_name, named_classes, number
 from boxscore.model.dataset import Detections, Truths
 
@@ -67,7 +67,7 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
     sizes: dict[str, tuple[int, int]] = {}
     images = _image_names(files) if source.is_folder else [stem_of(source.name)]
     for image, file, content in zip(images, files, source.read_all(files), strict=True):
-        found, size = _scan(content) or _parse(content, source.place(file))
+        found, size = _scan(content) or _parse(content, source.location(file))
         for name, cut, difficult, *box, late in found:
             names.append(name)
             cuts.append(cut)
@@ -76,15 +76,15 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         offsets.append(len(names))
         if size is not None:
             sizes[image] = size
-    place = places(offsets[:-1], lambda file, row: f"{source.place(files[file])}: object {row}")
-    class_names = _decoded(names, place)
+    location = locations(offsets[:-1], lambda file, row: f"{source.location(files[file])}: object {row}")
+    class_names = _decoded(names, location)
     counts = np.diff(offsets)
     return Records(
         image=Named(code=np.repeat(np.arange(len(files)), counts), names=images),
         label=Named.of(class_names),
-        box=_corner_columns(corners, place),
+        box=_corner_columns(corners, location),
         box_format="xyxy",
-        place=place,
+        location=location,
         source=str(source),
         ignore=_are_set(flags),
         truncated=_are_set(cuts) if any(cuts) else None,
@@ -183,17 +183,17 @@ def _positive(width: int, height: int) -> tuple[int, int] | None:
     return (width, height) if 0 < width < 10**9 and 0 < height < 10**9 else None
 
 
-def _parse(content: bytes, place: str) -> _Found:
+def _parse(content: bytes, location: str) -> _Found:
     """General path: the same for any file."""
-    root = xml.parse(content, place)
+    root = xml.parse(content, location)
     if root.tag != "annotation":
-        raise InputError(f"{place}: must have <annotation> as its root; got <{root.tag}>")
+        raise InputError(f"{location}: must have <annotation> as its root; got <{root.tag}>")
     found = []
     for i, thing in enumerate(root.iter("object")):
         corners = [thing.findtext(f"bndbox/{corner}") for corner in _CORNERS]
         name = thing.findtext("name")
         if name is None or None in corners:
-            raise InputError(f"{place}: object {i} must have `name` and `bndbox` with {', '.join(_CORNERS)}")
+            raise InputError(f"{location}: object {i} must have `name` and `bndbox` with {', '.join(_CORNERS)}")
         found.append((name, thing.findtext("truncated", ""), thing.findtext("difficult", "0"), *corners, ""))
     try:
         size = _positive(int(root.findtext("size/width", "0")), int(root.findtext("size/height", "0")))
@@ -202,18 +202,18 @@ def _parse(content: bytes, place: str) -> _Found:
     return found, size
 
 
-def _decoded(names: Sequence[Any], place: Any) -> list[str]:
+def _decoded(names: Sequence[Any], location: Any) -> list[str]:
     known: dict[Any, str] = {}
     for row, name in enumerate(names):
         if name not in known:
             text = name.decode() if isinstance(name, bytes) else name
             known[name] = text.strip()
             if not known[name]:
-                raise InputError(f"{place(row)}: `name` must not be empty")
+                raise InputError(f"{location(row)}: `name` must not be empty")
     return [known[name] for name in names]
 
 
-def _corner_columns(corners: Sequence[Any], place: Any) -> Any:
+def _corner_columns(corners: Sequence[Any], location: Any) -> Any:
     try:
         return np.fromiter(map(float, corners), np.float64, len(corners)).reshape(-1, 4)
     except ValueError:
@@ -222,7 +222,7 @@ def _corner_columns(corners: Sequence[Any], place: Any) -> Any:
             try:
                 list(map(float, box))
             except ValueError:
-                raise InputError(f"{place(row // 4)}: `bndbox` must have 4 numbers; got {box}") from None
+                raise InputError(f"{location(row // 4)}: `bndbox` must have 4 numbers; got {box}") from None
         raise
 
 
@@ -237,26 +237,26 @@ def read_detections(source: Source, options: Options) -> Records:
     lines: list[int] = []
     offsets = [0]
     for file in files:
-        name = _class_of(base_of(file) or source.name, options.known_classes, source.place(file))
+        name = _class_of(base_of(file) or source.name, options.known_classes, source.location(file))
         if name in classes:
-            raise InputError(f"{source.place(file)}: class {name!r} also has results in {base_of(classes[name])}")
+            raise InputError(f"{source.location(file)}: class {name!r} also has results in {base_of(classes[name])}")
         classes[name] = file
         for line, text in enumerate(source.read(file).removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
             fields = text.split()
             if len(fields) != 6:
                 if not fields:
                     continue
-                raise _not_a_result(source.place(file), line, text)
+                raise _not_a_result(source.location(file), line, text)
             stems.append(fields[0])
             numbers += fields[1:]
             lines.append(line)
         offsets.append(len(lines))
     starts = offsets[:-1]
-    index = places(starts, lambda file, row: f"{file} {row}")
+    index = locations(starts, lambda file, row: f"{file} {row}")
 
-    def place(row: int) -> str:
+    def location(row: int) -> str:
         file = int(index(row).split()[0])
-        return f"{source.place(files[file])}: line {lines[row]}"
+        return f"{source.location(files[file])}: line {lines[row]}"
 
     try:
         table = np.fromiter(map(float, numbers), np.float64, len(numbers)).reshape(-1, 5)
@@ -266,17 +266,19 @@ def read_detections(source: Source, options: Options) -> Records:
             try:
                 list(map(float, fields[1:]))
             except ValueError:
-                where = place(row).rpartition(": line ")[0]
+                where = location(row).rpartition(": line ")[0]
                 raise _not_a_result(where, lines[row], b" ".join(fields)) from None
         raise
     is_inverted = (table[:, 3:] < table[:, 1:3]).any(axis=1)
     if is_inverted.any():
         # As in the devkit, such a box overlaps nothing and is a false positive. Columns must not have negative sizes.
-        num, first = int(is_inverted.sum()), place(int(np.argmax(is_inverted)))
+        num, first = int(is_inverted.sum()), location(int(np.argmax(is_inverted)))
         boxes, order = count(num, "box", "boxes"), "corners in the wrong order"
         fate = "each becomes a box of one pixel width or height, and so a false positive"
         message = f"{order} ({boxes}, first in {first}); {fate}"
-        warnings.warn(RowsWarning(message, num=num, what=f"{boxes} with {order}", fate=fate, place=first), stacklevel=4)
+        warnings.warn(
+            RowsWarning(message, num=num, what=f"{boxes} with {order}", fate=fate, location=first), stacklevel=4
+        )
         table[:, 3:] = np.maximum(table[:, 3:], table[:, 1:3])
     names = Named.of(stems)  # type: ignore[arg-type]
     return Records(
@@ -285,17 +287,17 @@ def read_detections(source: Source, options: Options) -> Records:
         box=np.ascontiguousarray(table[:, 1:]),
         box_format="xyxy",
         score=np.ascontiguousarray(table[:, 0]),
-        place=place,
+        location=location,
         source=str(source),
     )
 
 
-def _not_a_result(place: str, line: int, text: bytes) -> InputError:
+def _not_a_result(location: str, line: int, text: bytes) -> InputError:
     shown = text.decode("utf-8", "replace")
-    return InputError(f"{place}: line {line} must have an image, a score and 4 corners; got {shown!r}")
+    return InputError(f"{location}: line {line} must have an image, a score and 4 corners; got {shown!r}")
 
 
-def _class_of(file: str, known: Sequence[str], place: str) -> str:
+def _class_of(file: str, known: Sequence[str], location: str) -> str:
     """The longest known class that the file name ends with, as sets have names, too; else what follows the set."""
     stem = file.removesuffix(".txt")
     names = [name for name in known if stem.endswith(f"_{name}")]
@@ -307,7 +309,7 @@ def _class_of(file: str, known: Sequence[str], place: str) -> str:
         if end_of_set > mark + 5 and end_of_set + 1 < len(stem):
             return stem[end_of_set + 1 :]
         mark = stem.find("_det_", mark + 1)
-    raise InputError(f"{place}: the file name must be comp*_det_SET_CLASS.txt; got {file[:80]!r}")
+    raise InputError(f"{location}: the file name must be comp*_det_SET_CLASS.txt; got {file[:80]!r}")
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:

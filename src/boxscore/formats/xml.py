@@ -16,14 +16,14 @@ class _DoctypeError(Exception):
     pass
 
 
-def parse(content: bytes, place: str) -> ElementTree.Element:
-    """The root element; errors name the place."""
+def parse(content: bytes, location: str) -> ElementTree.Element:
+    """The root element; errors name the location."""
     parser = ElementTree.XMLParser(target=_Builder())
     try:
         parser.feed(content)
         root: ElementTree.Element = parser.close()
     except _DoctypeError:
-        raise InputError(f"{place}: must not declare a document type or entities (<!DOCTYPE …>)") from None
+        raise InputError(f"{location}: must not declare a document type or entities (<!DOCTYPE …>)") from None
     except (ElementTree.ParseError, LookupError, ValueError) as error:
-        raise InputError(f"{place}: not XML: {error}") from None
+        raise InputError(f"{location}: not XML: {error}") from None
     return root

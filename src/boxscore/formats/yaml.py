@@ -19,7 +19,7 @@ def quoted(text: str) -> str:
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def read_yaml(text: str, place: str) -> dict[str, Any]:
+def read_yaml(text: str, location: str) -> dict[str, Any]:
     r"""A mapping of strings, lists and mappings of strings, by PyYAML if it is installed, else by a reader of this
     subset: `key: value`, and lists and mappings of plain values, in brackets or one per line. Every value is a string.
 
@@ -29,19 +29,21 @@ def read_yaml(text: str, place: str) -> dict[str, Any]:
     {'names': {'0': 'cat', '1': 'dog'}}
     """
     if len(text) > LARGEST_YAML:
-        raise InputError(f"{place}: must have at most {LARGEST_YAML:,} characters, as a data.yaml; got {len(text):,}")
+        raise InputError(
+            f"{location}: must have at most {LARGEST_YAML:,} characters, as a data.yaml; got {len(text):,}"
+        )
     try:
         import yaml
     except ImportError:
-        return _read_simple_yaml(text, place)
+        return _read_simple_yaml(text, location)
     try:
         data = yaml.load(text, Loader=yaml.BaseLoader)  # it gives strings only, so a class may be called `no`
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise InputError(f"{place}: not YAML: {' '.join(str(error).split())}") from None
+        raise InputError(f"{location}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise InputError(f"{place}: not YAML: nested too deeply") from None
+        raise InputError(f"{location}: not YAML: nested too deeply") from None
     if not isinstance(data, dict):
-        raise InputError(f"{place}: must be a mapping with `names`; got {type(data).__name__}")
+        raise InputError(f"{location}: must be a mapping with `names`; got {type(data).__name__}")
     return data
 
 
@@ -52,7 +54,7 @@ LARGEST_YAML = 1 << 20
 _KEY = re.compile(r"""([\w.-]+|"[^"]*"|'[^']*')\s*:(?:\s+(.*))?$""")
 
 
-def _read_simple_yaml(text: str, place: str) -> dict[str, Any]:
+def _read_simple_yaml(text: str, location: str) -> dict[str, Any]:
     data: dict[str, Any] = {}
     key: str | None = None
     pending = ""
@@ -68,11 +70,11 @@ def _read_simple_yaml(text: str, place: str) -> dict[str, Any]:
             continue
         is_item = line.lstrip().startswith("- ")
         if line[0] in " \t" or is_item:
-            _add_to(data, key, line.strip(), f"{place}: line {number}")
+            _add_to(data, key, line.strip(), f"{location}: line {number}")
             continue
         match = _KEY.match(line.rstrip())
         if match is None:
-            raise InputError(f"{place}: line {number} must be `key: value`; got {raw!r}")
+            raise InputError(f"{location}: line {number} must be `key: value`; got {raw!r}")
         key = _unquoted(match[1])
         value = (match[2] or "").strip()
         if value and value[0] in "[{" and not _is_closed(value):
@@ -80,13 +82,13 @@ def _read_simple_yaml(text: str, place: str) -> dict[str, Any]:
         else:
             data[key] = _value(value) if value else None
     if pending:
-        raise InputError(f"{place}: `{key}` must end with a bracket; got the end of the file")
+        raise InputError(f"{location}: `{key}` must end with a bracket; got the end of the file")
     return data
 
 
-def _add_to(data: dict[str, Any], key: str | None, line: str, place: str) -> None:
+def _add_to(data: dict[str, Any], key: str | None, line: str, location: str) -> None:
     if key is None:
-        raise InputError(f"{place}: must be `key: value`; got {line!r}")
+        raise InputError(f"{location}: must be `key: value`; got {line!r}")
     if line.startswith("- "):
         if data[key] is None:
             data[key] = []
@@ -103,7 +105,7 @@ def _add_to(data: dict[str, Any], key: str | None, line: str, place: str) -> Non
     if isinstance(data[key], str):  # continued text
         data[key] += f" {line}"
         return
-    raise InputError(f"{place}: must be an item of `{key}`; got {line!r}")
+    raise InputError(f"{location}: must be an item of `{key}`; got {line!r}")
 
 
 def _without_comment(line: str) -> str:

@@ -105,8 +105,8 @@ def _read_source(source: Source) -> _Folder:
             labels=_by_key(_label_files(source), "labels"),
             images=_by_key(source.files(*_IMAGES), "images"),
             read=source.read,
-            measure=lambda file: checked(size_of(source.read(file)), source.place(file)),
-            show=source.place,
+            measure=lambda file: checked(size_of(source.read(file)), source.location(file)),
+            show=source.location,
         )
     root = f"{source.path}{os.sep}"
     images = _by_key(source.files(*_IMAGES), "images", root)
@@ -203,12 +203,12 @@ def _image_names(keys: Sequence[str]) -> list[str]:
 def _sizes(source: Source, folder: _Folder, names: dict[str, str]) -> dict[Any, tuple[int, int]]:
     if folder.images:
         return {name: folder.measure(folder.images[key]) for key, name in names.items() if key in folder.images}
-    for place in (source.path, *source.path.parents[:2]):
-        if (place / SIZES).is_file():
-            return read_sizes(place / SIZES) or {}
+    for location in (source.path, *source.path.parents[:2]):
+        if (location / SIZES).is_file():
+            return read_sizes(location / SIZES) or {}
     for file in source.files(".csv") if source.is_folder else []:
         if base_of(file) == SIZES:
-            return list_of_sizes(source.text(file), source.place(file))
+            return list_of_sizes(source.text(file), source.location(file))
     raise InputError(
         f"{source}: boxes are fractions, and there are no images to read sizes from; give `sizes`, a list"
         " (name,width,height) or the folder of the images"
@@ -291,7 +291,7 @@ def _records(
     widths = np.fromiter(map(len, fields), np.int64, len(fields))
     line_of = np.flatnonzero(widths)
 
-    def place(row: int) -> str:
+    def location(row: int) -> str:
         line = int(line_of[row])
         file = int(np.searchsorted(first, line, side="right")) - 1
         return f"{folder.show(files[file])}: line {line - int(first[file]) + 1}"
@@ -304,12 +304,12 @@ def _records(
         else:
             raise ValueError
     except ValueError:
-        table = table_by_line([fields[line] for line in line_of.tolist()], role, place, keypoint_shape)
+        table = table_by_line([fields[line] for line in line_of.tolist()], role, location, keypoint_shape)
     given = table[:, 0]
     is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
     if not is_fine.all():
         row = int(np.argmin(is_fine))
-        raise InputError(f"{place(row)}: the class must be an integer from 0 on; got {number(float(table[row, 0]))}")
+        raise InputError(f"{location(row)}: the class must be an integer from 0 on; got {number(float(table[row, 0]))}")
     file_of_line = np.repeat(np.arange(len(files)), num_lines)
     return {
         "image": Named(code=file_of_line[line_of] if len(files) else line_of, names=names),
@@ -318,7 +318,7 @@ def _records(
         "box_format": "cxcywh",
         "score": np.ascontiguousarray(table[:, 5]) if role == "detections" else None,
         "is_normalized": True,
-        "place": place,
+        "location": location,
         "source": source,
     }
 

@@ -22,7 +22,7 @@ _MIN_SHARE = 0.8
 def table_by_line(
     lines: Sequence[Sequence[bytes]],
     role: str,
-    place: Callable[[int], str],
+    location: Callable[[int], str],
     keypoint_shape: Callable[[], KeypointShape | None],
 ) -> Floats:
     """Class, cx, cy, w, h and, for detections, the score of every line; of a polygon by its bounds.
@@ -35,11 +35,11 @@ def table_by_line(
     for row, words in enumerate(lines):
         values = _numbers(words)
         if not values or len(values) < (6 if has_score else 5):
-            raise _refusal(words, values, has_score, place(row))
+            raise _refusal(words, values, has_score, location(row))
         rows.append(values[:-1] if has_score else values)
         scores += values[-1:] if has_score else []
     wide = [row for row, values in enumerate(rows) if len(values) > 5]
-    are_poses = bool(wide) and _are_poses([rows[row] for row in wide], wide, has_score, place, keypoint_shape())
+    are_poses = bool(wide) and _are_poses([rows[row] for row in wide], wide, has_score, location, keypoint_shape())
     table = np.zeros((len(rows), 5))
     for row, values in enumerate(rows):
         if len(values) == 5 or are_poses:
@@ -49,7 +49,7 @@ def table_by_line(
             low, high = (min(x), min(y)), (max(x), max(y))
             table[row] = [values[0], (low[0] + high[0]) / 2, (low[1] + high[1]) / 2, high[0] - low[0], high[1] - low[1]]
         else:
-            raise _refusal(lines[row], values, has_score, place(row))
+            raise _refusal(lines[row], values, has_score, location(row))
     return np.column_stack([table, scores]) if has_score else table
 
 
@@ -60,13 +60,13 @@ def _numbers(words: Sequence[bytes]) -> list[float]:
         return []
 
 
-def _refusal(words: Sequence[bytes], values: Sequence[float], has_score: bool, place: str) -> InputError:
+def _refusal(words: Sequence[bytes], values: Sequence[float], has_score: bool, location: str) -> InputError:
     wanted = "class cx cy w h" + (" confidence" if has_score else ", or a class and a polygon")
     text = decode_shown(b" ".join(words))
     if has_score and len(values) == 5:
         hint = "the sixth, the confidence, is missing (in Ultralytics, `save_conf=True` writes it)"
-        return InputError(f"{place} must be six numbers: {wanted}; got five: {hint}")
-    return InputError(f"{place} must be numbers: {wanted}; got {text!r}")
+        return InputError(f"{location} must be six numbers: {wanted}; got five: {hint}")
+    return InputError(f"{location} must be numbers: {wanted}; got {text!r}")
 
 
 def decode_shown(content: bytes) -> str:
@@ -79,7 +79,7 @@ def _are_poses(
     rows: Sequence[Sequence[float]],
     numbers: Sequence[int],
     has_score: bool,
-    place: Callable[[int], str],
+    location: Callable[[int], str],
     shape: KeypointShape | None,
 ) -> bool:
     """Whether lines of more than five numbers are boxes with keypoints. All lines of poses have the same length."""
@@ -91,7 +91,7 @@ def _are_poses(
                 f"`kpt_shape: [{shape[0]}, {shape[1]}]` in data.yaml means 5 + {shape[0] * shape[1]} numbers per line"
             )
             more = " and the confidence" if has_score else ""
-            raise InputError(f"{place(numbers[wrong])}: {what}{more}; got {len(rows[wrong]) + has_score}")
+            raise InputError(f"{location(numbers[wrong])}: {what}{more}; got {len(rows[wrong]) + has_score}")
         return shape[0] > 0
     length = len(rows[0])
     if any(len(row) != length for row in rows):
@@ -106,8 +106,8 @@ def _are_poses(
     if length == 9 and _are_oriented_boxes(rows):
         return False
     raise InputError(
-        f"{place(numbers[0])}: {length + has_score} numbers, here and in all such lines, may be polygons, or boxes with"
-        " keypoints; give data.yaml `kpt_shape: [number of keypoints, 2 or 3]`, or [0, 0] for polygons"
+        f"{location(numbers[0])}: {length + has_score} numbers, here and in all such lines, may be polygons, or boxes"
+        " with keypoints; give data.yaml `kpt_shape: [number of keypoints, 2 or 3]`, or [0, 0] for polygons"
     )
 
 

@@ -197,7 +197,7 @@ class Truths:
     image_sizes: Mapping[int, tuple[int, int]] | None = None
     """Width and height by image id, for files whose boxes are fractions of them."""
     is_numbered: bool = False
-    """Whether the image ids are only places in a list of names, from a format that has no ids."""
+    """Whether the image ids are only indices in a list of names, from a format that has no ids."""
     is_normalized: bool = False
     """Whether `box` has fractions of the image's width and height, as every detection must then."""
 

@@ -214,8 +214,8 @@ def has_ap_50(thresholds: Sequence[float]) -> bool:
 
 def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:
     """Of the average precisions at each threshold that at IoU 0.5; NaN if there is none."""
-    place = threshold_index(thresholds, 0.5)
-    return math.nan if place is None else float(ap_at[place])
+    index = threshold_index(thresholds, 0.5)
+    return math.nan if index is None else float(ap_at[index])
 
 
 def plain(value: float) -> float | None:

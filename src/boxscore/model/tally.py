@@ -145,7 +145,7 @@ class Tally:
         return verdict
 
     def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
-        """The verdicts in one cell, by the places of its threshold and area range. Shape (D,)."""
+        """The verdicts in one cell, by the indices of its threshold and area range. Shape (D,)."""
         cell = area * len(self.protocol.thresholds) + threshold
         word, bit = cell // 64, np.uint64(cell % 64)
         plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
@@ -220,8 +220,8 @@ class Tally:
 
     def in_order(self, order: NDArray[np.int64]) -> "Tally":
         """The same rows in another order."""
-        place = np.cumsum(self.is_hit) - 1
-        hits = place[order][self.is_hit[order]]
+        index = np.cumsum(self.is_hit) - 1
+        hits = index[order][self.is_hit[order]]
         rows = {column: getattr(self, column)[order] for column in ROWS}
         return replace(self, **rows, **{column: getattr(self, column)[hits] for column in HITS})
 
@@ -245,7 +245,7 @@ class Tally:
         return storage.load(path)
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row a detection and a row a truth; see `boxscore.scaling.arrow`."""
+        """A `pyarrow.Table` with one row per detection and one row per truth; see `boxscore.scaling.arrow`."""
         from boxscore.scaling import arrow
 
         return arrow.to_arrow(self)
@@ -321,9 +321,9 @@ class Totals:
         num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
         num_detections = np.zeros(classes.size, np.int64)
         for totals in every:
-            place = np.searchsorted(classes, totals.classes)
-            num_truths[place] += totals.num_truths
-            num_detections[place] += totals.num_detections
+            index = np.searchsorted(classes, totals.classes)
+            num_truths[index] += totals.num_truths
+            num_detections[index] += totals.num_detections
         return replace(
             self,
             classes=classes,

@@ -117,16 +117,16 @@ inline std::vector<int64_t> ascending(const Input& ids, const char* name) {
     return table;
 }
 
-// The place of each id in a table that ascends; whether all of them are there.
-inline bool find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& place) {
-    return with_integers(ids, [&](const auto* values) { return find_places(values, ids.size(), table, place.data()); });
+// The index of each id in a table that ascends; whether all of them are there.
+inline bool find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& index) {
+    return with_integers(ids, [&](const auto* values) { return find_indices(values, ids.size(), table, index.data()); });
 }
 
-inline Buffer<int32_t> places_of(const Input& ids, const std::vector<int64_t>& table, const char* name,
+inline Buffer<int32_t> indices_of(const Input& ids, const std::vector<int64_t>& table, const char* name,
                                  const char* table_name) {
-    Buffer<int32_t> place(ids.size());
-    if (!find_all(ids, table, place)) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
-    return place;
+    Buffer<int32_t> index(ids.size());
+    if (!find_all(ids, table, index)) throw std::invalid_argument(std::string(name) + ": not among " + table_name);
+    return index;
 }
 
 // An array as it is, without a copy; false if it can't be read so.
@@ -197,7 +197,7 @@ void with_tally(const TallyArrays& tally, const Rules& rules, Use use) {
             num_hits += checked_hits<decltype(score), decltype(state)>(rows, rules);
         }
         check_count(num_rows);
-        if (num_hits * rules.num_words() != num_words) throw std::invalid_argument("is_true: not a row a hit");
+        if (num_hits * rules.num_words() != num_words) throw std::invalid_argument("is_true: expected one row per hit");
         use(score, state);
     };
     with_reals(tally.parts.front().score, [&](const auto* scores) {

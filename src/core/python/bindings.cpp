@@ -43,15 +43,15 @@ nb::object distinct_ids(const Input& ids) {
     return to_numpy(found, {found.size()});
 }
 
-// The place of each id in a table that ascends; -1 if it is not there.
+// The index of each id in a table that ascends; -1 if it is not there.
 nb::object find_ids(const Input& ids, const Input& table) {
     const std::vector<int64_t> values = ascending(table, "table");
-    Buffer<int32_t> place(ids.size());
+    Buffer<int32_t> index(ids.size());
     {
         nb::gil_scoped_release unlock;
-        find_all(ids, values, place);
+        find_all(ids, values, index);
     }
-    return to_numpy(std::move(place), {ids.size()});
+    return to_numpy(std::move(index), {ids.size()});
 }
 
 // How often each id of a table occurs.
@@ -60,8 +60,8 @@ nb::object count_ids(const Input& ids, const Input& table) {
     std::vector<int64_t> count(table.size());
     {
         nb::gil_scoped_release unlock;
-        const Buffer<int32_t> place = places_of(ids, values, "ids", "the table");
-        for (size_t i = 0; i < place.size(); ++i) ++count[place[i]];
+        const Buffer<int32_t> index = indices_of(ids, values, "ids", "the table");
+        for (size_t i = 0; i < index.size(); ++i) ++count[index[i]];
     }
     return to_numpy(count, {count.size()});
 }
@@ -100,7 +100,7 @@ bool are_columns_fine(const nb::handle& box, BoxFormat format, double largest, c
 
 NB_MODULE(_compiled, module) {
     using namespace boxscore;
-    module.doc() = "The compiled engine: places, matching, curves.";
+    module.doc() = "The compiled engine: indices, matching, curves.";
     nb::set_leak_warnings(false);  // others may hold what is ours until the interpreter is gone
     nb::enum_<BoxFormat>(module, "BoxFormat")
         .value("xyxy", BoxFormat::xyxy)

@@ -52,10 +52,10 @@ nb::tuple bootstrap_tally(const TallyObject& tally, const Input& images, const R
         using State = decltype(a_state);
         const State* truth_states = typed<State>(truth_state, num_truths, "truth_state");
         run_without_lock((size + num_truths) * num_resamples, num_threads, [&](const Run& run) {
-            const Buffer<int32_t> image_index = places_of(rows.image, image_table, "image", "the images");
-            const Buffer<int32_t> label_index = places_of(rows.label, class_table, "label", "the classes");
-            const Buffer<int32_t> truth_image_index = places_of(truth_image, image_table, "truth_image", "the images");
-            const Buffer<int32_t> truth_label_index = places_of(truth_label, class_table, "truth_label", "the classes");
+            const Buffer<int32_t> image_index = indices_of(rows.image, image_table, "image", "the images");
+            const Buffer<int32_t> label_index = indices_of(rows.label, class_table, "label", "the classes");
+            const Buffer<int32_t> truth_image_index = indices_of(truth_image, image_table, "truth_image", "the images");
+            const Buffer<int32_t> truth_label_index = indices_of(truth_label, class_table, "truth_label", "the classes");
             const TallyColumns<Score, State> columns{
                 size,
                 label_index.data(),

@@ -45,7 +45,7 @@ bool are_in_order(const std::vector<Input>& parts) {
 }
 
 nb::object count_truths_of(const Input& label, const Input& state, const Input& classes, size_t num_areas) {
-    const Buffer<int32_t> index = places_of(label, ascending(classes, "classes"), "truth_label", "the classes");
+    const Buffer<int32_t> index = indices_of(label, ascending(classes, "classes"), "truth_label", "the classes");
     auto count = [&](const auto* states) {
         return count_truths(index.data(), states, index.size(), classes.size(), num_areas);
     };
@@ -96,7 +96,7 @@ struct Tallies {
         std::vector<int64_t> total(classes.size() * num_areas);
         for (size_t i = 0; i < truth_label.size(); ++i) {
             const size_t num = truth_label[i].size();
-            const Buffer<int32_t> index = places_of(truth_label[i], classes, "truth_label", "the classes");
+            const Buffer<int32_t> index = indices_of(truth_label[i], classes, "truth_label", "the classes");
             const State* state = typed<State>(truth_state[i], num, "truth_state");
             const std::vector<int64_t> counts = count_truths(index.data(), state, num, classes.size(), num_areas);
             for (size_t k = 0; k < total.size(); ++k) total[k] += counts[k];
@@ -121,10 +121,10 @@ struct TallyParts {
         if (!are_in_order(image_ids)) {
             if (parts.size() > 1) throw std::invalid_argument("image: parts are not in order");
             images = distinct_of(image_ids[0]);
-            image = places_of(image_ids[0], images, "image", "the images");
+            image = indices_of(image_ids[0], images, "image", "the images");
         }
         for_each_task(parts.size(), run, [] { return 0; }, [&](size_t i, int) {
-            label[i] = places_of(parts[i].label, tallies.classes, "label", "the classes");
+            label[i] = indices_of(parts[i].label, tallies.classes, "label", "the classes");
         });
         for (size_t i = 0; i < parts.size(); ++i) {
             columns.push_back({parts[i].size(), label[i].data(), image.empty() ? nullptr : image.data(),

@@ -42,7 +42,7 @@ class Nearest(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Rows of detections or truths; those that are not used are as good as absent."""
+    """Rows of detections or truths; those that are not used are skipped."""
 
     columns: Any
     is_used: NDArray[np.uint8]

@@ -146,10 +146,10 @@ def _batches(image_E: Ints, image_H: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 def _padded_rows(order_E: Ints, start_N: Ints, count_N: Ints) -> Ints:
     """The rows of each image, at least one, padded with the row behind the last. Shape (N, D)."""
-    place_D = np.arange(max(1, count_N.max()))
-    is_row_ND = place_D < count_N[:, None]
+    index_D = np.arange(max(1, count_N.max()))
+    is_row_ND = index_D < count_N[:, None]
     row_ND = np.full(is_row_ND.shape, order_E.size)
-    row_ND[is_row_ND] = order_E[(start_N[:, None] + place_D)[is_row_ND]]
+    row_ND[is_row_ND] = order_E[(start_N[:, None] + index_D)[is_row_ND]]
     return row_ND
 
 

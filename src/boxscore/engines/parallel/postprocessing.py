@@ -70,7 +70,7 @@ def discard_overlapping(
 
 
 def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array | None = None) -> Array:
-    """The place of each detection in its image, or in its image and label: 0 for the best. Shape (N, D).
+    """The rank of each detection in its image, or in its image and label: 0 for the best. Shape (N, D).
 
     Of equal scores the first ranks first; what is discarded ranks behind all that is not.
 
@@ -82,11 +82,11 @@ def rank_by_score(score: Array, *, label: Array | None = None, discarded: Array 
     score = xp.astype(score, float_dtype(score))
     descent_ND = -score if discarded is None else xp.where(discarded, math.inf * xp.ones_like(score), -score)
     order_ND = xp.argsort(descent_ND, axis=-1, stable=True)
-    place_ND = xp.zeros_like(order_ND) + arange(score.shape[-1], like=score)
+    position_ND = xp.zeros_like(order_ND) + arange(score.shape[-1], like=score)
     if label is not None:
         by_label_ND = xp.argsort(xp.take_along_axis(label, order_ND, axis=-1), axis=-1, stable=True)
         order_ND = xp.take_along_axis(order_ND, by_label_ND, axis=-1)
         label_ND = xp.take_along_axis(label, order_ND, axis=-1)
         is_first_ND = xp.concat([label_ND[:, :1] == label_ND[:, :1], label_ND[:, 1:] != label_ND[:, :-1]], axis=-1)
-        place_ND = place_ND - cumulative_max(xp.where(is_first_ND, place_ND, xp.zeros_like(place_ND)))
-    return xp.take_along_axis(place_ND, xp.argsort(order_ND, axis=-1, stable=True), axis=-1)
+        position_ND = position_ND - cumulative_max(xp.where(is_first_ND, position_ND, xp.zeros_like(position_ND)))
+    return xp.take_along_axis(position_ND, xp.argsort(order_ND, axis=-1, stable=True), axis=-1)

@@ -68,7 +68,7 @@ class FileRows:
         if num == 0:
             return []
         row = int(np.argmax(is_bad))
-        example = f"{self.records.place(row)}: {show(row)}"
+        example = f"{self.records.location(row)}: {show(row)}"
         return [self.finding(kind=kind, severity=severity, count=num, title=title(num), example=example, effect=effect)]
 
     def finding(self, **values: Any) -> Finding:

@@ -21,7 +21,7 @@ class Finding:
     title: str
     """What was found, with the count."""
     example: str
-    """The first of them, with its place in the file."""
+    """The first of them, with its location in the file."""
     effect: str
     """The effect on the result."""
 

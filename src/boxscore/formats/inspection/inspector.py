@@ -86,7 +86,7 @@ def _read(path: str | Path, role: Role, name: str | None, options: Options, foun
                 file=str(path),
                 count=problem.num,
                 title=problem.what,
-                example=problem.place,
+                example=problem.location,
                 effect=problem.fate,
             )
         )

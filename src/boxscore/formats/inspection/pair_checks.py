@@ -90,7 +90,7 @@ def class_spelling(pair: Pair) -> Iterable[Finding]:
         severity="warning" if is_lost else "note",
         count=len(pairs),
         title=f"{count(len(pairs), 'class name')} in another spelling than in the ground truth",
-        example=f"{rows.records.place(row)}: {pairs[0][1]!r}, in the ground truth {pairs[0][2]!r}",
+        example=f"{rows.records.location(row)}: {pairs[0][1]!r}, in the ground truth {pairs[0][2]!r}",
         effect="some of them match no class" if is_lost else "they are treated as equal",
     )
 
@@ -135,7 +135,7 @@ def shifted_classes(pair: Pair) -> Iterable[Finding]:
         severity="warning",
         count=len(label),
         title=f"class ids of {count(len(label), 'detection')} look shifted: {why}",
-        example=f"{rows.records.place(row)}: class {int(label[row])}, in the ground truth {expected_label}",
+        example=f"{rows.records.location(row)}: class {int(label[row])}, in the ground truth {expected_label}",
         effect="detections are compared with truths of other classes, so AP is near 0",
     )
 

@@ -208,7 +208,7 @@ def duplicates(rows: FileRows) -> Iterable[Finding]:
         kind="duplicate-boxes",
         severity="warning",
         title=lambda num: f"{count(num, rows.noun[0])} with the image, class and box of an earlier one",
-        show=lambda row: f"{rows.show_box(row)}, as in {rows.records.place(first_of[row])}",
+        show=lambda row: f"{rows.show_box(row)}, as in {rows.records.location(first_of[row])}",
         effect=effects[rows.role],
     )
 
@@ -289,7 +289,7 @@ def over_limit(rows: FileRows) -> Iterable[Finding]:
         severity="warning",
         count=num,
         title=f"{count(num, 'detection')} beyond the limit of {limit:g} per image and class, in {pairs}",
-        example=f"{rows.records.place(row)}: {where}",
+        example=f"{rows.records.location(row)}: {where}",
         effect=f"only the {limit:g} with the highest scores count under {rows.protocol.title}",
     )
 

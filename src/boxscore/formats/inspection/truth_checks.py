@@ -23,7 +23,7 @@ def duplicate_ids(rows: FileRows) -> Iterable[Finding]:
         kind="duplicate-ids",
         severity="warning",
         title=lambda num: f"{count(num, 'annotation')} with the id of an earlier one",
-        show=lambda row: f"as in {rows.records.place(int(first[code[row]]))}",
+        show=lambda row: f"as in {rows.records.location(int(first[code[row]]))}",
         effect="boxscore counts each of them; tools that look annotations up by id, as pycocotools does, confuse them",
     )
 

@@ -44,7 +44,7 @@ class Files:
             with settings_of(first.context, quiet):
                 schema = first.schema()
         named = {name.lower(): name for name in (() if schema is None else schema.names)}
-        table = Table(source=files[0], columns=dict.fromkeys(named, ()), num_rows=0, place=lambda _: files[0])
+        table = Table(source=files[0], columns=dict.fromkeys(named, ()), num_rows=0, location=lambda _: files[0])
         image = table.need("image", *tables.IMAGE_IDS, *tables.IMAGE_NAMES)
         label = table.need("class", *tables.LABEL_IDS, *tables.LABEL_NAMES)
         more = {
