@@ -103,9 +103,9 @@ def tamper(tally: Tally, random: np.random.Generator) -> None:
     else:
         column = column.astype(str(random.choice(["int8", "uint64", "float32"])))
     tampered = replace(tally, **{name: column})
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError):
         native.curves(tampered, threads=2)
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError):
         resample(tampered, tally.images, Plan(resamples=2, seed=0, level=0.95), threads=2)
 
 

@@ -14,6 +14,8 @@ from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, REGULAR
 from tests.support.comparisons import assert_same_tally
 from tests.support.scenes import Scene, random_scene
 
+pytestmark = pytest.mark.native
+
 LONG = [[0, 0, 100, 10], [0, 0, 10, 10], [10, 0, 10, 10], [20, 0, 10, 10]]
 """A wide box, and three that lie in it side by side, in xywh."""
 

@@ -38,7 +38,7 @@ def binned(tally: Tally, bin_size: int) -> tuple[Bins, dict[int, Tally]]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: f"{protocol.title} {protocol.ap}")
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(
     scene=scenes(num_images=9, most_detections=60, most_truths=25),
     bin_size=st.sampled_from([3, 17, 60]),
