@@ -203,26 +203,26 @@ def test_columns_of_a_tally_that_do_not_fit_together_are_refused() -> None:
 def test_groups_that_do_not_fit_their_rows_are_refused() -> None:
     """Where the rows of each image begin must ascend from 0 to all of them, on both sides."""
     box, flags = np.ones((3, 4)), np.zeros(2, np.uint8)
-    starts: dict[str, Any] = {"start": np.array([0, 1, 3]), "truth_start": np.array([0, 0, 2])}
-    rows: dict[str, Any] = {"box": box, "truth_box": box[:2], "is_crowd": flags, "num_threads": 1}
-    overlap = _compiled.overlaps(**rows, **starts)
+    starts = {"start": np.array([0, 1, 3]), "truth_start": np.array([0, 0, 2])}
+    groups = _compiled.ImageGroups(**starts)
+    overlap = _compiled.overlaps(groups, box, box[:2], flags, 1)
     assert overlap.tolist() == [1.0] * 4
     wrong = [{"start": np.array([0, 4, 3])}, {"start": np.array([1, 1, 3])}, {"truth_start": np.array([0, 0, 1])}]
     wrong += [{"start": np.array([0, 3])}, {"start": np.zeros(0, np.int64)}]
     for change in wrong:
         with pytest.raises(ValueError, match=r"must ascend from 0|unexpected size"):
-            _compiled.overlaps(**rows, **(starts | change))
-    one, two = np.ones(3), np.ones(2)
-    reals: dict[str, Any] = {"area": one, "id": one, "truth_area": two, "truth_id": two, "num_threads": 1}
-    reals |= {"is_ignored": flags, "is_crowd": flags, "thresholds": [0.5], "area_low": [0.0]}
-    match, *_ = _compiled.assign(overlap=overlap, **starts, **reals, area_high=[9.0])
-    assert match.tolist() == [[0.0, 1.0, 1.0]]
-    for columns in ({"overlap": overlap[:2], "area_high": [9.0]}, {"overlap": overlap, "area_high": []}):
-        with pytest.raises(ValueError, match="unexpected"):
-            _compiled.assign(**starts, **reals, **columns)
+            _compiled.overlaps(_compiled.ImageGroups(**(starts | change)), box, box[:2], flags, 1)
+    detections = _compiled.GroupedDetections(np.ones(3), np.ones(3))
+    truths = _compiled.GroupedTruths(np.ones(2), np.ones(2), flags, flags)
+    rules = _compiled.AssignmentRules([0.5], [0.0], [9.0])
+    assert _compiled.assign(groups, overlap, detections, truths, rules, 1).match.tolist() == [[0.0, 1.0, 1.0]]
+    with pytest.raises(ValueError, match="overlap: unexpected"):
+        _compiled.assign(groups, overlap[:2], detections, truths, rules, 1)
+    with pytest.raises(ValueError, match="area_high: unexpected"):
+        _compiled.assign(groups, overlap, detections, truths, _compiled.AssignmentRules([0.5], [0.0], []), 1)
 
 
-def test_places_of_ids_that_are_not_there_are_below_0() -> None:
+def test_indices_of_ids_that_are_not_there_are_below_0() -> None:
     """In small tables and in wide ones."""
     for step in (1, 10**12):
         found = _compiled.find(np.array([5, 3, 3, 9]) * step, np.array([3, 4, 5]) * step)

@@ -306,6 +306,33 @@ class CocoFile:
     @property
     def categories(self) -> CocoCategories | None: ...
 
+class BoxRules:
+    def __init__(self, largest: float, is_inclusive: bool, ignored_kind: int) -> None: ...
+
+class PlainResult:
+    @property
+    def name(self) -> list[str]: ...
+    @property
+    def numbers(self) -> list[float]: ...
+    @property
+    def ap(self) -> list[float]: ...
+    @property
+    def ar(self) -> list[float]: ...
+    @property
+    def label(self) -> list[int]: ...
+    @property
+    def num_truths(self) -> list[int]: ...
+    @property
+    def num_detections(self) -> list[int]: ...
+    @property
+    def num_read(self) -> int: ...
+    @property
+    def ap_at(self) -> list[float]: ...
+    @property
+    def num_true(self) -> list[int]: ...
+    @property
+    def num_false(self) -> list[int]: ...
+
 def read_coco_file(path: bytes, num_threads: int, chunk_size: int = 262144) -> CocoFile: ...
 def read_coco_bytes(content: Any, num_threads: int, chunk_size: int = 262144) -> CocoFile: ...
 def evaluate_coco_files(
@@ -313,34 +340,47 @@ def evaluate_coco_files(
     detections: Sequence[bytes],
     rules: Rules,
     measures: Sequence[Measure],
-    largest: float,
-    is_inclusive: bool,
-    ignored_kind: int,
+    boxes: BoxRules,
     num_threads: int,
 ) -> Any: ...
+
+class ImageGroups:
+    def __init__(self, start: NDArray[Any], truth_start: NDArray[Any]) -> None: ...
+
+class GroupedDetections:
+    def __init__(self, area: NDArray[Any], id: NDArray[Any]) -> None: ...
+
+class GroupedTruths:
+    def __init__(
+        self, area: NDArray[Any], id: NDArray[Any], is_ignored: NDArray[Any], is_crowd: NDArray[Any]
+    ) -> None: ...
+
+class AssignmentRules:
+    def __init__(self, thresholds: Sequence[float], area_low: Sequence[float], area_high: Sequence[float]) -> None: ...
+
+class Assignments:
+    @property
+    def match(self) -> Any: ...
+    @property
+    def is_ignored(self) -> Any: ...
+    @property
+    def truth_match(self) -> Any: ...
+    @property
+    def is_truth_ignored(self) -> Any: ...
+    @property
+    def truth_order(self) -> Any: ...
+
 def overlaps(
-    box: NDArray[Any],
-    truth_box: NDArray[Any],
-    is_crowd: NDArray[Any],
-    start: NDArray[Any],
-    truth_start: NDArray[Any],
-    num_threads: int,
+    groups: ImageGroups, box: NDArray[Any], truth_box: NDArray[Any], is_crowd: NDArray[Any], num_threads: int
 ) -> Any: ...
 def assign(
+    groups: ImageGroups,
     overlap: NDArray[Any],
-    start: NDArray[Any],
-    truth_start: NDArray[Any],
-    area: NDArray[Any],
-    id: NDArray[Any],
-    truth_area: NDArray[Any],
-    truth_id: NDArray[Any],
-    is_ignored: NDArray[Any],
-    is_crowd: NDArray[Any],
-    thresholds: Sequence[float],
-    area_low: Sequence[float],
-    area_high: Sequence[float],
+    detections: GroupedDetections,
+    truths: GroupedTruths,
+    rules: AssignmentRules,
     num_threads: int,
-) -> tuple[Any, ...]: ...
+) -> Assignments: ...
 def measure_annotations(detections: Any, truths: Any, overlap: Any) -> bool: ...
 def match_annotations(
     detections: Any, truths: Any, overlap: Any | None, rules: tuple[Any, ...], out: tuple[Any, ...]

@@ -201,7 +201,8 @@ private:
         uint64_t state = 0;
         for (const AreaBounds& bounds : bounds_) {
             for (size_t i = 0; i < kAreasAtOnce; ++i) {
-                state |= (bounds.low[i] <= area) & (area <= bounds.high[i]) ? bounds.bit[i] : 0;
+                // A mask, not a choice: which range an area is in can't be predicted.
+                state |= bounds.bit[i] & -static_cast<uint64_t>((bounds.low[i] <= area) & (area <= bounds.high[i]));
             }
         }
         return state;

@@ -26,10 +26,10 @@ class Groups:
     truth_start: Ints
 
     @classmethod
-    def of(cls, found: DetectionColumns, there: TruthColumns, num_images: int, limit: int) -> "Groups":
+    def of(cls, detections: DetectionColumns, truths: TruthColumns, num_images: int, limit: int) -> "Groups":
         """Groups in the order of classes, and in it of images."""
-        key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (found, there))
-        row = np.lexsort((-found.score, key))
+        key, truth_key = (side.label.astype(np.int64) * num_images + side.image for side in (detections, truths))
+        row = np.lexsort((-detections.score, key))
         truth_row = np.argsort(truth_key, kind="stable")
         keys = np.union1d(key, truth_key)
         key = key[row]
@@ -43,6 +43,11 @@ class Groups:
             truth_row=truth_row,
             truth_start=_starts(truth_key[truth_row], keys),
         )
+
+    @property
+    def compiled(self) -> _compiled.ImageGroups:
+        """Where they begin, for the compiled engine."""
+        return _compiled.ImageGroups(self.start, self.truth_start)
 
     @property
     def sizes(self) -> tuple[list[int], list[int]]:
@@ -59,11 +64,10 @@ def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     """The groups, and the overlaps of each: one row per detection, one column per truth, group after group."""
     groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
     overlap = _compiled.overlaps(
+        groups.compiled,
         box=seen.detections.box[groups.row],
         truth_box=seen.truths.box[groups.truth_row],
         is_crowd=seen.truths.is_crowd[groups.truth_row],
-        start=groups.start,
-        truth_start=groups.truth_start,
         num_threads=num_threads(None),
     )
     return groups, overlap
@@ -89,22 +93,21 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
     if not made:
         return made
     groups, overlap = measure(seen)
-    found, there = groups.row, groups.truth_row
+    detections, truths, row, truth_row = seen.detections, seen.truths, groups.row, groups.truth_row
     assigned = Assigned.of(
-        overlap=overlap,
-        start=groups.start,
-        truth_start=groups.truth_start,
-        area=seen.detections.area[found],
-        id=seen.detections.float_id[found],
-        truth_area=seen.truths.area[there],
-        truth_id=seen.truths.float_id[there],
-        is_ignored=seen.truths.is_ignored[there],
-        is_crowd=seen.truths.is_crowd[there],
-        thresholds=seen.thresholds,
-        bounds=seen.bounds,
+        groups.compiled,
+        overlap,
+        _compiled.GroupedDetections(detections.area[row], detections.float_id[row]),
+        _compiled.GroupedTruths(
+            truths.area[truth_row],
+            truths.float_id[truth_row],
+            truths.is_ignored[truth_row],
+            truths.is_crowd[truth_row],
+        ),
+        assignment_rules(seen.thresholds, seen.bounds),
     )
-    ids, truth_ids, given = seen.detections.id[found].tolist(), seen.truths.id[there], seen.detections.scores
-    scores = [given[row] for row in found.tolist()]
+    ids, truth_ids = detections.id[row].tolist(), truths.id[truth_row]
+    scores = [detections.scores[index] for index in row.tolist()]
     start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
     pairs = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
     first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))
@@ -124,6 +127,12 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
     return made
 
 
+def assignment_rules(thresholds: Any, bounds: Sequence[Any]) -> tuple[int, _compiled.AssignmentRules]:
+    """How many thresholds there are, and the rules with them and with some area ranges."""
+    low, high = ([float(bound) for bound in side] for side in zip(*bounds, strict=True)) if len(bounds) else ([], [])
+    return len(thresholds), _compiled.AssignmentRules([float(threshold) for threshold in thresholds], low, high)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Assigned:
     """Who is matched with whom: by area range, with one block per group and one row per threshold."""
@@ -136,34 +145,36 @@ class Assigned:
     truth_order: Ints
 
     @classmethod
-    def of(cls, *, thresholds: Any, bounds: Sequence[Any], **columns: NDArray[Any]) -> "Assigned":
-        """The assignments of groups of rows with their overlaps."""
-        match, is_ignored, truth_match, is_truth_ignored, truth_order = _compiled.assign(
-            **columns,
-            thresholds=[float(threshold) for threshold in thresholds],
-            area_low=[float(low) for low, _ in bounds],
-            area_high=[float(high) for _, high in bounds],
-            num_threads=num_threads(None),
-        )
+    def of(
+        cls,
+        groups: _compiled.ImageGroups,
+        overlap: NDArray[np.float64],
+        detections: _compiled.GroupedDetections,
+        truths: _compiled.GroupedTruths,
+        rules: tuple[int, _compiled.AssignmentRules],
+    ) -> "Assigned":
+        """The assignments of groups of rows with their overlaps, under `assignment_rules`."""
+        num_thresholds, compiled_rules = rules
+        assigned = _compiled.assign(groups, overlap, detections, truths, compiled_rules, num_threads(None))
         return cls(
-            num_thresholds=len(thresholds),
-            match=match,
-            is_ignored=is_ignored.view(np.bool_),
-            truth_match=truth_match,
-            is_truth_ignored=is_truth_ignored,
-            truth_order=truth_order,
+            num_thresholds=num_thresholds,
+            match=assigned.match,
+            is_ignored=assigned.is_ignored.view(np.bool_),
+            truth_match=assigned.truth_match,
+            is_truth_ignored=assigned.is_truth_ignored,
+            truth_order=assigned.truth_order,
         )
 
-    def block(self, area: int, found: slice, there: slice, scores: list[Any]) -> dict[str, Any]:
+    def block(self, area: int, rows: slice, truth_rows: slice, scores: list[Any]) -> dict[str, Any]:
         """The matrices of one group in one area range, (T, D) and (T, G), its scores, and the flags of its truths."""
         T = self.num_thresholds
-        flat, truth_flat = slice(T * found.start, T * found.stop), slice(T * there.start, T * there.stop)
-        num_truths = there.stop - there.start
+        flat, truth_flat = slice(T * rows.start, T * rows.stop), slice(T * truth_rows.start, T * truth_rows.stop)
+        num_truths = truth_rows.stop - truth_rows.start
         return {
-            "dtMatches": self.match[area, flat].reshape(T, found.stop - found.start),
+            "dtMatches": self.match[area, flat].reshape(T, rows.stop - rows.start),
             "gtMatches": self.truth_match[area, truth_flat].reshape(T, num_truths),
             "dtScores": scores,
             # as in COCO: NumPy's array of an empty list
-            "gtIgnore": self.is_truth_ignored[area, there] if num_truths else np.array([]),
-            "dtIgnore": self.is_ignored[area, flat].reshape(T, found.stop - found.start),
+            "gtIgnore": self.is_truth_ignored[area, truth_rows] if num_truths else np.array([]),
+            "dtIgnore": self.is_ignored[area, flat].reshape(T, rows.stop - rows.start),
         }

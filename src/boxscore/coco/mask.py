@@ -27,14 +27,11 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
         raise AssertionError("iou(iscrowd=) must have the same length as gt")
     if len(boxes) == 0 or len(truth_boxes) == 0:
         return []
-    return _compiled.overlaps(
-        box=boxes,
-        truth_box=truth_boxes,
-        is_crowd=np.array(pyiscrowd, np.uint8),
-        start=np.array([0, len(boxes)], np.int64),
-        truth_start=np.array([0, len(truth_boxes)], np.int64),
-        num_threads=num_threads(None),
-    ).reshape(len(boxes), len(truth_boxes))
+    groups = _compiled.ImageGroups(np.array([0, len(boxes)], np.int64), np.array([0, len(truth_boxes)], np.int64))
+    is_crowd = np.array(pyiscrowd, np.uint8)
+    return _compiled.overlaps(groups, boxes, truth_boxes, is_crowd, num_threads(None)).reshape(
+        len(boxes), len(truth_boxes)
+    )
 
 
 def _boxes(values: Any) -> NDArray[np.float64] | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore.coco import mask
 from boxscore.coco.evaluation_columns import ids_of
-from boxscore.coco.image_entries import Assigned
+from boxscore.coco.image_entries import Assigned, assignment_rules
 
 Dict = dict[str, Any]
 
@@ -56,17 +56,18 @@ def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules:
     num, num_truths = len(detections), len(truths)
     truth_ids = ids_of(truths)
     assigned = Assigned.of(
-        overlap=np.ascontiguousarray(_overlap_of(overlap, num, num_truths)).reshape(-1),
-        start=np.array([0, num], np.int64),
-        truth_start=np.array([0, num_truths], np.int64),
-        area=_numbers(each["area"] for each in detections),
-        id=ids_of(detections).astype(np.float64),
-        truth_area=_numbers(0 if each["ignore"] else each["area"] for each in truths),
-        truth_id=truth_ids.astype(np.float64),
-        is_ignored=_flags(each["ignore"] for each in truths),
-        is_crowd=_flags(int(each["iscrowd"]) for each in truths),
-        thresholds=rules.thresholds,
-        bounds=[rules.area],
+        _compiled.ImageGroups(np.array([0, num], np.int64), np.array([0, num_truths], np.int64)),
+        np.ascontiguousarray(_overlap_of(overlap, num, num_truths)).reshape(-1),
+        _compiled.GroupedDetections(
+            _numbers(each["area"] for each in detections), ids_of(detections).astype(np.float64)
+        ),
+        _compiled.GroupedTruths(
+            _numbers(0 if each["ignore"] else each["area"] for each in truths),
+            truth_ids.astype(np.float64),
+            _flags(each["ignore"] for each in truths),
+            _flags(int(each["iscrowd"]) for each in truths),
+        ),
+        assignment_rules(rules.thresholds, [rules.area]),
     )
     scores = [each["score"] for each in detections]
     return {

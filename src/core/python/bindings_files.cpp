@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cerrno>
@@ -145,37 +146,24 @@ FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t
     return to_python(read_unlocked(view.source(), num_threads, chunk_size));
 }
 
-template <class T>
-nb::list list_of(const std::vector<T>& values) {
-    nb::list list;
-    for (const T& value : values) list.append(value);
-    return list;
-}
-
-nb::dict dict_of(const PlainResult& result, const CocoCategories& categories) {
+// The names of the classes of a result.
+std::vector<std::string> names_of(const PlainResult& result, const CocoCategories& categories) {
     std::unordered_map<int64_t, std::string_view> name_of;
     for (size_t k = 0; k < categories.size(); ++k) name_of[categories.id[k]] = categories.name[k];
-    nb::list names;
-    for (const int64_t label : result.classes) names.append(nb::str(name_of[label].data(), name_of[label].size()));
-    nb::dict columns;
-    columns["numbers"] = list_of(result.averages.numbers);
-    columns["label"] = list_of(result.classes);
-    columns["name"] = names;
-    columns["ap"] = list_of(result.averages.ap);
-    columns["ar"] = list_of(result.averages.ar);
-    columns["num_truths"] = list_of(result.num_truths);
-    columns["num_detections"] = list_of(result.num_detections);
-    columns["num_read"] = result.num_read;
-    columns["ap_at"] = list_of(result.ap_at);
-    columns["num_true"] = list_of(result.num_true);
-    columns["num_false"] = list_of(result.num_false);
-    return columns;
+    std::vector<std::string> names;
+    for (const int64_t label : result.classes) names.emplace_back(name_of[label]);
+    return names;
 }
+
+// A result with what tables show of its classes.
+struct PlainResultObject {
+    PlainResult result;
+    std::vector<std::string> name;
+};
 
 // A result in plain values for each file of detections, or None for all if any file has something to be told about.
 nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
-                               const std::vector<Measure>& measures, double largest, bool is_inclusive,
-                               uint8_t ignored_kind, size_t num_threads) {
+                               const std::vector<Measure>& measures, const BoxRules& boxes, size_t num_threads) {
     check_measures(measures, rules);
     const std::string truth_path(truths.c_str(), truths.size());
     std::vector<std::string> paths;
@@ -186,8 +174,8 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
         run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
             truth_file = read_coco(*open_source(truth_path), run);
             for (const std::string& path : paths) {
-                results.push_back(evaluate_plainly(truth_file, read_coco(*open_source(path), run), rules, measures,
-                                                   {largest, is_inclusive, ignored_kind}, run));
+                results.push_back(
+                    evaluate_plainly(truth_file, read_coco(*open_source(path), run), rules, measures, boxes, run));
                 if (!results.back()) return;
             }
         });
@@ -197,9 +185,10 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
         return nb::none();
     }
     nb::list list;
-    for (const std::optional<PlainResult>& result : results) {
+    for (std::optional<PlainResult>& result : results) {
         if (!result) return nb::none();
-        list.append(dict_of(*result, truth_file.categories));
+        std::vector<std::string> names = names_of(*result, truth_file.categories);
+        list.append(PlainResultObject{std::move(*result), std::move(names)});
     }
     return list;
 }
@@ -233,10 +222,30 @@ void bind_files(nb::module_& module) {
         .def_ro("boxes", &FileObject::boxes)
         .def_ro("images", &FileObject::images)
         .def_ro("categories", &FileObject::categories);
+    nb::class_<BoxRules>(module, "BoxRules")
+        .def(
+            "__init__",
+            [](BoxRules* self, double largest, bool is_inclusive, uint8_t ignored_kind) {
+                new (self) BoxRules{largest, is_inclusive, ignored_kind};
+            },
+            "largest"_a, "is_inclusive"_a, "ignored_kind"_a);
+    auto column = [](auto get) { return [get](const PlainResultObject& self) { return get(self.result); }; };
+    nb::class_<PlainResultObject>(module, "PlainResult")
+        .def_ro("name", &PlainResultObject::name)
+        .def_prop_ro("numbers", column([](const PlainResult& each) { return each.averages.numbers; }))
+        .def_prop_ro("ap", column([](const PlainResult& each) { return each.averages.ap; }))
+        .def_prop_ro("ar", column([](const PlainResult& each) { return each.averages.ar; }))
+        .def_prop_ro("label", column([](const PlainResult& each) { return each.classes; }))
+        .def_prop_ro("num_truths", column([](const PlainResult& each) { return each.num_truths; }))
+        .def_prop_ro("num_detections", column([](const PlainResult& each) { return each.num_detections; }))
+        .def_prop_ro("num_read", column([](const PlainResult& each) { return each.num_read; }))
+        .def_prop_ro("ap_at", column([](const PlainResult& each) { return each.ap_at; }))
+        .def_prop_ro("num_true", column([](const PlainResult& each) { return each.num_true; }))
+        .def_prop_ro("num_false", column([](const PlainResult& each) { return each.num_false; }));
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
-               "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "num_threads"_a);
+               "boxes"_a, "num_threads"_a);
 }
 
 }  // namespace boxscore

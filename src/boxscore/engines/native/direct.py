@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import boxscore._compiled as _compiled
 from boxscore.analysis.suspicion import Counts
@@ -29,9 +28,7 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         [os.fsencode(path) for path in detections],
         rules_of(protocol),
         compiled_measures(wanted),
-        LARGEST_SIDE,
-        protocol.pixels == "inclusive",
-        protocol.ignored_kind,
+        _compiled.BoxRules(LARGEST_SIDE, protocol.pixels == "inclusive", protocol.ignored_kind),
         threads,
     )
     if results is None:
@@ -39,10 +36,10 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
     summaries = [
         Summary(
             protocol=protocol,
-            numbers={measure.name: number for measure, number in zip(wanted, result["numbers"], strict=True)},
-            per_class=list(_rows(result, protocol.thresholds)),
+            numbers={measure.name: number for measure, number in zip(wanted, result.numbers, strict=True)},
+            per_class=_rows(result, protocol.thresholds),
             iou_dtype="float64",
-            num_beyond_limit=result["num_read"] - sum(result["num_detections"]),
+            num_beyond_limit=result.num_read - sum(result.num_detections),
         )
         for result in results
     ]
@@ -51,24 +48,22 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
     return summaries
 
 
-def _rows(result: dict[str, Any], thresholds: Sequence[float]) -> Sequence[ClassRow]:
+def _rows(result: _compiled.PlainResult, thresholds: Sequence[float]) -> list[ClassRow]:
     num_thresholds = len(thresholds)
-
-    def at(name: str, k: int) -> Any:
-        return result[name][k * num_thresholds : (k + 1) * num_thresholds]
-
-    return [
-        ClassRow(
-            label=result["label"][k],
-            name=result["name"][k],
-            ap=result["ap"][k],
-            ap_50=ap_50_of(at("ap_at", k), thresholds),
-            ar=result["ar"][k],
-            num_truths=result["num_truths"][k],
-            num_detections=result["num_detections"][k],
-            ap_at=at("ap_at", k),
-            num_true=at("num_true", k),
-            num_false=at("num_false", k),
-        )
-        for k in range(len(result["label"]))
-    ]
+    ap_at, num_true, num_false = (
+        [values[first : first + num_thresholds] for first in range(0, len(values), num_thresholds)]
+        for values in (result.ap_at, result.num_true, result.num_false)
+    )
+    columns = {
+        "label": result.label,
+        "name": result.name,
+        "ap": result.ap,
+        "ap_50": [ap_50_of(row, thresholds) for row in ap_at],
+        "ar": result.ar,
+        "num_truths": result.num_truths,
+        "num_detections": result.num_detections,
+        "ap_at": ap_at,
+        "num_true": num_true,
+        "num_false": num_false,
+    }
+    return [ClassRow(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
