@@ -136,7 +136,8 @@ def _run_hotcoco_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
     with contextlib.redirect_stdout(io.StringIO()):
         evaluation.accumulate()
         evaluation.summarize()
-    return list(evaluation.stats[:12]), np.asarray(evaluation.eval["precision"])
+    arrays: Any = evaluation.eval
+    return list(evaluation.stats[:12]), np.asarray(arrays["precision"])
 
 
 def _run_boxscore_stream(loaded: Any, threads: int) -> tuple[Any, Any]:

@@ -217,6 +217,16 @@ def test_no_two_modules_have_one_name() -> None:
     assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", "pipeline"} | public
 
 
+def test_tests_share_through_support_alone() -> None:
+    """No test module imports another one."""
+    imports = re.compile(r"^(from tests\.test_|import tests\.test_)", re.MULTILINE)
+    paths = list((ROOT / "tests").rglob("*.py"))
+    assert len(paths) > 80
+    assert [path.name for path in paths if imports.search(path.read_text())] == ["test_keras.py"], (
+        "which starts a process that imports itself"
+    )
+
+
 def test_files_that_the_architecture_names_are_there() -> None:
     """In docs/architecture.md, relative to src/boxscore, or to the repository."""
     text = (ROOT / "docs" / "architecture.md").read_text()

@@ -338,8 +338,7 @@ def test_what_took_the_names_is_told_of_at_the_end_at_the_latest(tmp_path: Path)
 
 @pytest.mark.parametrize("package", ["faster_coco_eval", "hotcoco"])
 def test_real_packages_that_take_the_names_are_noticed(package: str) -> None:
-    """Where they are installed."""
-    pytest.importorskip(package)
+    """Both are installed for the tests."""
     code = f"""
 import json, sys, warnings, boxscore, {package}
 patch = boxscore.patch_pycocotools()

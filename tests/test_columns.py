@@ -1,4 +1,4 @@
-"""Three ways to give the same data: flat arrays, a dict an image, padded batches; on every library."""
+"""Three ways to give the same data: flat arrays, one dict per image, padded batches; on every library."""
 
 from typing import Any
 

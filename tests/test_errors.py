@@ -45,7 +45,7 @@ THEIRS = [
 def run_tide(
     detections: Detections, truths: Truths, *, background: float = 0.1, limit: int = 10**9
 ) -> tidecv.quantify.TIDERun:
-    """What `tidecv` makes of it, without its limit of 100 detections an image. Boxes are xywh."""
+    """What `tidecv` makes of it, without its limit of 100 detections per image. Boxes are xywh."""
     there, found = tidecv.Data("truths", max_dets=limit), tidecv.Data("detections")
     ignore = np.zeros(len(truths), bool) if truths.ignore is None else truths.ignore
     for image, label, box, is_ignored in zip(truths.image, truths.label, truths.box, ignore, strict=True):

@@ -11,8 +11,8 @@ from boxscore import Detections, InputError, MeanAveragePrecision, Truths
 from boxscore.model.batches import hash_name, read_image_ids
 from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 from tests.support.comparisons import assert_same
+from tests.support.image_dicts import dicts
 from tests.support.scenes import random_scene
-from tests.test_metric import dicts
 
 SCENE = random_scene(5, num_images=6)
 PREDS, TARGETS = dicts(SCENE)

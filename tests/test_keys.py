@@ -123,12 +123,17 @@ MISSPELLED = {
 }
 
 
-@pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("key", MISSPELLED)
+@pytest.mark.parametrize(
+    ("read", "key"),
+    [
+        (read, key)
+        for read in READERS
+        for key, right in MISSPELLED.items()
+        if read is not map_of_jax or right != "image_id"  # ids are an argument of their own there
+    ],
+)
 def test_a_misspelled_key_is_refused_with_the_right_one(read: Callable[..., float], key: str) -> None:
     """Not dropped: it would have changed the result."""
-    if read is map_of_jax and MISSPELLED[key] == "image_id":
-        pytest.skip("ids come apart from the batch there")
     with pytest.raises(InputError) as error:
         read(TARGET | {key: np.array([0, 1])})
     assert f"must not have the key {key!r}, which is not read: rename it to {MISSPELLED[key]!r}" in str(error.value)

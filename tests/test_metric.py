@@ -14,21 +14,8 @@ from boxscore import InputError, MeanAveragePrecision
 from boxscore.engines.native.plain_batch import match_images
 from boxscore.scaling import storage
 from tests.support.comparisons import TALLY, assert_same
+from tests.support.image_dicts import dicts
 from tests.support.scenes import Scene, random_scene
-
-
-def dicts(scene: Scene, wrap: Any = np.asarray) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A dict an image, as torchmetrics takes them."""
-    preds, targets = [], []
-    for image in range(scene.num_images):
-        found, there = scene.detection["image"] == image, scene.truth["image"] == image
-        preds.append({key: wrap(scene.detection[name][found]) for key, name in PREDS.items()})
-        targets.append({key: wrap(scene.truth[name][there]) for key, name in TARGETS.items()})
-    return preds, targets
-
-
-PREDS = {"boxes": "box", "scores": "score", "labels": "label"}
-TARGETS = {"boxes": "box", "labels": "label", "iscrowd": "ignore", "area": "area"}
 
 
 def metric_of(scene: Scene, protocol: str = "coco", **settings: Any) -> MeanAveragePrecision:

@@ -222,6 +222,17 @@ def test_groups_that_do_not_fit_their_rows_are_refused() -> None:
         _compiled.assign(groups, overlap, detections, truths, _compiled.AssignmentRules([0.5], [0.0], []), 1)
 
 
+def test_an_overlap_that_is_no_number_counts_as_the_largest() -> None:
+    """One detection and two truths, the second with an overlap of 1; docs/pycocotools.md has the difference."""
+    groups = _compiled.ImageGroups(np.array([0, 1]), np.array([0, 2]))
+    detections = _compiled.GroupedDetections(np.ones(1), np.array([7.0]))
+    truths = _compiled.GroupedTruths(np.ones(2), np.array([3.0, 4.0]), np.zeros(2, np.uint8), np.zeros(2, np.uint8))
+    rules = _compiled.AssignmentRules([0.5], [0.0], [9.0])
+    for overlap, taken in (([np.nan, 1.0], 3), ([0.9, 1.0], 4), ([0.0, np.nan], 4)):
+        assigned = _compiled.assign(groups, np.array(overlap), detections, truths, rules, 1)
+        assert assigned.match.tolist() == [[taken]]
+
+
 def test_indices_of_ids_that_are_not_there_are_below_0() -> None:
     """In small tables and in wide ones."""
     for step in (1, 10**12):

@@ -1,7 +1,6 @@
 """torchmetrics' names and manners around boxscore's numbers."""
 
 import copy
-import importlib.util
 import pickle
 from typing import Any
 
@@ -15,17 +14,12 @@ import boxscore
 from boxscore.torchmetrics import MeanAveragePrecision
 from tests.support.processes import run_world
 from tests.support.scenes import Scene, random_scene
+from tests.support.torchmetrics_results import BATCH, IN_DOUBLE, NUMBERS, check_equal
 from tests.support.world_of_metrics import SCENE, as_dicts
 from tests.support.world_of_torchmetrics import over
 
 EVERYTHING = list(range(SCENE.num_images))
-NUMBERS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
-NUMBERS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
 NAMES = [*NUMBERS, "map_per_class", "mar_100_per_class", "classes"]
-COCO = boxscore.Protocol.named("coco")
-IN_DOUBLE: dict[str, Any] = {"iou_thresholds": list(COCO.thresholds), "rec_thresholds": list(COCO.recall_points)}
-"""Torchmetrics' own are in single precision."""
-BATCH = tuple([as_dicts(SCENE, image)[side] for image in EVERYTHING[:4]] for side in (0, 1))
 
 
 def evaluated(scene: Scene, **changes: Any) -> boxscore.Result:
@@ -37,26 +31,6 @@ def evaluated(scene: Scene, **changes: Any) -> boxscore.Result:
 def tensor(values: Any) -> torch.Tensor:
     """In single precision, -1 for NaN."""
     return torch.tensor(np.nan_to_num(np.array(values), nan=-1.0), dtype=torch.float32)
-
-
-def check_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    """The same keys in whatever order, dtypes, shapes and bits."""
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        if name == "ious":
-            check_same_ious(found[name], value)
-            continue
-        assert found[name].dtype == value.dtype, name
-        assert found[name].shape == value.shape, name
-        assert torch.equal(found[name], value), name
-
-
-def check_same_ious(found: dict[Any, Any], expected: dict[Any, Any]) -> None:
-    """The same keys and bits; a pair of image and class without detections or truths has an empty list."""
-    assert list(found) == list(expected)
-    for key, value in expected.items():
-        assert type(found[key]) is type(value), key
-        assert torch.equal(torch.as_tensor(found[key]), torch.as_tensor(value)), key
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -383,7 +357,6 @@ def test_many_detections_in_an_image_are_told_of() -> None:
     metric.update(*BATCH)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 def test_plot_draws_the_numbers() -> None:
     """One result, or several."""
     metric = MeanAveragePrecision("xywh", scalars_only=True)

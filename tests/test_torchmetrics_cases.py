@@ -14,7 +14,7 @@ import torch
 
 from boxscore.torchmetrics import MeanAveragePrecision
 from tests.support.shared import shared_data
-from tests.test_torchmetrics import IN_DOUBLE, NUMBERS, check_equal
+from tests.support.torchmetrics_results import IN_DOUBLE, NUMBERS, check_equal
 
 Batches = list[tuple[list[Any], list[Any]]]
 

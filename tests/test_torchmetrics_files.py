@@ -11,8 +11,8 @@ import torch
 import boxscore
 from boxscore import InputError
 from boxscore.torchmetrics import MeanAveragePrecision
+from tests.support.torchmetrics_results import BATCH, IN_DOUBLE, check_equal
 from tests.support.world_of_metrics import SCENE, as_dicts
-from tests.test_torchmetrics import BATCH, IN_DOUBLE, check_equal
 
 
 def in_single(image: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

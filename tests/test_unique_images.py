@@ -9,8 +9,8 @@ import pytest
 import boxscore
 from boxscore import InputError, MeanAveragePrecision
 from tests.support.comparisons import assert_same
+from tests.support.image_dicts import dicts
 from tests.support.scenes import random_scene
-from tests.test_metric import dicts
 
 SCENE = random_scene(5, num_images=8)
 PREDS, TARGETS = dicts(SCENE)

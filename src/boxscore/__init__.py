@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boxscore import parallel, sequential
     from boxscore._support.exceptions import InputError
     from boxscore.analysis.bootstrap import Intervals
     from boxscore.analysis.comparison import Comparison, compare
     from boxscore.analysis.slices import Slices, slices
     from boxscore.coco.patch import patch_pycocotools
-    from boxscore.engines import parallel, sequential
     from boxscore.engines.parallel.loading import collate_truths
     from boxscore.formats import (
         read_detections,

@@ -1,4 +1,4 @@
-"""Detections and Truths as columns, one row a box. Data is checked here; past here it is trusted."""
+"""Detections and Truths as columns, one row per shape. Data is checked here; past here it is trusted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,9 +36,42 @@ COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
 """What coverage says of a detection: it counts; it is ignored if it takes no truth; it is left out."""
 
 
+class _Shapes:
+    """What detections and truths have in common: images, labels, and one shape per row."""
+
+    __slots__ = ()
+    image: Array
+    label: Array
+    geometry: Geometry
+
+    @property
+    def box(self) -> Array:
+        """Boxes in `box_format`. Shape (N, 4)."""
+        return self._boxes.box
+
+    @property
+    def box_format(self) -> BoxFormat:
+        """How the four numbers of a box are written."""
+        return self._boxes.box_format
+
+    @property
+    def _boxes(self) -> Boxes:
+        if not isinstance(self.geometry, Boxes):
+            raise InputError(f"boxes are needed here; these {type(self).__name__} have {self.geometry.plural}")
+        return self.geometry
+
+    def __len__(self) -> int:
+        return len(self.geometry)
+
+    def __repr__(self) -> str:
+        shapes = text.count(len(self), self.geometry.name, self.geometry.plural)
+        images = text.count(np.unique(to_numpy(self.image)).size, "image")
+        return f"{type(self).__name__}({shapes} in {images}, {library(self.geometry.arrays[0])})"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
-class Detections:
-    """What a detector found, one row a box. Arrays of any supported library, or lists.
+class Detections(_Shapes):
+    """What a detector found, one row per shape. Arrays of any supported library, or lists.
 
     The order of rows breaks ties: of equal scores in one image, the earlier row ranks first.
 
@@ -109,22 +142,6 @@ class Detections:
         batch = PaddedBatch.from_columns(required, {"discarded": discarded})
         return batch.build(cls, image_ids, box_format=box_format)
 
-    @property
-    def box(self) -> Array:
-        """Boxes in `box_format`. Shape (D, 4)."""
-        return _boxes_of(self).box
-
-    @property
-    def box_format(self) -> BoxFormat:
-        """How the four numbers of a box are written."""
-        return _boxes_of(self).box_format
-
-    def __len__(self) -> int:
-        return int(self.score.shape[0])
-
-    def __repr__(self) -> str:
-        return _describe(self)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Coverage:
@@ -157,8 +174,8 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
-class Truths:
-    """What is really there, one row a box. Arrays of any supported library, or lists.
+class Truths(_Shapes):
+    """The ground truth, one row per shape. Arrays of any supported library, or lists.
 
     >>> Truths(image=[0, 7], label=[3, 5], box=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
     Truths(2 boxes in 2 images, numpy)
@@ -287,22 +304,6 @@ class Truths:
         """The class names as a mapping, however they were given."""
         return cast(dict[int, str] | None, self.class_names)  # they were made one when they came
 
-    @property
-    def box(self) -> Array:
-        """Boxes in `box_format`. Shape (G, 4)."""
-        return _boxes_of(self).box
-
-    @property
-    def box_format(self) -> BoxFormat:
-        """How the four numbers of a box are written."""
-        return _boxes_of(self).box_format
-
-    def __len__(self) -> int:
-        return int(self.label.shape[0])
-
-    def __repr__(self) -> str:
-        return _describe(self)
-
 
 def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:
     """The kinds of truths of which some are marked `ignore`, uint8; the protocol says what these are."""
@@ -416,12 +417,6 @@ def _geometry_of(geometry: Geometry | None, box: Array | None, box_format: BoxFo
     return geometry
 
 
-def _boxes_of(columns: Detections | Truths) -> Boxes:
-    if not isinstance(columns.geometry, Boxes):
-        raise InputError(f"boxes are needed here; these {type(columns).__name__} have {columns.geometry.plural}")
-    return columns.geometry
-
-
 def _check_length(geometry: Geometry, column: Array, name: str) -> None:
     if len(geometry) != column.shape[0]:
         num = int(column.shape[0])
@@ -431,13 +426,6 @@ def _check_length(geometry: Geometry, column: Array, name: str) -> None:
 def _set(columns: Detections | Coverage | Truths, **values: Any) -> None:
     for name, value in values.items():
         object.__setattr__(columns, name, value)
-
-
-def _describe(columns: Detections | Truths) -> str:
-    geometry = columns.geometry
-    shapes = text.count(len(columns), geometry.name, geometry.plural)
-    images = text.count(np.unique(to_numpy(columns.image)).size, "image")
-    return f"{type(columns).__name__}({shapes} in {images}, {library(geometry.arrays[0])})"
 
 
 def _class_names(names: ClassNames) -> dict[int, str]:

@@ -33,7 +33,7 @@ TRUTHS = ("truth_image", "truth_label", "truth_state")
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Tally:
-    """What matching found, one row a detection, in host memory. Boxes are gone.
+    """The verdicts of matching, one row per detection, in host memory; shapes are not retained.
 
     Rows stand by image, label and falling score; detections beyond the protocol's largest limit are not among them.
     Most detections meet no truth: they are false positives or, by their size, ignored, whatever the threshold, and

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.engines.parallel import PaddedDetections, PaddedTruths, match_batch
+from boxscore.engines.parallel.batch import match_batch
+from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.geometry import is_in_areas
 from boxscore.geometry.boxes import BoxFormat, check_box_format, measure, sizes
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS

@@ -12,7 +12,7 @@ from boxscore._support.arrays import Array, arange, cumulative_sum, float_dtype,
 
 
 class ClassCurves(NamedTuple):
-    """Precision-recall curves of all classes, one row a detection: class by class, by falling score."""
+    """Precision-recall curves of all classes, one row per detection: class by class, by falling score."""
 
     label: Array
     """The class, 0 to K - 1; rows with -1 belong to none. Shape (D,)."""
