@@ -35,6 +35,7 @@ struct TruthShapes {
 template <class Policy>
 struct CandidateList {
     typename Policy::Index index;
+    typename Policy::Workspace workspace;
     std::vector<Candidate> items;
     size_t size = 0;
 
@@ -52,7 +53,7 @@ public:
         : policy_(policy), cutoffs_(cutoffs.data()), num_thresholds_(cutoffs.size()), is_strict_(is_strict),
           is_last_first_(is_last_first), surely_below_(cutoffs[0] * (1 - 1e-9)) {}
 
-    CandidateList<Policy> make_list() const { return {policy_.make_index(surely_below_), {}}; }
+    CandidateList<Policy> make_list() const { return {policy_.make_index(surely_below_), {}, {}}; }
 
     // Forgets the groups of the image before; the next has so many truths.
     void start_image(size_t num_truths, CandidateList<Policy>& list) const {
@@ -83,11 +84,12 @@ public:
 
 private:
     void consider(const Shape& shape, const TruthShapes<Policy>& truths, uint32_t g, CandidateList<Policy>& list) const {
-        policy_.compare(shape, truths.shape[g], truths.is_relative[g] != 0, surely_below_, [&](double similarity) {
+        const auto use = [&](double similarity) {
             uint32_t num_reached = 0;
             while (num_reached < num_thresholds_ && reaches(similarity, cutoffs_[num_reached])) ++num_reached;
             if (num_reached > 0) list.items[list.size++] = {similarity, g, num_reached};
-        });
+        };
+        policy_.compare(shape, truths.shape[g], truths.is_relative[g] != 0, surely_below_, list.workspace, use);
     }
 
     bool reaches(double similarity, double cutoff) const {

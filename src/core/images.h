@@ -22,14 +22,14 @@ struct ImageGroups {
     std::vector<size_t> matrix_starts() const;
 };
 
-// Calls `work(n)` with each group, some groups per task.
-template <class Work>
+// Calls `work(n, workspace)` with each group, some groups per task, each thread with a workspace of its own.
+template <class Workspace, class Work>
 void for_each_group(const ImageGroups& groups, const Run& run, Work work) {
     constexpr size_t kGroupsPerTask = 256;
     const size_t num_tasks = (groups.size() + kGroupsPerTask - 1) / kGroupsPerTask;
-    for_each_task(num_tasks, run, [] { return 0; }, [&](size_t task, int) {
+    for_each_task(num_tasks, run, [] { return Workspace(); }, [&](size_t task, Workspace& workspace) {
         const size_t end = std::min(groups.size(), (task + 1) * kGroupsPerTask);
-        for (size_t n = task * kGroupsPerTask; n < end; ++n) work(n);
+        for (size_t n = task * kGroupsPerTask; n < end; ++n) work(n, workspace);
     });
 }
 
@@ -39,14 +39,16 @@ void measure_pairs(const Policy& policy, const ImageGroups& groups, const uint8_
     const std::vector<size_t> starts = groups.matrix_starts();
     std::vector<typename Policy::Shape> truths;
     for (size_t g = 0; g < static_cast<size_t>(groups.truth_start.back()); ++g) truths.push_back(policy.truth(g));
-    for_each_group(groups, run, [&](size_t n) {
+    using Workspace = typename Policy::Workspace;
+    for_each_group<Workspace>(groups, run, [&](size_t n, Workspace& workspace) {
         double* out = values + starts[n];
         for (int64_t d = groups.start[n]; d < groups.start[n + 1]; ++d) {
             const typename Policy::Shape shape = policy.detection(static_cast<size_t>(d));
             for (auto g = static_cast<size_t>(groups.truth_start[n]); g < static_cast<size_t>(groups.truth_start[n + 1]); ++g) {
                 constexpr double kAny = -std::numeric_limits<double>::infinity();
                 *out = 0;
-                policy.compare(shape, truths[g], is_crowd[g] != 0, kAny, [out](double similarity) { *out = similarity; });
+                policy.compare(shape, truths[g], is_crowd[g] != 0, kAny, workspace,
+                               [out](double similarity) { *out = similarity; });
                 ++out;
             }
         }

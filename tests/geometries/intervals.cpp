@@ -13,6 +13,7 @@ struct IntervalPolicy {
         double start, length;
     };
     using Index = NoIndex;
+    using Workspace = NoWorkspace;
 
     const double *detections, *truths;  // start and end of each
 
@@ -22,7 +23,7 @@ struct IntervalPolicy {
     double area(const Shape& shape) const { return shape.length; }
     void prefetch(size_t row) const { boxscore::prefetch(detections + row * 2); }
     template <class Use>
-    void compare(const Shape& shape, const Shape& truth, bool is_relative, double, Use use) const {
+    void compare(const Shape& shape, const Shape& truth, bool is_relative, double, Workspace&, Use use) const {
         const double shared =
             std::min(shape.start + shape.length, truth.start + truth.length) - std::max(shape.start, truth.start);
         use(shared > 0 ? shared / (is_relative ? shape.length : shape.length + truth.length - shared) : 0.0);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "geometry/policy.h"
 #include "rules.h"
 
 namespace boxscore {
@@ -152,6 +153,7 @@ class BoxPolicy {
 public:
     using Shape = BoxShape;
     using Index = LeftEdgeIndex;
+    using Workspace = NoWorkspace;
 
     BoxPolicy(BoxColumn<Number> detections, BoxColumn<double> truths, bool is_inclusive)
         : detections_(detections), truths_(truths), is_inclusive_(is_inclusive), extent_(is_inclusive ? 1.0 : 0.0) {}
@@ -162,7 +164,7 @@ public:
     void prefetch(size_t row) const { boxscore::prefetch(detections_.box + row * 4); }
 
     template <class Use>
-    void compare(const Shape& shape, const Shape& truth, bool is_relative, double least, Use use) const {
+    void compare(const Shape& shape, const Shape& truth, bool is_relative, double least, Workspace&, Use use) const {
         const Overlap pair = overlap<Bounds>(shape, truth, is_relative, extent_);
         if (pair.shared < least * pair.whole) return;
         use(pair.iou());

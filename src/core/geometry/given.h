@@ -21,6 +21,7 @@ struct GivenShape {
 struct MatrixPolicy {
     using Shape = GivenShape;
     using Index = NoIndex;
+    using Workspace = NoWorkspace;
 
     const double* values;
     const size_t* row_start;   // where the row of each detection begins
@@ -32,7 +33,7 @@ struct MatrixPolicy {
     void prefetch(size_t) const {}
 
     template <class Use>
-    void compare(const Shape& shape, const Shape& truth, bool, double, Use use) const {
+    void compare(const Shape& shape, const Shape& truth, bool, double, Workspace&, Use use) const {
         const double value = values[shape.index + truth.index];
         // as in COCO: no threshold is above what is not a number
         use(std::isnan(value) ? std::numeric_limits<double>::infinity() : value);
@@ -45,6 +46,7 @@ struct MatrixPolicy {
 struct CandidatePolicy {
     using Shape = GivenShape;
     using Index = NoIndex;
+    using Workspace = NoWorkspace;
 
     const int64_t* start;  // of the list of each detection; one more for the end of the last
     const int32_t* truth_row;
@@ -57,7 +59,7 @@ struct CandidatePolicy {
     void prefetch(size_t) const {}
 
     template <class Use>
-    void compare(const Shape& shape, const Shape& truth, bool, double, Use use) const {
+    void compare(const Shape& shape, const Shape& truth, bool, double, Workspace&, Use use) const {
         const int32_t *first = truth_row + start[shape.index], *last = truth_row + start[shape.index + 1];
         const int32_t* listed = std::lower_bound(first, last, static_cast<int32_t>(truth.index));
         if (listed != last && *listed == static_cast<int32_t>(truth.index)) use(values[listed - truth_row]);

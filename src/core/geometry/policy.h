@@ -4,11 +4,12 @@
 //
 //     using Shape = …;                       what one row is while it is compared; copied freely
 //     using Index = NoIndex;                 or an index of its own, with the functions of NoIndex
+//     using Workspace = NoWorkspace;         or what a thread holds from one comparison to the next; made without arguments
 //     Shape detection(size_t row) const;     the shape of a detection
 //     Shape truth(size_t row) const;         the shape of a truth
 //     double area(const Shape&) const;       what decides the area range
 //     void prefetch(size_t row) const;       a hint that the shape of a detection will be read soon
-//     void compare(const Shape& detection, const Shape& truth, bool is_relative, double least, Use use) const;
+//     void compare(const Shape& detection, const Shape& truth, bool is_relative, double least, Workspace&, Use use) const;
 //                                            calls `use(similarity)`; relative: to the detection's own size, as with a crowd. Need
 //                                            not call it if the similarity is certain to be below `least`, which can often be told
 //                                            without the last division
@@ -18,6 +19,9 @@
 #include <cstdint>
 
 namespace boxscore {
+
+// Two shapes are compared without anything else.
+struct NoWorkspace {};
 
 // Every truth of a group is compared with every detection.
 struct NoIndex {

@@ -26,6 +26,7 @@ using namespace nb::literals;
 namespace boxscore {
 
 void bind_match(nb::module_& module);
+void bind_rle(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_annotations(nb::module_& module);
 void bind_images(nb::module_& module);
@@ -137,6 +138,7 @@ NB_MODULE(_compiled, module) {
     bind_tally(module);
     bind_curves(module);
     bind_match(module);
+    bind_rle(module);
     bind_files(module);
     bind_images(module);
     bind_annotations(module);

@@ -1,0 +1,146 @@
+#include "masks/bitmap.h"
+
+#include <algorithm>
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__ELF__)
+// Processors without these instructions get the plain function; the loader chooses once.
+#define BOXSCORE_FAST_BITS __attribute__((target_clones("arch=x86-64-v3", "popcnt", "default")))
+#else
+#define BOXSCORE_FAST_BITS
+#endif
+
+namespace boxscore {
+namespace {
+
+inline uint64_t count_bits(uint64_t word) {
+#if defined(__GNUC__) || defined(__clang__)
+    return static_cast<uint64_t>(__builtin_popcountll(word));
+#else
+    word -= word >> 1 & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+    return ((word + (word >> 4) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u) >> 56;
+#endif
+}
+
+BOXSCORE_FAST_BITS uint64_t count_common_words(const uint64_t* a, const uint64_t* b, size_t num) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < num; ++i) count += count_bits(a[i] & b[i]);
+    return count;
+}
+
+BOXSCORE_FAST_BITS uint64_t count_words(const uint64_t* words, size_t num) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < num; ++i) count += count_bits(words[i]);
+    return count;
+}
+
+// The bits first .. end - 1 of a word; `end` may be 64.
+inline uint64_t bits_between(uint32_t first, uint32_t end) { return (~uint64_t{0} >> (64 - (end - first))) << first; }
+
+}  // namespace
+
+void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
+    left_ = box.left, num_columns_ = box.width;
+    first_stripe_ = box.top / kRows, end_stripe_ = stripes_end(box);
+    words_.assign(num_words(box), 0);
+    if (words_.empty()) return;
+    uint32_t x = 0, y = 0;  // of the next pixel
+    const auto move = [&](uint32_t count) {
+        const uint64_t row = uint64_t{y} + count;
+        if (row < height) {
+            y = static_cast<uint32_t>(row);
+        } else if (row < 2 * uint64_t{height}) {
+            ++x, y = static_cast<uint32_t>(row - height);
+        } else {
+            x += static_cast<uint32_t>(row / height), y = static_cast<uint32_t>(row % height);
+        }
+    };
+    for (size_t i = 0; i + 1 < runs.size(); i += 2) {
+        move(runs[i]);
+        // A run may go on in the next column.
+        for (uint32_t num_left = runs[i + 1]; num_left > 0;) {
+            const uint32_t end = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{y} + num_left, height)), num = end - y;
+            uint64_t* word = stripe(y / kRows) + (x - left_);
+            for (uint32_t row = y; row < end; word += num_columns_) {
+                const uint32_t stop = std::min(end, (row / kRows + 1) * kRows);
+                *word |= bits_between(row % kRows, (stop - 1) % kRows + 1);
+                row = stop;
+            }
+            num_left -= num;
+            move(num);
+        }
+    }
+}
+
+// Ands every pixel with the one `distance` columns to the right, outside of the bitmap off.
+void Bitmap::and_with_right(uint32_t distance) {
+    const uint32_t num_kept = num_columns_ - std::min(distance, num_columns_);
+    for (uint32_t i = first_stripe_; i < end_stripe_; ++i) {
+        uint64_t* const words = stripe(i);
+        for (uint32_t x = 0; x < num_kept; ++x) words[x] &= words[x + distance];
+        std::fill(words + num_kept, words + num_columns_, 0);
+    }
+}
+
+// The same for the pixel `distance` rows below.
+void Bitmap::and_with_below(uint32_t distance) {
+    const uint32_t num_stripes = distance / kRows, shift = distance % kRows;
+    for (uint32_t i = first_stripe_; i < end_stripe_; ++i) {
+        uint64_t* const words = stripe(i);
+        const uint64_t* const below = i + num_stripes < end_stripe_ ? stripe(i + num_stripes) : nullptr;
+        const uint64_t* const next = i + num_stripes + 1 < end_stripe_ ? stripe(i + num_stripes + 1) : nullptr;
+        for (uint32_t x = 0; x < num_columns_; ++x) {
+            uint64_t moved = below == nullptr ? 0 : below[x] >> shift;
+            if (next != nullptr && shift != 0) moved |= next[x] << (kRows - shift);
+            words[x] &= moved;
+        }
+    }
+}
+
+// Moves all pixels to the right and down by `distance`; those beyond the bitmap are lost.
+void Bitmap::shift(uint32_t distance) {
+    const uint32_t num_kept = num_columns_ - std::min(distance, num_columns_);
+    const uint32_t num_stripes = distance / kRows, shift = distance % kRows;
+    for (uint32_t i = end_stripe_; i-- > first_stripe_;) {
+        uint64_t* const words = stripe(i);
+        const uint64_t* const above = i >= first_stripe_ + num_stripes ? stripe(i - num_stripes) : nullptr;
+        const uint64_t* const before = i >= first_stripe_ + num_stripes + 1 ? stripe(i - num_stripes - 1) : nullptr;
+        for (uint32_t x = num_kept; x-- > 0;) {
+            uint64_t moved = above == nullptr ? 0 : above[x] << shift;
+            if (before != nullptr && shift != 0) moved |= before[x] >> (kRows - shift);
+            words[x + num_columns_ - num_kept] = moved;
+        }
+        std::fill(words, words + (num_columns_ - num_kept), 0);
+    }
+}
+
+// A pixel stays inside if all of the square around it is on. A square of side n is on at its upper left corner, if those of side m
+// are on at that corner and n - m further to the right and down; so its side doubles with each step.
+void Bitmap::keep_boundary(uint32_t width) {
+    if (words_.empty()) return;
+    std::vector<uint64_t> all = words_;
+    uint32_t side = 1;
+    for (const uint32_t whole = 2 * width + 1; side < whole;) {
+        const uint32_t step = std::min(side, whole - side);
+        and_with_right(step);
+        and_with_below(step);
+        side += step;
+    }
+    shift(width);
+    for (size_t i = 0; i < words_.size(); ++i) words_[i] = all[i] & ~words_[i];
+}
+
+uint64_t Bitmap::area() const { return count_words(words_.data(), words_.size()); }
+
+uint64_t count_common(const Bitmap& a, const Bitmap& b) {
+    const uint32_t left = std::max(a.left_, b.left_);
+    const uint32_t right = std::min(a.left_ + a.num_columns_, b.left_ + b.num_columns_);
+    if (left >= right) return 0;
+    uint64_t count = 0;
+    for (uint32_t i = std::max(a.first_stripe_, b.first_stripe_), end = std::min(a.end_stripe_, b.end_stripe_); i < end; ++i) {
+        count += count_common_words(a.stripe(i) + (left - a.left_), b.stripe(i) + (left - b.left_), right - left);
+    }
+    return count;
+}
+
+}  // namespace boxscore

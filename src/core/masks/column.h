@@ -1,0 +1,104 @@
+// Many masks, one row each: compressed counts one after the other, with what is asked of every mask beside them.
+//
+//     counts   ┌─ mask 0 ─┬─ mask 1 ───┬─ mask 2 ─┐      about one byte per run
+//     start    0          5            12         17
+//     size, area, box     one of each per mask
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "masks/runs.h"
+
+namespace boxscore {
+
+// Bytes that grow at their end; large ones are moved by the system, without a copy.
+class Bytes {
+public:
+    Bytes() = default;
+    Bytes(Bytes&& other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
+          capacity_(std::exchange(other.capacity_, 0)) {}
+    Bytes& operator=(Bytes&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+        return *this;
+    }
+    ~Bytes() { std::free(data_); }
+
+    char* data() { return data_; }
+    const char* data() const { return data_; }
+    size_t size() const { return size_; }
+    void clear() { size_ = 0; }
+    void truncate(size_t size) { size_ = size; }
+
+    void reserve(size_t capacity) {
+        if (capacity <= capacity_) return;
+        void* const grown = std::realloc(data_, capacity);
+        if (grown == nullptr) throw std::bad_alloc();
+        data_ = static_cast<char*>(grown);
+        capacity_ = capacity;
+    }
+    void push_back(char byte) {
+        if (size_ == capacity_) grow(size_ + 1);
+        data_[size_++] = byte;
+    }
+    void append(const char* bytes, size_t num) {
+        if (num == 0) return;
+        if (size_ + num > capacity_) grow(size_ + num);
+        std::memcpy(data_ + size_, bytes, num);
+        size_ += num;
+    }
+    // The memory, which is the caller's to free, with nothing to spare.
+    char* release() {
+        if (void* const cut = std::realloc(data_, size_ == 0 ? 1 : size_)) data_ = static_cast<char*>(cut);
+        size_ = capacity_ = 0;
+        return std::exchange(data_, nullptr);
+    }
+
+private:
+    void grow(size_t size) { reserve(size + size / 2 + 64); }
+
+    char* data_ = nullptr;
+    size_t size_ = 0, capacity_ = 0;
+};
+
+// Masks that somebody else holds.
+struct MaskView {
+    const char* counts = nullptr;
+    const int64_t* start = nullptr;  // of each mask, and the end of the last
+    const MaskSize* size = nullptr;
+    const uint32_t* area = nullptr;
+    const MaskBox* box = nullptr;
+
+    void decode(size_t row, Runs& runs) const { decode_runs(counts + start[row], counts + start[row + 1], runs); }
+};
+
+struct MaskColumn {
+    Bytes counts;
+    std::vector<int64_t> start{0};
+    std::vector<MaskSize> size;
+    std::vector<uint32_t> area;
+    std::vector<MaskBox> box;
+
+    size_t num_masks() const { return size.size(); }
+    MaskView view() const { return {counts.data(), start.data(), size.data(), area.data(), box.data()}; }
+
+    // Adds a mask of counts for exactly the pixels of its size. Runs without pixels are dropped.
+    void push(Runs& runs, MaskSize mask_size);
+
+    // Ends the mask whose compressed counts were appended to `counts`, and measured.
+    void finish_mask(const MaskMeter& meter, MaskSize mask_size);
+
+    void append(const MaskColumn& other);
+    void reserve(size_t num_masks, size_t num_bytes);
+    void clear();
+};
+
+}  // namespace boxscore

@@ -1,0 +1,279 @@
+// The Python side of pycocotools.mask: its dicts of run lengths, taken and given as pycocotools does.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "geometry/masks.h"
+#include "images.h"
+#include "masks/column.h"
+#include "masks/loose_runs.h"
+#include "masks/pixels.h"
+#include "masks/polygons.h"
+#include "python/arrays.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace boxscore {
+
+void bind_rle(nb::module_& module);
+
+namespace {
+
+// as in COCO: anything that is a number, without its decimals
+uint64_t read_side(const nb::object& value) {
+    const nb::object whole = PyNumber_Check(value.ptr()) ? nb::steal(PyNumber_Long(value.ptr())) : nb::object();
+    if (!whole.is_valid()) {
+        PyErr_Clear();
+        throw nb::type_error("an integer is required");
+    }
+    const unsigned long long side = PyLong_AsUnsignedLongLong(whole.ptr());
+    if (side == static_cast<unsigned long long>(-1) && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_OverflowError, "can't convert negative value to siz");
+        throw nb::python_error();
+    }
+    return side;
+}
+
+nb::object item_of(nb::handle object, const nb::handle& key) {
+    return nb::steal(PyObject_GetItem(object.ptr(), key.ptr()));
+}
+
+// A mask as a dict has it: counts that nobody has validated yet.
+struct LooseMask {
+    uint64_t height = 0, width = 0;
+    nb::object text;  // the owner of the characters
+    const char* characters = nullptr;
+    size_t num_characters = 0;
+
+    explicit LooseMask(nb::handle object) {
+        const nb::object counts = checked(item_of(object, nb::str("counts")));
+        if (PyUnicode_CheckExact(counts.ptr()) != 0) {
+            text = checked(nb::steal(PyUnicode_AsUTF8String(counts.ptr())));
+        } else if (PyBytes_CheckExact(counts.ptr()) != 0) {
+            text = counts;
+        } else {
+            throw nb::type_error((std::string("Expected bytes, got ") + Py_TYPE(counts.ptr())->tp_name).c_str());
+        }
+        characters = PyBytes_AS_STRING(text.ptr());
+        num_characters = static_cast<size_t>(PyBytes_GET_SIZE(text.ptr()));
+        const nb::object size = checked(item_of(object, nb::str("size")));
+        height = read_side(checked(item_of(size, nb::int_(0))));
+        width = read_side(checked(item_of(size, nb::int_(1))));
+    }
+
+    static nb::object checked(nb::object&& value) {
+        if (!value.is_valid()) throw nb::python_error();
+        return std::move(value);
+    }
+
+    bool has_fitting_size() const { return height <= kMostPixels && width <= kMostPixels && height * width <= kMostPixels; }
+    MaskSize size() const { return {static_cast<uint32_t>(height), static_cast<uint32_t>(width)}; }
+    bool has_size_of(const LooseMask& other) const { return height == other.height && width == other.width; }
+    Runs runs() const {
+        Runs runs;
+        decode_loosely(characters, num_characters, runs);
+        return runs;
+    }
+
+    // Whether the counts are a mask of the size, without runs that have no pixels.
+    bool measure(MaskMeter& meter) const {
+        if (!has_fitting_size()) return false;
+        const char* p = characters;
+        const char* const end = characters + num_characters;
+        const auto next = [&] { return p < end ? static_cast<unsigned char>(*p++) : -1; };
+        const RunsError error = read_counts(next, size(), [&](uint32_t count) { meter.add(count); });
+        return error == RunsError::none && !meter.has_empty_run();
+    }
+};
+
+// The masks of any sequence of dicts.
+std::vector<LooseMask> read_masks(nb::handle objects) {
+    const Py_ssize_t num = PyObject_Size(objects.ptr());
+    if (num < 0) throw nb::python_error();
+    std::vector<LooseMask> masks;
+    masks.reserve(static_cast<size_t>(num));
+    for (nb::handle object : nb::iter(objects)) masks.emplace_back(object);
+    return masks;
+}
+
+nb::dict dict_of(uint64_t height, uint64_t width, const Runs& runs) {
+    std::string text;
+    encode_runs(runs.data(), runs.size(), [&](char c) { text.push_back(c); });
+    nb::list size;
+    size.append(height);
+    size.append(width);
+    nb::dict mask;
+    mask["size"] = size;
+    mask["counts"] = nb::bytes(text.data(), text.size());
+    return mask;
+}
+
+[[noreturn]] void refuse_unequal() {
+    throw nb::value_error("masks of one size must have run lengths for as many pixels; got some that add up to others");
+}
+
+// `array`: (H, W, N) in Fortran's order; its shape and its bytes as they are in memory.
+nb::list encode_pixels(const Input& pixels, size_t height, size_t width, size_t num) {
+    if (pixels.size() != height * width * num) throw nb::value_error("pixels: unexpected size");
+    if (height > kMostPixels || width > kMostPixels || height * width > kMostPixels) {
+        throw nb::value_error("a mask must have at most 4294967295 pixels");
+    }
+    const MaskSize size{static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
+    const auto* data = static_cast<const uint8_t*>(pixels.data());
+    nb::list masks;
+    Runs runs;
+    for (size_t i = 0; i < num; ++i) {
+        encode_columns(data + i * height * width, size, runs);
+        masks.append(dict_of(height, width, runs));
+    }
+    return masks;
+}
+
+// The pixels of all masks, mask by mask and column by column, and the height and width of each.
+nb::object decode_masks(nb::handle objects) {
+    const std::vector<LooseMask> masks = read_masks(objects);
+    const char* const kInvalid = "Invalid RLE mask representation";
+    if (masks.empty()) return nb::make_tuple(to_numpy(Buffer<uint8_t>(0), {0}), 0, 0);
+    const LooseMask& first = masks.front();
+    if (!first.has_fitting_size()) throw nb::value_error(kInvalid);
+    const size_t num_pixels = first.height * first.width;
+    Buffer<uint8_t> pixels(num_pixels * masks.size());
+    Runs runs;
+    for (size_t i = 0; i < masks.size(); ++i) {
+        decode_loosely(masks[i].characters, masks[i].num_characters, runs);
+        if (!masks[i].has_size_of(first) || !decode_columns(runs, first.size(), pixels.data() + i * num_pixels)) {
+            throw nb::value_error(kInvalid);
+        }
+    }
+    const size_t size = pixels.size();
+    return nb::make_tuple(to_numpy(std::move(pixels), {size}), first.height, first.width);
+}
+
+nb::dict merge_masks(nb::handle objects, bool is_intersection) {
+    const std::vector<LooseMask> masks = read_masks(objects);
+    if (masks.empty()) return dict_of(0, 0, {});
+    Runs merged = masks.front().runs(), before;
+    for (size_t i = 1; i < masks.size(); ++i) {
+        if (!masks[i].has_size_of(masks.front())) return dict_of(0, 0, {});  // as in COCO
+        std::swap(merged, before);
+        if (!merge_runs(before, masks[i].runs(), is_intersection, merged)) refuse_unequal();
+    }
+    return dict_of(masks.front().height, masks.front().width, merged);
+}
+
+nb::object measure_areas(nb::handle objects) {
+    const std::vector<LooseMask> masks = read_masks(objects);
+    std::vector<uint32_t> area;
+    for (const LooseMask& mask : masks) area.push_back(area_of(mask.runs()));
+    return to_numpy(area, {area.size()});
+}
+
+MaskBox box_of(const LooseMask& mask) {
+    MaskMeter meter({static_cast<uint32_t>(mask.height), static_cast<uint32_t>(mask.width)});
+    for (const uint32_t count : mask.runs()) meter.add(count);
+    return meter.box();
+}
+
+nb::object measure_boxes(nb::handle objects) {
+    const std::vector<LooseMask> masks = read_masks(objects);
+    std::vector<double> numbers;
+    for (const LooseMask& mask : masks) {
+        const MaskBox box = box_of(mask);
+        for (const uint32_t number : {box.left, box.top, box.width, box.height}) numbers.push_back(number);
+    }
+    return to_numpy(numbers, {masks.size(), 4});
+}
+
+// The masks as a column, if all are masks of their sizes without runs that have no pixels.
+bool read_column(const std::vector<LooseMask>& masks, MaskColumn& column) {
+    for (const LooseMask& mask : masks) {
+        MaskMeter meter(mask.has_fitting_size() ? mask.size() : MaskSize{});
+        if (!mask.measure(meter)) return false;
+        column.counts.append(mask.characters, mask.num_characters);
+        column.finish_mask(meter, mask.size());
+    }
+    return true;
+}
+
+void compare_loose_masks(const std::vector<LooseMask>& masks, const std::vector<LooseMask>& truths, const uint8_t* is_crowd,
+                         double* out) {
+    std::vector<Runs> runs;
+    for (const LooseMask& truth : truths) runs.push_back(truth.runs());
+    for (const LooseMask& mask : masks) {
+        const Runs own = mask.runs();
+        for (size_t g = 0; g < truths.size(); ++g, ++out) {
+            *out = 0;
+            if (common_area(box_of(mask), box_of(truths[g])) == 0) continue;
+            if (!mask.has_size_of(truths[g])) {
+                *out = -1;
+            } else if (!compare_loosely(own, runs[g], is_crowd[g] != 0, *out)) {
+                refuse_unequal();
+            }
+        }
+    }
+}
+
+// The IoU of every pair, one row per detection; (D, G).
+nb::object compare_masks(nb::handle detections, nb::handle truths, const Input& is_crowd) {
+    const std::vector<LooseMask> masks = read_masks(detections), truth_masks = read_masks(truths);
+    const uint8_t* flags = typed<uint8_t>(is_crowd, truth_masks.size(), "is_crowd");
+    Buffer<double> values(masks.size() * truth_masks.size());
+    MaskColumn column, truth_column;
+    if (read_column(masks, column) && read_column(truth_masks, truth_column)) {
+        const ImageGroups group{{0, static_cast<int64_t>(masks.size())}, {0, static_cast<int64_t>(truth_masks.size())}};
+        measure_pairs(MaskPolicy(column.view(), truth_column.view(), 0), group, flags, Run{}, values.data());
+    } else {
+        compare_loose_masks(masks, truth_masks, flags, values.data());
+    }
+    return to_numpy(std::move(values), {masks.size(), truth_masks.size()});
+}
+
+// The mask of each polygon, which is an array of numbers x, y, x, y, …
+nb::list rasterize_polygons(const std::vector<Input>& polygons, nb::object height_object, nb::object width_object) {
+    const uint64_t height = read_side(height_object), width = read_side(width_object);
+    if (height > kMostPixels || width > kMostPixels || height * width > kMostPixels) {
+        throw nb::value_error("a mask must have at most 4294967295 pixels");
+    }
+    nb::list masks;
+    Rasterizer rasterizer;
+    Runs runs;
+    for (const Input& polygon : polygons) {
+        const double* points = typed<double>(polygon, polygon.size(), "polygon");
+        for (size_t i = 0; i < polygon.size(); ++i) {
+            if (!(std::abs(points[i]) <= kFarthestPoint)) {
+                throw nb::value_error("a polygon must have finite numbers, none of them beyond 4e8; got another one");
+            }
+        }
+        rasterizer.rasterize(points, polygon.size() / 2, {static_cast<uint32_t>(height), static_cast<uint32_t>(width)}, runs);
+        masks.append(dict_of(height, width, runs));
+    }
+    return masks;
+}
+
+nb::dict compress_counts(const Input& counts, nb::object height, nb::object width) {
+    const uint32_t* values = typed<uint32_t>(counts, counts.size(), "counts");
+    return dict_of(read_side(height), read_side(width), Runs(values, values + counts.size()));
+}
+
+}  // namespace
+
+void bind_rle(nb::module_& module) {
+    module.def("rle_encode", &encode_pixels, "pixels"_a, "height"_a, "width"_a, "num"_a);
+    module.def("rle_decode", &decode_masks, "masks"_a.none());
+    module.def("rle_merge", &merge_masks, "masks"_a.none(), "is_intersection"_a);
+    module.def("rle_areas", &measure_areas, "masks"_a.none());
+    module.def("rle_boxes", &measure_boxes, "masks"_a.none());
+    module.def("rle_compare", &compare_masks, "detections"_a, "truths"_a, "is_crowd"_a);
+    module.def("rle_from_polygons", &rasterize_polygons, "polygons"_a, "height"_a, "width"_a);
+    module.def("rle_from_counts", &compress_counts, "counts"_a, "height"_a, "width"_a);
+}
+
+}  // namespace boxscore
