@@ -11,7 +11,14 @@ from boxscore.engines import sequential
 from boxscore.engines.native import compiled_engine as native
 from boxscore.engines.parallel import array_engine as parallel
 from boxscore.model.curves import Curves
-from boxscore.model.dataset import Detections, Truths, check_labels_are_named, pooled
+from boxscore.model.dataset import (
+    Detections,
+    Truths,
+    check_labels_are_named,
+    common_iou_type,
+    pooled,
+    shaped_by,
+)
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.result import Inputs, Result, summarize
 from boxscore.model.tally import Tally, check_can_be_one, joined
@@ -42,11 +49,12 @@ def evaluate(
 ) -> Result:
     """How well `detections` find `truths`, under a protocol.
 
-    `protocol`: "coco", "voc2007", "voc2012", "paper" or a `Protocol`. `engine`: "native" is C++ for arrays in host
-    memory; "parallel" works on any array library, on its device; "sequential" is the textbook loop, the same and slow;
-    "auto" takes "native" for data in host memory, else "parallel". `threads`: for "native", else BOXSCORE_THREADS, else
-    all cores that this process may use; any number gives the same bits. Empty inputs are fine: without truths every
-    number is NaN, without detections 0.
+    `protocol`: "coco", "voc2007", "voc2012", "paper" or a `Protocol`. A name takes the boxes of both sides, or their
+    masks if one side has no boxes; the `iou_type` of a `Protocol` says which: "bbox", "segm" or "boundary". `engine`:
+    "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device; "sequential" is the
+    textbook loop, the same and slow; "auto" takes "native" for data in host memory, else "parallel". `threads`: for
+    "native", else BOXSCORE_THREADS, else all cores that this process may use; any number gives the same bits. Empty
+    inputs are fine: without truths every number is NaN, without detections 0.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 10, 10]], box_format="xywh")
@@ -56,7 +64,9 @@ def evaluate(
     (0.505, 0.45)
     """
     tally = match(detections, truths, protocol, engine, threads=threads)
-    return replace(finish(tally, engine, threads=threads), inputs=Inputs(detections, truths))
+    iou_type = tally.protocol.iou_type
+    inputs = Inputs(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
+    return replace(finish(tally, engine, threads=threads), inputs=inputs)
 
 
 def match(
@@ -78,10 +88,8 @@ def match(
         raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
-    protocol = as_protocol(protocol)
-    kinds = {type(columns.geometry).__name__ for columns in (detections, truths)}
-    if len(kinds) > 1:
-        raise InputError(f"`detections` and `truths` must have one geometry; got {' and '.join(sorted(kinds))}")
+    protocol = protocol_for(protocol, detections, truths)
+    detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
     arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
     library(*arrays)  # one, or NumPy and one
     if engine == "auto":
@@ -92,6 +100,14 @@ def match(
     if protocol.class_agnostic:
         detections, truths = pooled(detections), pooled(truths)
     return chosen.match(detections, truths, protocol, num_threads(threads))
+
+
+def protocol_for(protocol: str | Protocol, detections: Detections, truths: Truths) -> Protocol:
+    """A protocol, or the one of that name for the shapes that both sides have: boxes, or masks if one has no boxes."""
+    if not isinstance(protocol, str):
+        return as_protocol(protocol)
+    named = as_protocol(protocol)
+    return named.replace(iou_type=common_iou_type(detections, truths) or named.iou_type)
 
 
 def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int | None = None) -> Result:

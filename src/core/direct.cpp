@@ -95,7 +95,7 @@ OwnTally<State> match_files(const CocoFile& truths, CocoFile&& detections, const
     for (uint8_t& each : kind) each = each != 0 ? boxes.ignored_kind : uint8_t{kRegular};
     const TruthColumns truth_columns{there.size(), truth_image.data(), truth_label.data(), area.empty() ? nullptr : area.data(),
                                      kind.empty() ? nullptr : kind.data()};
-    const DetectionColumns<double> columns{found.size(), image.data(), label.data(), found.score.data(), nullptr};
+    const DetectionColumns<double> columns{found.size(), image.data(), label.data(), found.score.data(), nullptr, nullptr};
     const BoxPolicy<double> policy({found.box.data(), BoxFormat::xywh}, {there.box.data(), BoxFormat::xywh},
                                    boxes.is_inclusive);
     match(policy, columns, truth_columns, {images.size(), classes.size()}, rules, run, tally.rows);

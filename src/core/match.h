@@ -22,6 +22,7 @@ struct DetectionColumns {
     const int32_t* label;  // indices among the classes
     const Score* score;
     const uint8_t* coverage;  // may be null: all are exhaustive
+    const double* area;       // may be null: those of the shapes
 };
 
 // What becomes of each detection, one row each, images in order and each image class by class in order of rank. A state has bit 0
@@ -153,7 +154,7 @@ public:
             for (uint32_t rank = 0, num_kept = std::min(num, last_limit); rank < num_kept; ++rank) {
                 const uint32_t index = entries[rank].index, row = by_image_.at(begin + index);
                 const Shape& shape = work.shapes[index];
-                uint64_t state = state_of(policy_.area(shape));
+                uint64_t state = state_of(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]);
                 uint32_t limit_rank = rank;
                 if (!is_plain_) {
                     if (rules_.is_limit_per_image) limit_rank = work.image_rank[index];

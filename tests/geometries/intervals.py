@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
-from boxscore.geometry import Geometry
+from boxscore.geometry import Geometry, RowGatherer, gatherer_of
 from boxscore.model.protocol import Protocol
 
 
@@ -17,6 +17,7 @@ class Intervals(Geometry):
 
     name: ClassVar[str] = "interval"
     plural: ClassVar[str] = "intervals"
+    iou_types: ClassVar[tuple[str, ...]] = ("interval_iou",)
 
     interval: Array
     """Start and end. Shape (N, 2)."""
@@ -33,9 +34,9 @@ class Intervals(Geometry):
         """Some of the intervals."""
         return replace(self, interval=take_rows(self.interval, rows))
 
-    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
+    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
         """Their lengths."""
-        interval = self.padded_columns(protocol, self.interval if like is None else like)[0]
+        interval = self._floats(self.interval if like is None else like)
         return interval[..., 1] - interval[..., 0]
 
     def outer_boxes(self) -> Array:
@@ -47,9 +48,9 @@ class Intervals(Geometry):
         """The intervals for the policy of intervals.cpp."""
         return import_module("boxscore_test_intervals").Intervals(compact(to_numpy(self.interval), np.float64))
 
-    def shapes(self, protocol: Protocol) -> list[Any]:
+    def shapes(self, protocol: Protocol) -> list[Any]:  # noqa: ARG002
         """Pairs of start and end."""
-        return list(self.padded_columns(protocol, np.zeros(0))[0].tolist())
+        return list(self._floats(np.zeros(0)).tolist())
 
     @staticmethod
     def similarity(shape: Any, truth: Any, *, is_crowd: bool, protocol: Protocol) -> float:  # noqa: ARG004
@@ -60,10 +61,13 @@ class Intervals(Geometry):
         length, truth_length = shape[1] - shape[0], truth[1] - truth[0]
         return float(shared / (length if is_crowd else length + truth_length - shared))
 
-    def padded_columns(self, protocol: Protocol, like: Array) -> tuple[Array, ...]:  # noqa: ARG002
-        """Start and end."""
+    def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:  # noqa: ARG002
+        """Of start and end."""
+        return gatherer_of([self._floats(like)], like)
+
+    def _floats(self, like: Array) -> Array:
         interval = convert(self.interval, like=like)
-        return (namespace(interval).astype(interval, float_dtype(interval)),)
+        return namespace(interval).astype(interval, float_dtype(interval))
 
     @staticmethod
     def pairwise(

@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 import numpy as np
+from pycocotools import mask
 
 from boxscore import InputError, _compiled
 
 KEYS = {
-    "annotations": {"image_id", "category_id", "bbox", "score", "area", "iscrowd", "id"},
+    "annotations": {"image_id", "category_id", "bbox", "score", "area", "iscrowd", "id", "segmentation"},
     "images": {"id", "file_name", "width", "height"},
     "categories": {"id", "name"},
 }
@@ -51,8 +52,8 @@ def _need(is_fine: bool) -> None:
         raise InputError("refused")
 
 
-def reference(content: bytes) -> dict[str, Any]:
-    """The attributes that `_compiled.read_coco_bytes` must give, or InputError."""
+def reference(content: bytes, *, has_masks: bool = False) -> dict[str, Any]:
+    """The attributes that `_compiled.read_coco_bytes` must give, or InputError; masks as pycocotools has them."""
     try:
         text = content.decode("utf-8-sig")
         found = json.loads(text, object_pairs_hook=_record, parse_constant=_refuse, parse_float=Number, parse_int=Whole)
@@ -61,12 +62,12 @@ def reference(content: bytes) -> dict[str, Any]:
     _need(isinstance(found, dict | list))
     if isinstance(found, list):
         flags = {"is_dataset": False, "has_annotations": False}
-        return flags | {"boxes": _boxes(found), "images": None, "categories": None}
+        return flags | {"boxes": _boxes(found, has_masks), "images": None, "categories": None}
     _need(not found.twice & set(KEYS))
     return {
         "is_dataset": True,
         "has_annotations": "annotations" in found,
-        "boxes": _boxes(found.get("annotations", [])),
+        "boxes": _boxes(found.get("annotations", []), has_masks),
         "images": _images(found["images"]) if "images" in found else None,
         "categories": _categories(found["categories"]) if "categories" in found else None,
     }
@@ -123,11 +124,72 @@ def _flag(value: Any) -> int:
     return int(value)
 
 
-def _boxes(rows: Any) -> dict[str, Any]:
+SIZE = (20, 30)
+"""Height and width of the images of polygons."""
+
+
+def segmentation(value: Any) -> dict[str, Any]:
+    """A mask as pycocotools has it, with its runs in order; InputError if there is anything wrong with it."""
+    if isinstance(value, list):
+        _need(bool(value))
+        for part in value:
+            _need(isinstance(part, list) and len(part) > 0 and len(part) % 2 == 0)
+        parts = [[_number(number) for number in part] for part in value]
+        _need(all(abs(number) <= 4e8 for part in parts for number in part))
+        polygons = [
+            [*part, *part[:2], *part[:2], *part[:2]] for part in parts
+        ]  # pycocotools wants more than four numbers
+        return dict(mask.merge(mask.frPyObjects(polygons, *SIZE)))
+    _need(isinstance(value, Record) and {"size", "counts"} <= set(value) and not value.twice & {"size", "counts"})
+    size, counts = value["size"], value["counts"]
+    _need(isinstance(size, list) and len(size) == 2)
+    height, width = (_number(side) for side in size)
+    _need(height >= 0 and width >= 0 and height.is_integer() and width.is_integer() and height * width < 2**32)
+    _need(max(height, width) < 2**32)
+    runs = [_whole(count) for count in counts] if isinstance(counts, list) else _compressed(_text(counts))
+    _need(all(run >= 0 for run in runs) and sum(runs) == height * width)
+    for index in range(len(runs) - 1, 0, -1):  # a run without pixels joins those beside it
+        if runs[index] == 0:
+            runs[index - 1 : index + 2] = [sum(runs[index - 1 : index + 2])]
+    plain = {"size": [int(height), int(width)], "counts": runs}
+    return dict(mask.frPyObjects(plain, int(height), int(width)))
+
+
+def _compressed(text: str) -> list[int]:
+    """Counts of five bits per character."""
+    runs: list[int] = []
+    value, shift = 0, 0
+    for character in text:
+        code = ord(character) - 48
+        _need(0 <= code < 64 and shift < 35)
+        value |= (code & 31) << shift
+        shift += 5
+        if code & 32:
+            continue
+        value -= (1 << shift) * bool(code & 16)
+        runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+        _need(runs[-1] >= 0)
+        value, shift = 0, 0
+    _need(shift == 0)
+    return runs
+
+
+def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
     rows = _rows(rows, "annotations")
+    masks = []
+    boxes = []
     for row in rows:
-        _need({"image_id", "category_id", "bbox"} <= set(row))
-        _need(isinstance(row["bbox"], list) and len(row["bbox"]) == 4)
+        _need({"image_id", "category_id"} <= set(row))
+        given = row.get("bbox")
+        if has_masks:
+            _need("segmentation" in row)
+            masks.append(segmentation(row["segmentation"]))
+        elif given is None and "bbox" not in row:
+            _need(isinstance(row.get("segmentation"), Record))
+            given = [Number(number) for number in mask.toBbox(segmentation(row["segmentation"])).tolist()]
+        if "bbox" in row or not has_masks:
+            _need(isinstance(given, list) and len(given) == 4)
+        boxes.append([math.nan] * 4 if given is None else [_number(number) for number in given])
     num_scored = sum("score" in row for row in rows)
     _need(num_scored in (0, len(rows)))
     image, names = _ids([row["image_id"] for row in rows])
@@ -138,12 +200,13 @@ def _boxes(rows: Any) -> dict[str, Any]:
         "image": image,
         "image_names": names,
         "category": np.array([_whole(row["category_id"]) for row in rows], np.int64),
-        "box": np.array([[_number(x) for x in row["bbox"]] for row in rows], np.float64).reshape(-1, 4),
+        "box": np.array(boxes, np.float64).reshape(-1, 4),
         "score": _optional(rows, "score", _number, math.nan, "float64"),
         "area": _optional(rows, "area", _number, math.nan, "float64"),
         "num_flagged": sum("iscrowd" in row for row in rows),
         "is_crowd": _optional(rows, "iscrowd", _flag, 0, "uint8"),
         "id": np.array([int(row["id"]) for row in rows], np.int64) if has_ids and rows else None,
+        "segmentations": masks or None,
     }
 
 
@@ -176,6 +239,8 @@ def _categories(rows: Any) -> dict[str, Any]:
 
 def same(found: Any, expected: Any) -> bool:
     """Whether an object has the expected attributes, every bit of every number."""
+    if isinstance(found, _compiled.CocoSegmentations):
+        return isinstance(expected, list) and same_masks(found, expected)
     if isinstance(expected, dict):
         names = {name for name in dir(found) if not name.startswith("_")}
         return names == set(expected) and all(same(getattr(found, key), value) for key, value in expected.items())
@@ -190,20 +255,42 @@ def same(found: Any, expected: Any) -> bool:
     return type(found) is type(expected) and bool(found == expected)
 
 
+def same_masks(found: Any, expected: list[dict[str, Any]]) -> bool:
+    """Whether segmentations are the masks that pycocotools has, with their areas and boxes."""
+    drawn = found.draw(np.array([SIZE] * len(expected), np.int64), 2)
+    counts, start = drawn.counts.tobytes(), drawn.start.tolist()
+    return (
+        [counts[start[row] : start[row + 1]] for row in range(len(drawn))] == [each["counts"] for each in expected]
+        and drawn.sizes.tolist() == [each["size"] for each in expected]
+        and np.array_equal(drawn.area, mask.area(expected))
+        and np.array_equal(drawn.box, [_outer_box(each) for each in expected])
+    )
+
+
+def _outer_box(encoded: dict[str, Any]) -> list[float]:
+    """Zeros around nothing, where pycocotools may have other numbers."""
+    return list(mask.toBbox(encoded)) if mask.area(encoded) else [0.0] * 4
+
+
 def check(
-    content: bytes, threads: tuple[int, ...] = (1, 2, 3, 8), sizes: tuple[int, ...] = (1, 7, 64, 1 << 18)
+    content: bytes,
+    threads: tuple[int, ...] = (1, 2, 3, 8),
+    sizes: tuple[int, ...] = (1, 7, 64, 1 << 18),
+    *,
+    has_masks: bool = False,
 ) -> bool:
     """Whether the content is fine. However it is cut for however many threads, it is read, or refused, alike."""
+    shapes = _compiled.CocoShapes.masks if has_masks else _compiled.CocoShapes.boxes
     expected: dict[str, Any] | None
     try:
-        expected = reference(content)
+        expected = reference(content, has_masks=has_masks)
     except InputError:
         expected = None
     messages = set()
     for num_threads in threads:
         for size in sizes:
             try:
-                found = _compiled.read_coco_bytes(content, num_threads, size)
+                found = _compiled.read_coco_bytes(content, num_threads, size, shapes)
             except _compiled.CocoError as error:
                 found = None
                 messages.add(str(error))
@@ -215,8 +302,9 @@ def check(
 class Writer:
     """Random JSON of every spelling."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, has_masks: bool = False) -> None:
         self.random = random.Random(seed)
+        self.has_masks = has_masks
         self.has_space = self.random.random() < 0.6
         self.has_order = self.random.random() < 0.5
 
@@ -297,10 +385,35 @@ class Writer:
         colons = [f"{self.space()}{self.string(key)}{self.space()}:{self.space()}{value}" for key, value in pairs]
         return "{" + ",".join(colon + self.space() for colon in colons) + self.space() + "}"
 
+    def mask(self) -> str:
+        """A segmentation: run lengths, compressed or not, or polygons; right, nearly always."""
+        rand = self.random
+        height, width = rand.randrange(1, 9), rand.randrange(1, 9)
+        if rand.random() < 0.3:
+            numbers = [[self.place() for _ in range(2 * rand.randrange(1, 7))] for _ in range(rand.randrange(1, 4))]
+            return self.join_list([self.join_list(part) for part in numbers])
+        cuts = sorted(rand.randrange(height * width + 1) for _ in range(rand.randrange(12)))
+        runs = [after - before for before, after in zip([0, *cuts], [*cuts, height * width], strict=True)]
+        if rand.random() < 0.03:
+            runs[rand.randrange(len(runs))] += rand.choice([-1, 1, 2**31, 2**33])
+        if rand.random() < 0.5 and max(runs) < 2**32 and min(runs) >= 0:
+            encoded = mask.frPyObjects({"size": [height, width], "counts": runs}, height, width)["counts"].decode()
+            counts = json.dumps(encoded) if rand.random() < 0.9 else self.string(encoded)
+        else:
+            counts = self.join_list(list(map(str, runs)))
+        size = self.join_list([str(height), str(width)])
+        pairs = [("size", size), ("counts", counts), *([("x", self.value())] * (rand.random() < 0.1))]
+        rand.shuffle(pairs)
+        return self.join_object(pairs)
+
+    def place(self) -> str:
+        """A coordinate in an image, or near it."""
+        return repr(round(self.random.uniform(-5, 35), self.random.randrange(4)))
+
     def record(self, pairs: list[tuple[str, str]]) -> str:
         """An object with keys that nobody reads among those that are read."""
         if self.random.random() < 0.3:
-            pairs = [*pairs, ("segmentation", self.value()), ("attributes", self.value())]
+            pairs = [*pairs, ("attributes", self.value())]
         if not self.has_order:
             self.random.shuffle(pairs)
         return self.join_object(pairs)
@@ -316,7 +429,12 @@ class Writer:
 
         def box() -> str:
             pairs = [("image_id", image()), ("category_id", str(rand.randrange(5)))]
-            pairs += [("bbox", self.join_list([self.number() for _ in range(4)]))]
+            pairs += [("segmentation", self.mask())] * (self.has_masks or rand.random() < 0.1)
+            if len(pairs) == 2 or rand.random() < 0.9:
+                pairs += [("bbox", self.join_list([self.number() for _ in range(4)]))]
+                pairs += [("segmentation", self.value())] * (
+                    not self.has_masks and len(pairs) == 3 and rand.random() < 0.3
+                )
             pairs += [("score", self.number())] * has_scores + [("id", str(rand.randrange(10**6)))] * has_ids
             if rand.random() < optional:
                 pairs += [("area", self.number()), ("iscrowd", rand.choice(["0", "1", "true", "false"]))]
@@ -362,8 +480,9 @@ def damage(content: bytes, rand: random.Random) -> bytes:
 def check_case(seed: int) -> bool:
     """One document, whole or damaged; whether it was fine."""
     rand = random.Random(seed)
-    content = Writer(seed).document()
+    has_masks = rand.random() < 0.5
+    content = Writer(seed, has_masks=has_masks).document()
     if rand.random() < 0.8:
         content = damage(content, rand)
     sizes = (rand.randrange(1, 80), rand.randrange(1, 400), 1 << 18)
-    return check(content, threads=(1, rand.choice([2, 3, 8])), sizes=sizes)
+    return check(content, threads=(1, rand.choice([2, 3, 8])), sizes=sizes, has_masks=has_masks)

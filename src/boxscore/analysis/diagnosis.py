@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.arrays import to_numpy
-from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.pairs import nearest, side
-from boxscore.geometry.boxes import BoxFormat, to_xyxy
-from boxscore.model.dataset import Detections, Truths, host_ids, take
+from boxscore.geometry.boxes import Boxes, BoxFormat, to_xyxy
+from boxscore.model.dataset import Columns, Detections, Truths, host_ids, take
 from boxscore.model.protocol import Protocol
 
 Ids = NDArray[np.int64]
@@ -95,16 +94,18 @@ class _Sample:
 
     detections: Detections
     truths: Truths
+    has_boxes: bool
+    """Whether the boxes are what was given, and not those around other shapes."""
 
     @classmethod
-    def of(cls, detections: Detections, truths: Truths) -> "_Sample":
+    def of(cls, detections: Detections, truths: Truths, has_boxes: bool) -> "_Sample":
         """The detections with the highest scores, as many as there are truths."""
         num = min(max(len(truths), MIN_OVERLAPS), MAX_DETECTIONS, len(detections))
         score = to_numpy(detections.score)
         is_examined = np.ones(len(score), bool)
         if num < len(score):
             is_examined[np.argpartition(-score, num - 1)[num:]] = False
-        return cls(detections=take(detections, is_examined), truths=truths)
+        return cls(detections=take(detections, is_examined), truths=truths, has_boxes=has_boxes)
 
     def overlaps(self, reading: _Reading | None = None) -> tuple[Ids, Ids]:
         """The detections that overlap a truth of any class, and the truth that each overlaps most."""
@@ -154,12 +155,16 @@ def _corners(box: Floats, box_format: BoxFormat) -> Floats:
     return np.stack(to_xyxy(box, box_format), axis=1)
 
 
-def _boxes(columns: Detections | Truths) -> Floats | None:
-    """The boxes in host memory; None if the columns have another geometry."""
-    try:
-        return to_numpy(columns.box).astype(np.float64)
-    except InputError:
-        return None
+def _boxes(columns: Detections | Truths) -> Floats:
+    """The boxes in host memory."""
+    return to_numpy(columns.box).astype(np.float64)
+
+
+def with_boxes(columns: Columns) -> Columns:
+    """The same rows with boxes; those around the shapes, if they have other shapes."""
+    if isinstance(columns.geometry, Boxes):
+        return columns
+    return replace(columns, geometry=Boxes(box=to_numpy(columns.geometry.outer_boxes())), others=())
 
 
 def diagnose(
@@ -169,12 +174,14 @@ def diagnose(
     words: Words,
     *,
     has_classes: bool = True,
+    has_boxes: bool = True,
     is_whole: bool = True,
 ) -> Diagnosis | None:
     """The likely mistake behind a result; None if it is not suspicious, or if there is no likely mistake.
 
     `detections` and `truths`: all of them, or those of some images; None where they are not stored. `has_classes`:
-    whether labels matter. `is_whole`: whether these are all detections and truths.
+    whether labels matter. `has_boxes`: whether boxes, if they have any, are what was evaluated. `is_whole`: whether
+    these are all detections and truths.
     """
     if not counts.is_suspicious:
         return None
@@ -185,8 +192,10 @@ def diagnose(
         )
     if detections is None or truths is None or not len(detections) or not len(truths):
         return None
+    has_boxes &= all(isinstance(each.geometry, Boxes) for each in (detections, truths))
+    detections, truths = with_boxes(detections), with_boxes(truths)
     with np.errstate(all="ignore"):
-        sample = _Sample.of(detections, truths)
+        sample = _Sample.of(detections, truths, has_boxes)
         rows, matched = sample.overlaps()
         found = None
         if 2 * rows.size < len(sample.detections):
@@ -214,8 +223,6 @@ def _few_images(detections: Detections, truths: Truths, words: Words) -> Diagnos
 def _misread_boxes(sample: _Sample, num_before: int, words: Words) -> tuple[Diagnosis, Ids, Ids] | None:
     """The interpretation of the boxes under which most detections overlap truths, and those overlaps."""
     box, truth_box = _boxes(sample.detections), _boxes(sample.truths)
-    if box is None or truth_box is None:
-        return None
     best: tuple[Diagnosis, Ids, Ids] | None = None
     for reading in _readings(sample, box, truth_box, words):
         rows, matched = sample.overlaps(reading)
@@ -223,7 +230,7 @@ def _misread_boxes(sample: _Sample, num_before: int, words: Words) -> tuple[Diag
             shown = f"of the {count(len(sample.detections), 'best detection')} {rows.size:,} would overlap a truth"
             message = f"{reading.message}: {shown} (IoU {IOU:g}) if read so, and {num_before:,} do now"
             best = Diagnosis(kind=reading.kind, message=f"{message}; {reading.advice}"), rows, matched
-    if best is None and (units := unlike_units(box, truth_box, words)):
+    if best is None and sample.has_boxes and (units := unlike_units(box, truth_box, words)):
         nothing = np.zeros(0, np.int64)
         best = Diagnosis(kind="unit", message=units), nothing, nothing
     return best
@@ -233,14 +240,16 @@ def _readings(sample: _Sample, box: Floats, truth_box: Floats, words: Words) -> 
     """Every other interpretation of boxes and image ids."""
     detections, truths = sample.detections, sample.truths
     sizes = truths.image_sizes or {}
-    readings = []
+    readings = _shifted_images(sample, box, words)
+    if not sample.has_boxes:
+        return readings
     for kind, message, advice, corner in _other_corners(detections, box, sizes, words.detections, words.box_format):
         changed = boxes_on(Detections, host_ids(detections.image), corner)
         readings.append(_Reading(kind, message, advice, detections=changed))
     for kind, message, advice, corner in _other_corners(truths, truth_box, sizes, words.truths, words.truth_box_format):
         changed = boxes_on(Truths, host_ids(truths.image), corner)
         readings.append(_Reading(kind, message, advice, truths=changed))
-    return readings + _shifted_images(sample, box, words)
+    return readings
 
 
 def _other_corners(
@@ -368,6 +377,7 @@ class Watch:
         self._batches: list[tuple[Detections, Truths]] = []
         self._num_rows = 0
         self._first = 0
+        self._has_boxes = True
 
     @property
     def is_open(self) -> bool:
@@ -376,8 +386,10 @@ class Watch:
 
     def add(self, detections: Detections, truths: Truths) -> None:
         """Copy a batch; its images are renumbered, so that batches may use the same numbers."""
-        if not self.is_open or not len(truths) or _boxes(truths) is None:
+        if not self.is_open or not len(truths):
             return
+        self._has_boxes &= isinstance(truths.geometry, Boxes)
+        detections, truths = with_boxes(detections), with_boxes(truths)
         if max(len(detections), len(truths)) > self.NUM_ROWS:
             images = np.unique(host_ids(truths.image)[: self.NUM_ROWS // 10])
             detections = take(detections, np.isin(host_ids(detections.image), images))
@@ -421,7 +433,8 @@ class Watch:
             box_format=self._batches[0][1].box_format,
             class_names=self._batches[0][1].class_names,
         )
-        return diagnose(counts, detections, truths, words, has_classes=has_classes, is_whole=False)
+        settings = {"has_classes": has_classes, "has_boxes": self._has_boxes}
+        return diagnose(counts, detections, truths, words, **settings, is_whole=False)
 
 
 def _concatenated(batches: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boxscore._support.arrays import to_numpy
-from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
@@ -44,7 +43,7 @@ class _Overlap(NamedTuple):
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
     """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
     similarity = detections.geometry.similarity
-    shapes, areas = detections.geometry.shapes(protocol), _areas(detections.geometry, protocol)
+    shapes, areas = detections.geometry.shapes(protocol), _areas(detections, protocol)
     truths_of = _truths_by_image_and_label(truths, protocol)
     images, labels, scores = (to_numpy(column).tolist() for column in _ids_and_scores(detections))
 
@@ -153,8 +152,9 @@ def _is_ignored(truth: _Truth, area: Area) -> bool:
     return truth.kind in IGNORED_KINDS or not area.low <= truth.area <= area.high
 
 
-def _areas(geometry: Geometry, protocol: Protocol) -> list[float]:
-    areas: list[float] = geometry.areas(protocol, like=np.zeros(0)).tolist()
+def _areas(columns: Detections | Truths, protocol: Protocol) -> list[float]:
+    given = columns.geometry.areas(protocol, like=np.zeros(0)) if columns.area is None else to_numpy(columns.area)
+    areas: list[float] = given.tolist()
     return areas
 
 
@@ -165,7 +165,7 @@ def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.
 
 def _truths_by_image_and_label(truths: Truths, protocol: Protocol) -> dict[tuple[int, int], list[_Truth]]:
     shapes = truths.geometry.shapes(protocol)
-    areas = _areas(truths.geometry, protocol) if truths.area is None else to_numpy(truths.area).tolist()
+    areas = _areas(truths, protocol)
     kinds = truths.kinds(protocol)
     kind_of = [REGULAR] * len(truths) if kinds is None else to_numpy(kinds).tolist()
     groups: dict[tuple[int, int], list[_Truth]] = defaultdict(list)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
-from boxscore._support.arrays import Array, constant
+from boxscore._support.arrays import Array, constant, gather, with_padding
 from boxscore.model.protocol import Area, Protocol
 
 Similarity: TypeAlias = Callable[..., float]
@@ -17,19 +17,26 @@ Similarity: TypeAlias = Callable[..., float]
 PairwiseSimilarity: TypeAlias = Callable[[tuple[Array, ...], tuple[Array, ...], Array, Protocol], Array]
 """`Geometry.pairwise`: the same for all pairs of a mini-batch, for the parallel engine."""
 
+RowGatherer: TypeAlias = Callable[[Any], tuple[Array, ...]]
+"""`Geometry.gatherer`: rows of a mini-batch, (N, D) in host memory, to columns, (N, D, ...)."""
+
 
 class Geometry(ABC):
     """Shapes as columns, one row per shape, of any array library. Subclasses are frozen dataclasses that check
     themselves when they are made.
 
     A similarity is between 0 and 1, and 0 for shapes that have nothing in common. With a crowd or a group (`is_crowd`)
-    it is relative to the detection's own size instead of the union's.
+    it is relative to the detection's own size instead of the union's. Shapes that can't be compared may have -1.
     """
 
     name: ClassVar[str]
     """What one shape is called, in constructors and in messages: "box"."""
     plural: ClassVar[str]
     """What several are called: "boxes"."""
+    iou_types: ClassVar[tuple[str, ...]]
+    """The similarities that these shapes have, as `Protocol.iou_type` names them; the first is the usual one."""
+    pairs_per_batch: ClassVar[int] = 2**18
+    """How many pairs the parallel engine compares together: enough to be busy, few enough to stay in cache."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -69,9 +76,10 @@ class Geometry(ABC):
         """How similar a detection and a truth are, each one of `shapes`."""
 
     @abstractmethod
-    def padded_columns(self, protocol: Protocol, like: Array) -> tuple[Array, ...]:
-        """The shapes for the parallel engine: arrays as `pairwise` takes them, with one leading row per shape, in the
-        library and on the device of `like`. Rows are gathered into mini-batches; a row of zeros is padding.
+    def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
+        """A function that gives the shapes of a mini-batch for the parallel engine, as `pairwise` takes them.
+
+        They are in the library and on the device of `like`. A row that is the number of shapes is padding.
         """
 
     @staticmethod
@@ -79,10 +87,16 @@ class Geometry(ABC):
     def pairwise(
         columns: tuple[Array, ...], truth_columns: tuple[Array, ...], is_crowd: Array, protocol: Protocol
     ) -> Array:
-        """How similar every detection is to every truth of its image, from padded columns.
+        """How similar every detection is to every truth of its image, from the columns of a mini-batch.
 
         Shapes (N, D, ...), (N, G, ...) and (N, G); gives (N, D, G).
         """
+
+
+def gatherer_of(columns: Sequence[Array], like: Array) -> RowGatherer:
+    """A gatherer of columns with one row per shape; padding is a row of ones."""
+    padded = [with_padding(column, 1, like) for column in columns]
+    return lambda rows: tuple(gather(column, rows) for column in padded)
 
 
 def is_in_areas(area: Array, areas: Sequence[Area]) -> Array:

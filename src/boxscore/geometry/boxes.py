@@ -13,7 +13,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
 from boxscore._support.checks import as_array, check_finite_rows, check_real, check_rows, is_plain, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.geometry import Geometry
+from boxscore.geometry import Geometry, RowGatherer, gatherer_of
 from boxscore.model.protocol import LARGEST_SIDE, Pixels, Protocol
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
@@ -40,6 +40,7 @@ class Boxes(Geometry):
 
     name: ClassVar[str] = "box"
     plural: ClassVar[str] = "boxes"
+    iou_types: ClassVar[tuple[str, ...]] = ("bbox",)
 
     box: Array
     """Shape (N, 4)."""
@@ -69,7 +70,7 @@ class Boxes(Geometry):
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """Width times height. Shape (N,)."""
-        return self.padded_columns(protocol, self.box if like is None else like)[1]
+        return self._measured(protocol, self.box if like is None else like)[1]
 
     def outer_boxes(self) -> Array:
         """The corners. Shape (N, 4)."""
@@ -89,7 +90,7 @@ class Boxes(Geometry):
 
     def shapes(self, protocol: Protocol) -> list[Box]:
         """The boxes for the sequential engine."""
-        corners, areas = self.padded_columns(protocol, like=np.zeros(0))
+        corners, areas = self._measured(protocol, like=np.zeros(0))
         return [Box._make([*corner, area]) for corner, area in zip(corners.tolist(), areas.tolist(), strict=True)]
 
     @staticmethod
@@ -112,8 +113,11 @@ class Boxes(Geometry):
             return shared / shape.area  # as in COCO: a crowd is as large as what is found in it
         return shared / (shape.area + truth.area - shared)
 
-    def padded_columns(self, protocol: Protocol, like: Array) -> tuple[Array, ...]:
-        """Corners and areas. Shapes (N, 4) and (N,)."""
+    def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
+        """Of corners and areas. Shapes (N, D, 4) and (N, D)."""
+        return gatherer_of(self._measured(protocol, like), like)
+
+    def _measured(self, protocol: Protocol, like: Array) -> tuple[Array, Array]:
         return padded_boxes(convert(self.box, like=like), self.box_format, protocol)
 
     @staticmethod

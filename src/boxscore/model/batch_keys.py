@@ -1,7 +1,7 @@
 """The keys of batches: one table, for every reader of dicts and padded arrays.
 
-Dicts may have keys that are not read (`masks`, `size`, …), but none that looks like a misspelling of one that is: a
-flag that is dropped because of one letter would change the result silently.
+Dicts may have keys that are not read (`size`, `masks` where boxes are evaluated, …), but none that looks like a
+misspelling of one that is: a flag that is dropped because of one letter would change the result silently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
 
-GEOMETRY_KEYS = {"boxes": "box"}
+GEOMETRY_KEYS = {"boxes": "box", "masks": "mask"}
 """The keys that hold shapes, and the column that each becomes."""
+
+KEY_OF_IOU_TYPE = {"bbox": "boxes", "segm": "masks", "boundary": "masks"}
+"""The key that holds the shapes of a similarity."""
 
 ROW_SHAPES: dict[str, tuple[int, ...]] = {"box": (4,)}
 """The shape of one row, for columns that have more than one number per row."""
@@ -21,6 +24,7 @@ FLAGS = ("ignore", "iscrowd", "difficult")
 
 _WRONG_NAMES = {
     "boxes": ("box", "bbox", "bboxes"),
+    "masks": ("mask", "segmentation", "segmentations"),
     "iscrowd": ("crowd", "crowds", "crowded", "iscrowded"),
     "ignore": ("isignore", "isignored"),
     "difficult": ("isdifficult",),
@@ -45,6 +49,20 @@ class Keys(NamedTuple):
     """Keys that are read, but become no column."""
     defaults: Mapping[str, float] = dict.fromkeys(FLAGS, 0)
     """The values of optional keys in images that lack them, while other images have them; without one, an error."""
+
+    def of_shapes(self, iou_type: str | Sequence[str]) -> "Keys":
+        """The same with the shapes of one similarity or several in place of boxes.
+
+        >>> list(DETECTION_KEYS.of_shapes(("bbox", "segm")).required)
+        ['boxes', 'masks', 'scores', 'labels']
+        """
+        iou_types = [iou_type] if isinstance(iou_type, str) else list(iou_type)
+        for each in iou_types or [""]:
+            if each not in KEY_OF_IOU_TYPE:
+                raise InputError(f"`iou_type` must be of {', '.join(KEY_OF_IOU_TYPE)}; got {iou_type!r}")
+        shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types}
+        others = {key: name for key, name in self.required.items() if key not in GEOMETRY_KEYS}
+        return self._replace(required={**shapes, **others})
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -91,9 +109,9 @@ class Keys(NamedTuple):
         return given
 
 
-DETECTION_KEYS = Keys({**GEOMETRY_KEYS, "scores": "score", "labels": "label"}, {})
+DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
 TRUTH_KEYS = Keys(
-    {**GEOMETRY_KEYS, "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
+    {"boxes": "box", "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
 )
 PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarded"}, others=("image_id",))
 

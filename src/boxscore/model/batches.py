@@ -26,6 +26,7 @@ from boxscore._support.arrays import (
 )
 from boxscore._support.checks import RowError, as_array, as_flags, as_ids, check_is_plain, is_kind, shape_of
 from boxscore._support.exceptions import InputError
+from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import FLAGS, ROW_SHAPES, Keys
 
 Made = TypeVar("Made")
@@ -152,11 +153,13 @@ def build_from_images(
     with batch.named_rows():
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
+        if batch.mask is not None:
+            settings["mask"] = batch.mask
         return make(image=np.repeat(ids, batch.num_rows), **columns, **settings)
 
 
 def to_host(columns: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Columns as NumPy's, if the first one, the geometry, is in host memory; else as they are."""
+    """Columns as NumPy's, if the first one, boxes if there are any, is in host memory; else as they are."""
     if not is_in_host_memory(next(iter(columns.values()))):
         return columns
     return {name: to_numpy(column) for name, column in columns.items()}
@@ -184,6 +187,8 @@ class ImageBatch(NamedTuple):
     keys: Mapping[str, str]
     """The keys that became columns."""
     images: Sequence[Mapping[str, Any]]
+    mask: Masks | None = None
+    """The masks of all images, if they are read."""
 
     @contextmanager
     def named_rows(self) -> Iterator[None]:
@@ -200,17 +205,63 @@ class ImageBatch(NamedTuple):
 def read_images(images: Sequence[Any], keys: Keys) -> ImageBatch:
     """The columns of dicts, one per image."""
     used = keys.used(images)
-    if used is not None and (alike := concatenate_alike(images, used)) is not None:
-        return ImageBatch(*alike, used, images)
+    if used is not None and (alike := concatenate_alike(images, _without_masks(used))) is not None:
+        return _with_masks(ImageBatch(*alike, used, images))
     for index, image in enumerate(images):
         if not isinstance(image, Mapping):
             raise InputError(f"images[{index}] must be a dict with {_listed(keys)}; got {_described(image, keys)}")
         keys.check(image, f"images[{index}]")
     optional = {key: name for key, name in keys.optional.items() if any(key in image for image in images)}
     used = {**keys.required, **optional}
-    parts = [_image_columns(index, image, used, keys) for index, image in enumerate(images)]
-    columns = {name: _concatenate([part[name] for part in parts], name) for name in used.values()}
-    return ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images)
+    plain = _without_masks(used)
+    parts = [_image_columns(index, image, plain, keys) for index, image in enumerate(images)]
+    columns = {name: _concatenate([part[name] for part in parts], name) for name in plain.values()}
+    return _with_masks(ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images))
+
+
+def _without_masks(used: Mapping[str, str]) -> dict[str, str]:
+    return {key: name for key, name in used.items() if name != "mask"}
+
+
+def _with_masks(batch: ImageBatch) -> ImageBatch:
+    """The same with the masks of all images, if they are wanted: arrays (N, H, W), or lists of COCO's run lengths."""
+    key = next((key for key, name in batch.keys.items() if name == "mask"), None)
+    if key is None:
+        return batch
+    given = [image.get(key) for image in batch.images]
+    parts = []
+    for index, (masks, num) in enumerate(zip(given, batch.num_rows, strict=True)):
+        try:
+            if masks is None:
+                raise InputError(f"must have the key {key!r}")
+            parts.append(_masks_of_image(masks, num))
+        except RowError as error:
+            raise InputError(f"images[{index}]: `{key}` row {error.row} {error.rule}") from None
+        except InputError as error:
+            raise InputError(f"images[{index}]: {str(error).replace('`mask`', f'`{key}`')}") from None
+    arrays = [part for part in parts if is_array(part)]
+    if len(arrays) == len(parts):
+        return batch._replace(mask=Masks.from_stacks(arrays))
+    each = [Masks.from_pixels(part) if is_array(part) else part for part in parts]
+    return batch._replace(mask=Masks.concatenate(each))
+
+
+def _masks_of_image(masks: Any, num: int) -> Any:
+    """An array (num, H, W), which is not encoded yet, or the masks of a list."""
+    if is_array(masks):
+        check_is_plain("mask", masks)
+        shape = shape_of(masks)
+        if num == 0 and 0 in shape:
+            return np.zeros((0, 0, 0), bool)
+        if len(shape) != 3 or shape[0] != num:
+            raise InputError(f"`mask` must have shape ({num}, H, W) for {num} labels; got {shape}")
+        if not is_kind(masks, "bool") and str(masks.dtype).rpartition(".")[2] != "uint8":
+            raise InputError(f"`mask` must hold booleans or bytes (uint8); got {masks.dtype}")
+        return masks
+    column = Masks.of(masks)
+    if len(column) != num:
+        raise InputError(f"`mask` must have {num} masks for {num} labels; got {len(column)}")
+    return column
 
 
 def concatenate_alike(
@@ -367,6 +418,11 @@ class PaddedBatch(NamedTuple):
         if len(shape) != 2:
             raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
         for other, column in self.arrays.items():
+            if self.names[other] == "mask":
+                if len(shape_of(column)) != 4 or shape_of(column)[:2] != shape:
+                    wanted = f"({shape[0]}, {shape[1]}, H, W)"
+                    raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
+                continue
             expected = (*shape, *ROW_SHAPES.get(self.names[other], ()))
             if shape_of(column) != expected:
                 raise InputError(f"`{other}` must have shape {expected}, to go with `{key}`; got {shape_of(column)}")
@@ -406,8 +462,7 @@ class PaddedBatch(NamedTuple):
         label = to_numpy(arrays.pop(self.label))
         is_kept = label.reshape(-1) >= 0
         flat = {
-            key: namespace(array).reshape(array, (-1, *ROW_SHAPES.get(self.names[key], ())))
-            for key, array in arrays.items()
+            key: namespace(array).reshape(array, (label.size, *shape_of(array)[2:])) for key, array in arrays.items()
         }
         if "discarded" in flat:
             is_kept &= ~as_flags("discarded", to_numpy(flat.pop("discarded")))
@@ -415,6 +470,8 @@ class PaddedBatch(NamedTuple):
         ids = np.arange(label.shape[0]) if image_ids is None else _different_ids(image_ids, label.shape[0])
         try:
             columns = self._named({key: take_rows(array, rows) for key, array in flat.items()})
+            if "mask" in columns:
+                columns["mask"] = Masks.from_pixels(columns["mask"])
             columns |= {"image": np.repeat(ids, label.shape[1])[rows], "label": label.reshape(-1)[rows]}
             return make(**columns, **settings)
         except RowError as error:

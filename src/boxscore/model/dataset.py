@@ -14,7 +14,8 @@ from boxscore._support.checks import as_array, check_rows, checked_columns, is_k
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
-from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
+from boxscore.geometry.masks import Masks
+from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import PaddedBatch, build_from_images, read_image_ids
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
 
@@ -25,6 +26,7 @@ ImageIdsLike = Iterable[int | str] | Array
 """The ids of images: integers or names."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
+Kind = TypeVar("Kind", bound=Geometry)
 
 IGNORED_KINDS = (DIFFICULT, CROWD)
 """Kinds that count nowhere: a detection that takes one is ignored."""
@@ -37,12 +39,14 @@ COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
 
 
 class _Shapes:
-    """What detections and truths have in common: images, labels, and one shape per row."""
+    """What detections and truths have in common: images, labels, and one shape per row, of one geometry or more."""
 
     __slots__ = ()
     image: Array
     label: Array
     geometry: Geometry
+    others: tuple[Geometry, ...]
+    area: Array | None
 
     @property
     def box(self) -> Array:
@@ -55,16 +59,37 @@ class _Shapes:
         return self._boxes.box_format
 
     @property
+    def mask(self) -> Masks:
+        """Masks. Length N."""
+        return self._of_kind(Masks)
+
+    @property
     def _boxes(self) -> Boxes:
-        if not isinstance(self.geometry, Boxes):
-            raise InputError(f"boxes are needed here; these {type(self).__name__} have {self.geometry.plural}")
-        return self.geometry
+        return self._of_kind(Boxes)
+
+    @property
+    def geometries(self) -> tuple[Geometry, ...]:
+        """The shapes of each row under all geometries, the main one first."""
+        return self.geometry, *self.others
+
+    def _of_kind(self, kind: type[Kind]) -> Kind:
+        found = next((each for each in self.geometries if isinstance(each, kind)), None)
+        if found is None:
+            raise InputError(f"{kind.plural} are needed here; these {type(self).__name__} have {self._listed()}")
+        return found
+
+    def _listed(self) -> str:
+        return " and ".join(each.plural for each in self.geometries)
+
+    def iou_types(self) -> list[str]:
+        """The similarities that the shapes have, the main one first."""
+        return [iou_type for each in self.geometries for iou_type in each.iou_types]
 
     def __len__(self) -> int:
         return len(self.geometry)
 
     def __repr__(self) -> str:
-        shapes = text.count(len(self), self.geometry.name, self.geometry.plural)
+        shapes = text.count(len(self), self.geometry.name, self._listed())
         images = text.count(np.unique(to_numpy(self.image)).size, "image")
         return f"{type(self).__name__}({shapes} in {images}, {library(self.geometry.arrays[0])})"
 
@@ -86,7 +111,11 @@ class Detections(_Shapes):
     score: Array
     """Confidence, any finite numbers; higher is surer. Shape (D,)."""
     geometry: Geometry
-    """The shapes; boxes are written as `box` and `box_format`. Length D."""
+    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`. Length D."""
+    others: tuple[Geometry, ...] = ()
+    """The same rows under other geometries, such as the masks of boxes. `Protocol.iou_type` says which one counts."""
+    area: Array | None = None
+    """The area that decides whether a false positive is in an area range, else the shape's own. Shape (D,)."""
 
     def __init__(
         self,
@@ -97,12 +126,16 @@ class Detections(_Shapes):
         geometry: Geometry | None = None,
         box: Array | None = None,
         box_format: BoxFormat | None = None,
+        mask: Any = None,
+        others: Sequence[Geometry] = (),
+        area: Array | None = None,
     ) -> None:
-        geometry = _geometry_of(geometry, box, box_format)
+        geometry, *more = _geometries_of(geometry, box, box_format, mask, others)
         ids, home = {"image": image, "label": label}, geometry.arrays[0]
-        columns = checked_columns(ids, {"score": score}, {}, counted_by="score", home=home)
-        _check_length(geometry, columns["score"], "score")
-        _set(self, geometry=geometry, **columns)
+        columns = checked_columns(ids, {"score": score, "area": area}, {}, counted_by="score", home=home)
+        _check_lengths((geometry, *more), columns["score"], "score")
+        _check_areas(columns.get("area"))
+        _set(self, geometry=geometry, others=tuple(more), **{"area": None, **columns})
 
     @classmethod
     def from_images(
@@ -111,36 +144,41 @@ class Detections(_Shapes):
         *,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
+        iou_type: str | Sequence[str] = "bbox",
         is_hosted: bool = False,
     ) -> "Detections":
         """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
-        Images are numbered 0, 1, 2, … unless `image_ids` has an integer or a name for each; a name becomes a hash of 63
-        bits. Batches to be merged later need ids. `is_hosted`: what is in host memory becomes NumPy's, which is faster.
+        `iou_type`: with "segm" or "boundary" dicts have `masks` in place of `boxes`, with several both: booleans
+        or bytes (D, H, W), or a list of COCO's run lengths. Images are numbered 0, 1, 2, … unless `image_ids` has an
+        integer or a name for each; a name becomes a hash of 63 bits. Batches to be merged later need ids. `is_hosted`:
+        what is in host memory becomes NumPy's, which is faster.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
-        return build_from_images(cls, images, DETECTION_KEYS, image_ids, is_hosted=is_hosted, box_format=box_format)
+        keys = DETECTION_KEYS.of_shapes(iou_type)
+        return build_from_images(cls, images, keys, image_ids, is_hosted=is_hosted, **_box_setting(keys, box_format))
 
     @classmethod
     def from_padded(
         cls,
         *,
-        box: Array,
+        box: Array | None = None,
         label: Array,
         score: Array,
+        mask: Array | None = None,
         discarded: Array | None = None,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
     ) -> "Detections":
         """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
 
-        Shapes (N, D, 4), (N, D), (N, D), (N, D); `image_ids`: as in `from_images`.
+        Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D); boxes, masks or both; `image_ids`: as in `from_images`.
         """
-        required = {"box": box, "label": label, "score": score}
-        batch = PaddedBatch.from_columns(required, {"discarded": discarded})
-        return batch.build(cls, image_ids, box_format=box_format)
+        required = {"label": label, "score": score}
+        batch = PaddedBatch.from_columns(required, {"box": box, "mask": mask, "discarded": discarded})
+        return batch.build(cls, image_ids, **({} if box is None else {"box_format": box_format}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -186,7 +224,9 @@ class Truths(_Shapes):
     label: Array
     """Class ids, any integers. Shape (G,)."""
     geometry: Geometry
-    """The shapes; boxes are written as `box` and `box_format`. Length G."""
+    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`. Length G."""
+    others: tuple[Geometry, ...] = ()
+    """The same rows under other geometries, as in `Detections`."""
     ignore: Array | None = None
     """VOC's "difficult", COCO's "iscrowd": finding it is not rewarded, missing it not punished. Which of
     the two it is, the protocol says. Shape (G,)."""
@@ -226,6 +266,8 @@ class Truths(_Shapes):
         geometry: Geometry | None = None,
         box: Array | None = None,
         box_format: BoxFormat | None = None,
+        mask: Any = None,
+        others: Sequence[Geometry] = (),
         ignore: Array | None = None,
         kind: Array | None = None,
         coverage: Coverage | None = None,
@@ -237,12 +279,11 @@ class Truths(_Shapes):
         is_numbered: bool = False,
         is_normalized: bool = False,
     ) -> None:
-        geometry = _geometry_of(geometry, box, box_format)
+        geometry, *more = _geometries_of(geometry, box, box_format, mask, others)
         ids, flags = {"image": image, "label": label}, {"ignore": ignore, "truncated": truncated}
         columns = checked_columns(ids, {"area": area}, flags, counted_by="label", home=geometry.arrays[0])
-        _check_length(geometry, columns["label"], "label")
-        if (area := columns.get("area")) is not None and not (type(area) is np.ndarray and area.min(initial=0) >= 0):
-            check_rows("area", area >= 0, "must not be negative", area)
+        _check_lengths((geometry, *more), columns["label"], "label")
+        _check_areas(columns.get("area"))
         names = None if class_names is None else _class_names(class_names)
         if names is not None:
             check_labels_are_named(columns["label"], names)
@@ -252,7 +293,8 @@ class Truths(_Shapes):
             raise InputError(f"`coverage` must be a boxscore.Coverage; got {type(coverage).__name__}")
         _set(self, ignore=columns.get("ignore"), truncated=columns.get("truncated"), area=columns.get("area"))
         _set(self, kind=None if kind is None else _as_kinds(kind, geometry), coverage=coverage)
-        _set(self, image=columns["image"], label=columns["label"], geometry=geometry, class_names=names)
+        _set(self, image=columns["image"], label=columns["label"], class_names=names)
+        _set(self, geometry=geometry, others=tuple(more))
         _set(self, image_names=image_names, image_sizes=image_sizes)
         _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
 
@@ -263,23 +305,27 @@ class Truths(_Shapes):
         *,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
+        iou_type: str | Sequence[str] = "bbox",
         class_names: ClassNames | None = None,
         is_hosted: bool = False,
     ) -> "Truths":
         """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
-        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `image_ids` and
+        `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `iou_type`, `image_ids` and
         `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
+        keys = TRUTH_KEYS.of_shapes(iou_type)
         settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
-        return build_from_images(cls, images, TRUTH_KEYS, ids, is_hosted=is_hosted, box_format=box_format, **settings)
+        settings |= _box_setting(keys, box_format)
+        return build_from_images(cls, images, keys, ids, is_hosted=is_hosted, **settings)
 
     @classmethod
     def from_padded(
         cls,
         *,
-        box: Array,
+        box: Array | None = None,
         label: Array,
+        mask: Array | None = None,
         ignore: Array | None = None,
         area: Array | None = None,
         image_ids: ImageIdsLike | None = None,
@@ -288,12 +334,14 @@ class Truths(_Shapes):
     ) -> "Truths":
         """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
 
-        Shapes (N, G, 4), (N, G), (N, G), (N, G); `image_ids`: as in `from_images`.
+        Shapes (N, G, 4), (N, G), (N, G, H, W), (N, G), (N, G); boxes, masks or both; `image_ids`: as in `from_images`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
-        settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
-        batch = PaddedBatch.from_columns({"box": box, "label": label}, {"ignore": ignore, "area": area})
-        return batch.build(cls, ids, box_format=box_format, **settings)
+        settings: dict[str, Any] = {"class_names": class_names}
+        settings |= {"image_names": None if ids is None else ids.image_names}
+        settings |= {} if box is None else {"box_format": box_format}
+        batch = PaddedBatch.from_columns({"label": label}, {"box": box, "mask": mask, "ignore": ignore, "area": area})
+        return batch.build(cls, ids, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:
         """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,)."""
@@ -384,8 +432,29 @@ def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
         name for name in ("score", "ignore", "kind", "truncated", "area") if getattr(columns, name, None) is not None
     ]
     ids = {name: host_ids(getattr(columns, name))[rows] for name in ("image", "label")}
-    others = {name: take_rows(getattr(columns, name), rows) for name in names}
-    return {**ids, **others, "geometry": columns.geometry.take(rows)}
+    more = {name: take_rows(getattr(columns, name), rows) for name in names}
+    shapes = [each.take(rows) for each in columns.geometries]
+    return {**ids, **more, "geometry": shapes[0], "others": shapes[1:]}
+
+
+def _box_setting(keys: Keys, box_format: BoxFormat) -> dict[str, Any]:
+    """The format of boxes, if there are any."""
+    return {"box_format": box_format} if "box" in keys.required.values() else {}
+
+
+def shaped_by(columns: Columns, iou_type: str) -> Columns:
+    """The same rows with the one geometry that has a similarity."""
+    found = next((each for each in columns.geometries if iou_type in each.iou_types), None)
+    if found is None:
+        name, known = type(columns).__name__, ", ".join(columns.iou_types())
+        raise InputError(f"`iou_type` {iou_type!r} needs other shapes; these {name} have {columns._listed()} ({known})")
+    return columns if columns.geometries == (found,) else replace(columns, geometry=found, others=())
+
+
+def common_iou_type(detections: Detections, truths: Truths) -> str | None:
+    """The first similarity that the shapes of both sides have, in the order of the detections' geometries."""
+    known = truths.iou_types()
+    return next((iou_type for iou_type in detections.iou_types() if iou_type in known), None)
 
 
 def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
@@ -403,24 +472,39 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
         raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
 
 
-def _geometry_of(geometry: Geometry | None, box: Array | None, box_format: BoxFormat | None) -> Geometry:
-    """The geometry, however it was written."""
+def _geometries_of(
+    geometry: Geometry | None,
+    box: Array | None,
+    box_format: BoxFormat | None,
+    mask: Any,
+    others: Sequence[Geometry],
+) -> list[Geometry]:
+    """The geometries, however they were written, the main one first."""
     if geometry is None:
-        if box is None:
-            raise InputError("`box` must be given; got None")
-        return Boxes(box=box, box_format=box_format or "xyxy")
-    if box is not None or box_format is not None:
-        given = "box" if box is not None else "box_format"
-        raise InputError(f"`geometry` and `{given}` must not both be given; boxes are `geometry=Boxes(box=…)`")
-    if not isinstance(geometry, Geometry):
-        raise InputError(f"`geometry` must be a boxscore.geometry.Geometry; got {type(geometry).__name__}")
-    return geometry
+        if box is None and mask is None:
+            raise InputError("`box` or `mask` must be given; got neither")
+        written: list[Geometry] = [] if box is None else [Boxes(box=box, box_format=box_format or "xyxy")]
+        written += [] if mask is None else [Masks.of(mask)]
+        return [*written, *others]
+    for name, value in (("box", box), ("box_format", box_format), ("mask", mask)):
+        if value is not None:
+            raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
+    for each in (geometry, *others):
+        if not isinstance(each, Geometry):
+            raise InputError(f"`geometry` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
+    return [geometry, *others]
 
 
-def _check_length(geometry: Geometry, column: Array, name: str) -> None:
-    if len(geometry) != column.shape[0]:
-        num = int(column.shape[0])
-        raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
+def _check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:
+    for geometry in geometries:
+        if len(geometry) != column.shape[0]:
+            num = int(column.shape[0])
+            raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
+
+
+def _check_areas(area: Array | None) -> None:
+    if area is not None and not (type(area) is np.ndarray and area.min(initial=0) >= 0):
+        check_rows("area", area >= 0, "must not be negative", area)
 
 
 def _set(columns: Detections | Coverage | Truths, **values: Any) -> None:

@@ -98,6 +98,13 @@ class Protocol:
     """Over classes: the plain mean ("macro"), the mean weighted by the number of truths ("weighted"), or one curve
     through the detections of all classes, each matched within its class ("micro")."""
 
+    iou_type: str = "bbox"
+    """Which similarity of which shapes: "bbox", IoU of boxes; "segm", IoU of masks; "boundary", of the masks and of
+    their boundaries, whichever is smaller (Cheng et al. 2021)."""
+
+    dilation_ratio: float = 0.02
+    """The width of boundaries as a share of the image's diagonal, for `iou_type="boundary"`."""
+
     precision_epsilon: float = 0.0
     """Added to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
 
@@ -130,13 +137,23 @@ class Protocol:
         check_choice("average", self.average, get_args(Average))
         if not isinstance(self.class_agnostic, bool):
             raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
+        if not isinstance(self.iou_type, str) or not self.iou_type:
+            raise InputError(f"`iou_type` must be a text, such as bbox, segm or boundary; got {self.iou_type!r}")
+        if not 0 < check_finite("dilation_ratio", self.dilation_ratio) <= 1:
+            raise InputError(f"`dilation_ratio` must be above 0 and at most 1; got {self.dilation_ratio!r}")
         if not 0 <= self.precision_epsilon < math.inf:
             raise InputError(f"`precision_epsilon` must be finite and not negative; got {self.precision_epsilon!r}")
 
     @property
     def title(self) -> str:
-        """The name, with a remark if this is not the protocol of that name any more."""
-        return self.name if PROTOCOLS.get(self.name, self) == self else f"{self.name}, changed"
+        """The name, with the similarity if it is not that of boxes, and a remark if other rules changed.
+
+        >>> Protocol.named("coco", iou_type="segm").title, Protocol.named("coco", limits=[300]).title
+        ('coco segm', 'coco, changed')
+        """
+        name = self.name if self.iou_type == "bbox" else f"{self.name} {self.iou_type}"
+        is_known = PROTOCOLS.get(self.name, self).replace(iou_type=self.iou_type) == self
+        return name if is_known else f"{name}, changed"
 
     @property
     def cutoffs(self) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """The streaming metric: mAP as inference goes. `update` matches and forgets the boxes; `compute` gives the result."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from threading import RLock
@@ -16,10 +16,10 @@ from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words, unlike_units
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.plain_batch import match_images
-from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import ImageIds, PaddedBatch, image_ids_of, in_argument, read_image_ids, read_images
-from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
+from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, shaped_by, take
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
@@ -37,6 +37,9 @@ class MeanAveragePrecision:
     `update` takes the outputs of detectors and loaders, in NumPy, PyTorch, JAX or TensorFlow: a list of dicts, one per
     image; a dict of padded batches; `Detections` and `Truths`. It matches them and stores about 20 bytes per detection;
     inputs are neither changed nor stored. `compute` can be called at any time, and changes nothing.
+
+    `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
+    in place of `boxes`: booleans or bytes, (D, H, W) per image.
 
     Images are identified by `image_ids`, or by `image_id` in the targets' dicts: integers or names. Else they are
     numbered as they come. `unique_images`: whether an image that comes again is left out, since loaders repeat images
@@ -56,6 +59,7 @@ class MeanAveragePrecision:
         self,
         protocol: str | Protocol = "coco",
         *,
+        iou_type: str | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
         engine: str = "auto",
@@ -69,13 +73,19 @@ class MeanAveragePrecision:
         if not isinstance(unique_images, bool):
             raise InputError(f"`unique_images` must be True or False; got {unique_images!r}")
         self.protocol = as_protocol(protocol)
+        if iou_type is not None:
+            self.protocol = self.protocol.replace(iou_type=iou_type)
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
         self.sync, self.process_group = sync, process_group
         self.unique_images = unique_images
         no_truths = Truths(image=[], label=[], box=[], class_names=class_names)
         self.class_names = no_truths.names_by_label
-        self._nothing = match(Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol, engine)
+        # Nothing is the same for shapes of any kind.
+        nothing = match(
+            Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol.replace(iou_type="bbox"), engine
+        )
+        self._nothing = replace(nothing, protocol=self.protocol)
         self._lock = RLock()
         self._is_diagnosed = False
         self.reset()
@@ -242,14 +252,15 @@ class MeanAveragePrecision:
         if ids is None:
             if all(isinstance(each, Mapping) and "image_id" in each for each in targets):
                 ids = in_argument("targets", image_ids_of, targets, "")
-            elif self.unique_images:
-                in_argument("targets", read_images, targets, TRUTH_KEYS)  # invalid targets have errors of their own
+            elif self.unique_images:  # invalid targets have errors of their own
+                in_argument("targets", read_images, targets, TRUTH_KEYS.of_shapes(self.protocol.iou_type))
         rows = self._new_rows(ids, len(preds))
         if rows is not None and ids is not None:
             preds, targets, ids = [preds[row] for row in rows], [targets[row] for row in rows], ids.take(rows)
         images = self._checked_images(ids, len(preds))
         tally = None
-        if not self._is_watching and self.engine in ("auto", "native") and not self.protocol.class_agnostic:
+        is_plain = self.protocol.iou_type == "bbox" and not self.protocol.class_agnostic
+        if is_plain and not self._is_watching and self.engine in ("auto", "native"):
             tally = match_images(
                 preds,
                 targets,
@@ -261,14 +272,16 @@ class MeanAveragePrecision:
             )
         if tally is None:
             settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format, "is_hosted": True}
+            settings["iou_type"] = self.protocol.iou_type
             detections = in_argument("preds", Detections.from_images, preds, **settings)
             truths = in_argument("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
             tally = self._match(detections, truths)
         self._store(tally, images, ids)
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
-        batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS, is_hosted=True)
-        truth_batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS, is_hosted=True)
+        keys, truth_keys = (each.of_shapes(self.protocol.iou_type) for each in (PADDED_DETECTION_KEYS, TRUTH_KEYS))
+        batch = PaddedBatch.from_dict("preds", preds, keys, is_hosted=True)
+        truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, is_hosted=True)
         if batch.num_images != truth_batch.num_images:
             counts = f"{batch.num_images} and {truth_batch.num_images}"
             raise InputError(f"`preds` and `targets` must have as many images; got {counts}")
@@ -278,7 +291,9 @@ class MeanAveragePrecision:
         if rows is not None and ids is not None:
             batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
-        settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format}
+        settings: dict[str, Any] = {"image_ids": images}
+        if "boxes" in keys.required:
+            settings["box_format"] = self.box_format
         detections = in_argument("preds", batch.build, Detections, **settings)
         truths = in_argument("targets", truth_batch.build, Truths, class_names=self.class_names, **settings)
         self._store(self._match(detections, truths), images, ids)
@@ -333,8 +348,11 @@ class MeanAveragePrecision:
         tally = match(detections, truths, self.protocol, self.engine, threads=self.threads)
         if self._is_watching and len(detections) and len(truths):
             self._num_watched += 1
+            iou_type = self.protocol.iou_type
+            detections, truths = shaped_by(detections, iou_type), shaped_by(truths, iou_type)
             self._watch.add(detections, truths)
-            self._warn_of_mistakes(detections, truths)
+            for message in self._mistakes(detections, truths):
+                self._warn_once(message)
         return tally
 
     def _store(self, tally: Tally, images: list[int], ids: ImageIds | None) -> None:
@@ -345,17 +363,18 @@ class MeanAveragePrecision:
         self._seen.update(images)
         self._tallies.append(tally)
 
-    def _warn_of_mistakes(self, detections: Detections, truths: Truths) -> None:
-        """Warn about inputs that are likely a mistake, though they may be right."""
-        if not (is_in_host_memory(detections.box) and is_in_host_memory(truths.box)):
+    def _mistakes(self, detections: Detections, truths: Truths) -> Iterator[str]:
+        """What inputs that are likely a mistake, though they may be right, look like."""
+        geometry, truth_geometry = detections.geometry, truths.geometry
+        if not (is_in_host_memory(geometry.arrays[0]) and is_in_host_memory(truth_geometry.arrays[0])):
             return
-        box, truth_box = to_numpy(detections.box), to_numpy(truths.box)
-        if (message := unlike_units(box, truth_box, Words())) is not None:
-            self._warn_once(message)
-        if self.box_format == "xywh":
-            for name, column in (("preds", box), ("targets", truth_box)):
+        if isinstance(geometry, Boxes) and isinstance(truth_geometry, Boxes):
+            box, truth_box = to_numpy(geometry.box), to_numpy(truth_geometry.box)
+            if (message := unlike_units(box, truth_box, Words())) is not None:
+                yield message
+            for name, column in (("preds", box), ("targets", truth_box)) if self.box_format == "xywh" else ():
                 if len(column) >= 10 and (column[:, 2:] > column[:, :2]).all() and (column[:, :2] > 0).mean() > 0.8:
-                    self._warn_once(
+                    yield (
                         f"every box of `{name}` is wider than it is far from the left, and higher than from the top:"
                         " are they corners, box_format='xyxy'?"
                     )
@@ -363,8 +382,7 @@ class MeanAveragePrecision:
         if not labels & truth_labels and min(len(detections), len(truths)) >= 5:
             for shift in (1, -1):
                 if len({label + shift for label in labels} & truth_labels) * 2 > len(truth_labels):
-                    message = f"no label of `preds` is in `targets`, but most would be with {shift:+d}: off by one?"
-                    self._warn_once(message)
+                    yield f"no label of `preds` is in `targets`, but most would be with {shift:+d}: off by one?"
 
     def _diagnose(self, result: Result) -> None:
         """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
@@ -377,7 +395,7 @@ class MeanAveragePrecision:
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warnings.warn(f"{message} (warn=False silences this)", stacklevel=6)
+            warnings.warn(f"{message} (warn=False silences this)", stacklevel=5)
 
 
 def _check_num_ids(ids: ImageIds, num_images: int) -> None:

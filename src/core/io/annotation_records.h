@@ -1,6 +1,7 @@
 // The records of `annotations`, or of a list of results.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,19 +12,23 @@
 #include "io/coco_json.h"
 #include "io/columns.h"
 #include "io/record.h"
+#include "io/segmentation_reader.h"
 
 namespace boxscore {
 
-enum class AnnotationKey : uint8_t { image_id, category_id, bbox, score, area, iscrowd, id, other };
+enum class AnnotationKey : uint8_t { image_id, category_id, bbox, score, area, iscrowd, id, segmentation, other };
 
 constexpr std::string_view name_of(AnnotationKey key) {
-    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "score", "area", "iscrowd", "id"};
+    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "score", "area",
+                                             "iscrowd",  "id",          "segmentation"};
     return kNames[static_cast<size_t>(key)];
 }
 
 // Annotations of a dataset, or results.
 class AnnotationRecords {
 public:
+    explicit AnnotationRecords(CocoShapes shapes = CocoShapes::boxes) : shapes_(shapes) {}
+
     size_t size() const { return columns_.size(); }
 
     // Reads the record at `p` and returns its end.
@@ -38,6 +43,9 @@ public:
                 case AnnotationKey::score: return read_number(value, window, "score", score_);
                 case AnnotationKey::area: return read_number(value, window, "area", area_);
                 case AnnotationKey::iscrowd: return read_flag(value, window, "iscrowd", is_crowd_);
+                case AnnotationKey::segmentation:
+                    segmentation_ = value;
+                    return shapes_ == CocoShapes::masks ? reader_.read(value, window) : json::skip_value(value);
                 default: break;
             }
             // An id only names a row in errors, so it may be any value.
@@ -47,9 +55,10 @@ public:
             keys_read_ &= ~(1u << static_cast<unsigned>(AnnotationKey::id));
             return json::skip_value(value);
         });
-        for (const AnnotationKey key : {AnnotationKey::image_id, AnnotationKey::category_id, AnnotationKey::bbox}) {
+        for (const AnnotationKey key : {AnnotationKey::image_id, AnnotationKey::category_id}) {
             if (!has(key)) throw InvalidRecord{" must have " + quoted(name_of(key))};
         }
+        read_shapes(window);
         return p;
     }
 
@@ -60,6 +69,7 @@ public:
             throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
                                             : " must have `score`, as those before it have"};
         }
+        if (shapes_ == CocoShapes::masks) reader_.push(columns_.masks, columns_.polygons);
         images_.push(image_, window, "image_id");
         columns_.category.push_back(category_);
         for (const double number : box_) columns_.box.push_back(number);
@@ -87,6 +97,10 @@ public:
         images_.append(other.images_);
         append_all(columns_.category, more.category);
         append_all(columns_.box, more.box);
+        if (shapes_ == CocoShapes::masks) {
+            columns_.masks.append(more.masks);
+            columns_.polygons.append(more.polygons);
+        }
         append_all(columns_.score, more.score);
         append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
         append_optional<uint8_t>(columns_.is_crowd, num_rows, more.is_crowd, num_more, 0);
@@ -103,6 +117,10 @@ public:
         images_.ids.value.reserve(num_rows);
         columns_.category.reserve(num_rows);
         columns_.box.reserve(num_rows * 4);
+        if (shapes_ == CocoShapes::masks) {
+            const size_t num_bytes = columns_.masks.counts.size() * num_rows / std::max<size_t>(size(), 1);
+            columns_.masks.reserve(num_rows, num_bytes);
+        }
         if (!columns_.score.empty()) columns_.score.reserve(num_rows);
         if (!columns_.area.empty()) columns_.area.reserve(num_rows);
         if (!columns_.is_crowd.empty()) columns_.is_crowd.reserve(num_rows);
@@ -113,6 +131,8 @@ public:
         images_.clear();
         for (auto* column : {&columns_.box, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
+        columns_.masks.clear();
+        columns_.polygons.clear();
         columns_.is_crowd.clear();
         columns_.num_flagged = 0;
         columns_.id.clear();
@@ -126,6 +146,23 @@ public:
 private:
     bool has(AnnotationKey key) const { return (keys_read_ >> static_cast<unsigned>(key) & 1) != 0; }
 
+    // Reads the mask of a record, or the box from it.
+    void read_shapes(const Window& window) {
+        const bool has_mask = has(AnnotationKey::segmentation);
+        if (shapes_ == CocoShapes::masks) {
+            if (!has_mask) throw InvalidRecord{" must have `segmentation`"};
+            if (!has(AnnotationKey::bbox)) box_.fill(kMissing);
+        } else if (!has(AnnotationKey::bbox)) {
+            if (!has_mask || *segmentation_ != '{') throw InvalidRecord{" must have `bbox`"};
+            // as in COCO: results may have masks alone
+            reader_.read(segmentation_, window);
+            box_ = reader_.measure();
+        }
+    }
+
+    CocoShapes shapes_;
+    SegmentationReader reader_;
+    const char* segmentation_ = nullptr;
     CocoBoxes columns_;
     IdColumn images_;
     Layout<AnnotationKey> layout_;

@@ -1,6 +1,7 @@
 #include "io/coco_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "io/annotation_records.h"
@@ -13,8 +14,8 @@ namespace {
 // Reads a whole file, member by member.
 class FileReader {
 public:
-    FileReader(const Source& source, const Run& run, size_t chunk_size)
-        : source_(source), run_(run), chunk_size_(std::max<size_t>(chunk_size, 1)), window_(source, chunk_size_) {}
+    FileReader(const Source& source, const Run& run, CocoShapes shapes, size_t chunk_size)
+        : source_(source), run_(run), annotations_(shapes), chunk_size_(std::max<size_t>(chunk_size, 1)), window_(source, chunk_size_) {}
 
     CocoFile read() {
         CocoFile file;
@@ -30,7 +31,7 @@ public:
             file.is_dataset = true;
             read_dataset(file);
         } else if (first == '[') {
-            file.boxes = read_list<AnnotationRecords>("result").take();
+            file.boxes = read_list("result", annotations_).take();
         } else {
             const std::string got = value_text();
             throw CocoError("expected an object with `annotations` and `categories`, or a list of results; got " + got);
@@ -73,8 +74,8 @@ private:
 
     // Reads the list at the current offset.
     template <class Records>
-    Records read_list(const std::string& kind) {
-        ListReader<Records> reader(source_, run_, chunk_size_, kind);
+    Records read_list(const std::string& kind, const Records& nothing) {
+        ListReader<Records> reader(source_, run_, chunk_size_, kind, nothing);
         ListPosition begin;
         scan([&](const char* p) { return step(p + 1, window_, true, begin.is_end); });
         begin.offset = offset_;
@@ -83,11 +84,11 @@ private:
     }
 
     template <class Records, class Columns>
-    void read_member(const char* key, const std::string& kind, bool& is_given, Columns& columns) {
+    void read_member(const char* key, const std::string& kind, const Records& nothing, bool& is_given, Columns& columns) {
         if (is_given) throw CocoError(quoted(key) + " must be given once; got it twice");
         is_given = true;
         if (*window_.at(offset_) != '[') throw CocoError(quoted(key) + " must be a list; got " + value_text());
-        columns = read_list<Records>(kind).take();
+        columns = read_list(kind, nothing).take();
     }
 
     void read_dataset(CocoFile& file) {
@@ -109,11 +110,11 @@ private:
             });
             if (is_end) break;
             if (key == "annotations") {
-                read_member<AnnotationRecords>("annotations", "annotation", file.has_annotations, file.boxes);
+                read_member("annotations", "annotation", annotations_, file.has_annotations, file.boxes);
             } else if (key == "images") {
-                read_member<ImageRecords>("images", "image", file.has_images, file.images);
+                read_member("images", "image", ImageRecords(), file.has_images, file.images);
             } else if (key == "categories") {
-                read_member<CategoryRecords>("categories", "category", file.has_categories, file.categories);
+                read_member("categories", "category", CategoryRecords(), file.has_categories, file.categories);
             } else {
                 scan([&](const char* p) {
                     p = json::skip_value(p);
@@ -130,6 +131,7 @@ private:
 
     const Source& source_;
     const Run& run_;
+    AnnotationRecords annotations_;  // none yet
     size_t chunk_size_;
     Window window_;
     size_t offset_ = 0;
@@ -137,8 +139,27 @@ private:
 
 }  // namespace
 
-CocoFile read_coco(const Source& source, const Run& run, size_t chunk_size) {
-    return FileReader(source, run, chunk_size).read();
+CocoFile read_coco(const Source& source, const Run& run, CocoShapes shapes, size_t chunk_size) {
+    return FileReader(source, run, shapes, chunk_size).read();
+}
+
+void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const Run& run) {
+    const PolygonColumn& polygons = boxes.polygons;
+    if (polygons.num_parts() > 0) {
+        boxes.masks = build_masks<MaskDrawer>(boxes.size(), 256, run, [&](size_t row, MaskColumn& part, MaskDrawer& drawer) {
+            if (!polygons.has_polygons(row)) return part.append_row(boxes.masks, row);
+            if (sizes[row].num_pixels() == 0) {
+                throw MaskError(row, "must have run lengths, or its image `width` and `height`; got polygons in an image without a size");
+            }
+            part.push(drawer.draw(polygons, row, sizes[row]), sizes[row]);
+        });
+    }
+    for (size_t row = 0; row < boxes.masks.num_masks(); ++row) {
+        double* const box = boxes.box.data() + 4 * row;
+        if (!std::isnan(box[0])) continue;
+        const MaskBox& outer = boxes.masks.box[row];
+        box[0] = outer.left, box[1] = outer.top, box[2] = outer.width, box[3] = outer.height;
+    }
 }
 
 }  // namespace boxscore

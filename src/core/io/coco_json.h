@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "io/source.h"
+#include "masks/column.h"
+#include "masks/segmentations.h"
 #include "tasks.h"
 
 namespace boxscore {
@@ -41,11 +43,16 @@ struct CocoIds {
     bool are_names = false;
 };
 
+// What is read of segmentations: nothing, unless an annotation has no box, or the mask of each.
+enum class CocoShapes : uint8_t { boxes, masks };
+
 // Annotations or results, one row each.
 struct CocoBoxes {
     CocoIds image;
     std::vector<int64_t> category;
-    std::vector<double> box;        // x, y, width, height of each row
+    std::vector<double> box;        // x, y, width, height of each row; NaN where a row has none, until it is taken from its mask
+    MaskColumn masks;               // empty unless they are read; rows with polygons have a mask without pixels until it is drawn
+    PolygonColumn polygons;         // of each row that has them, if masks are read
     std::vector<double> score;      // empty if no row has one; else all have
     std::vector<double> area;       // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1
@@ -82,6 +89,10 @@ inline constexpr size_t kCocoChunk = size_t{1} << 18;
 
 // Reads a dataset or a list of results. The columns, or the error, are the same for any number of threads and any
 // `chunk_size`, the number of bytes that a thread takes at a time. Throws CocoError, std::system_error, Interrupted.
-CocoFile read_coco(const Source& source, const Run& run, size_t chunk_size = kCocoChunk);
+CocoFile read_coco(const Source& source, const Run& run, CocoShapes shapes = CocoShapes::boxes, size_t chunk_size = kCocoChunk);
+
+// Draws the polygons of annotations, and takes the box of a row that has none from its mask. `size(row)` is that of the row's image; a
+// size without pixels says that it is unknown. Throws MaskError.
+void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const Run& run);
 
 }  // namespace boxscore

@@ -106,28 +106,22 @@ const char* skip_literal(const char* p, const char* literal) {
 
 }  // namespace
 
-const char* skip_string_general(const char* p, bool& has_escape) {
-    for (;;) {
-        const uint8_t c = static_cast<uint8_t>(*p);
-        if (c == '"') return p + 1;
-        if (c == '\\') {
-            has_escape = true;
-            ++p;
-            if (*p == 'u') {
-                read_hex(p + 1);
-                p += 5;
-            } else {
-                if (*p == 0 || std::strchr("\"\\/bfnrt", *p) == nullptr) throw Malformed{p, kEscape};
-                ++p;
-            }
-        } else if (c < 0x20) {
-            throw Malformed{p, "no control character in a string"};
-        } else if (c < 0x80) {
-            ++p;
-        } else {
-            p = skip_multibyte(p);
+const char* skip_special(const char* p, bool& has_escape) {
+    if (*p == '\\') {
+        has_escape = true;
+        if (p[1] == '\\') return p + 2;
+        if (p[1] == 'u') {
+            read_hex(p + 2);
+            return p + 6;
         }
+        if (p[1] == 0 || std::strchr("\"/bfnrt", p[1]) == nullptr) throw Malformed{p + 1, kEscape};
+        return p + 2;
     }
+    if (static_cast<uint8_t>(*p) < 0x20) throw Malformed{p, "no control character in a string"};
+    // What the fast path takes for special may be a character before one that is.
+    if (static_cast<uint8_t>(*p) < 0x80) return p + 1;
+    while (static_cast<uint8_t>(*p) >= 0x80) p = skip_multibyte(p);
+    return p;
 }
 
 String read_string(const char* p, std::string& buffer) {

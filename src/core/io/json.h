@@ -54,18 +54,22 @@ inline uint64_t join_digits(uint64_t word, unsigned count) {
     return (word * 10000 + (word >> 32)) & 0xffffffffu;
 }
 
-// The end of the string whose opening quote is before `p`. The fast path takes 8 bytes at a time up to the closing quote; the
-// general path takes escapes and what is not ASCII.
-const char* skip_string_general(const char* p, bool& has_escape);
+// The end of the string whose opening quote is before `p`. The fast path takes 8 bytes at a time; the general path takes an escape
+// sequence, or characters that are not ASCII.
+const char* skip_special(const char* p, bool& has_escape);
 
 inline const char* skip_string(const char* p, bool& has_escape) {
-    for (;; p += 8) {
+    for (;;) {
         const uint64_t word = load_word(p), quote = word ^ every_byte('"'), escape = word ^ every_byte('\\');
         const uint64_t is_special = (((quote - every_byte(1)) & ~quote) | ((escape - every_byte(1)) & ~escape) |
                                      ((word - every_byte(0x20)) & ~word) | word) & every_byte(0x80);
-        if (is_special == 0) continue;
+        if (is_special == 0) {
+            p += 8;
+            continue;
+        }
         p += count_trailing_zeros(is_special) / 8;
-        return *p == '"' ? p + 1 : skip_string_general(p, has_escape);
+        if (*p == '"') return p + 1;
+        p = skip_special(p, has_escape);
     }
 }
 

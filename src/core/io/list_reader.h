@@ -89,6 +89,8 @@ inline size_t guess_record(Window& window, size_t from, size_t to) {
 // The records that a thread read from one chunk. Its start is a guess, which is right if the chunk before it ends there.
 template <class Records>
 struct Chunk {
+    explicit Chunk(const Records& nothing) : rows(nothing) {}
+
     Records rows;
     size_t start = kNoOffset, stop = kNoOffset;
     ListPosition next;
@@ -106,8 +108,9 @@ struct Chunk {
 template <class Records>
 class ListReader {
 public:
-    ListReader(const Source& source, const Run& run, size_t chunk_size, const std::string& kind)
-        : source_(source), run_(run), chunk_size_(std::max<size_t>(chunk_size, 1)), kind_(kind), window_(source, chunk_size_) {}
+    // `nothing` is what records are added to; it has none yet.
+    ListReader(const Source& source, const Run& run, size_t chunk_size, const std::string& kind, const Records& nothing)
+        : rows(nothing), nothing_(nothing), source_(source), run_(run), chunk_size_(std::max<size_t>(chunk_size, 1)), kind_(kind), window_(source, chunk_size_) {}
 
     ListPosition read(ListPosition begin) {
         first_ = begin.offset;
@@ -266,12 +269,13 @@ private:
 
     ChunkPointer unused_chunk() {
         std::lock_guard<std::mutex> hold(lock_);
-        if (unused_.empty()) return std::make_unique<Chunk<Records>>();
+        if (unused_.empty()) return std::make_unique<Chunk<Records>>(nothing_);
         ChunkPointer chunk = std::move(unused_.back());
         unused_.pop_back();
         return chunk;
     }
 
+    Records nothing_;
     const Source& source_;
     const Run& run_;
     size_t chunk_size_;

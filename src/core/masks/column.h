@@ -21,10 +21,11 @@ namespace boxscore {
 class Bytes {
 public:
     Bytes() = default;
+    Bytes(const Bytes& other) { append(other.data_, other.size_); }
     Bytes(Bytes&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
           capacity_(std::exchange(other.capacity_, 0)) {}
-    Bytes& operator=(Bytes&& other) noexcept {
+    Bytes& operator=(Bytes other) noexcept {
         std::swap(data_, other.data_);
         std::swap(size_, other.size_);
         std::swap(capacity_, other.capacity_);
@@ -77,7 +78,9 @@ struct MaskView {
     const uint32_t* area = nullptr;
     const MaskBox* box = nullptr;
 
-    void decode(size_t row, Runs& runs) const { decode_runs(counts + start[row], counts + start[row + 1], runs); }
+    void decode(size_t row, Runs& runs) const {
+        decode_runs(counts + start[row], static_cast<size_t>(start[row + 1] - start[row]), runs);
+    }
 };
 
 struct MaskColumn {
@@ -93,10 +96,21 @@ struct MaskColumn {
     // Adds a mask of counts for exactly the pixels of its size. Runs without pixels are dropped.
     void push(Runs& runs, MaskSize mask_size);
 
+    // Adds a mask of compressed counts; nothing is added if they are not valid.
+    RunsError push_text(const char* text, size_t num, MaskSize mask_size, Runs& scratch);
+
+    // Ends the mask whose compressed counts were appended to `counts`; takes them away again if they are not valid. `scratch` is
+    // memory from one call to the next.
+    RunsError finish_text(MaskSize mask_size, Runs& scratch);
+
+    // Adds a row that gets its mask later.
+    void push_nothing() { finish_row({}, {}); }
+
     // Ends the mask whose compressed counts were appended to `counts`, and measured.
-    void finish_mask(const MaskMeter& meter, MaskSize mask_size);
+    void finish_row(const MaskMeasure& measure, MaskSize mask_size);
 
     void append(const MaskColumn& other);
+    void append_row(const MaskColumn& other, size_t row);
     void reserve(size_t num_masks, size_t num_bytes);
     void clear();
 };

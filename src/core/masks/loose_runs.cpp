@@ -9,12 +9,12 @@ void decode_loosely(const char* text, size_t size, Runs& runs) {
     const char* const end = std::find(text, text + size, '\0');
     for (const char* p = text; p < end;) {
         uint64_t value = 0;
-        int c = CountReader::kMore, shift = 0;
-        for (; (c & CountReader::kMore) != 0 && p < end && shift < 60; shift += CountReader::kBits) {
-            c = static_cast<signed char>(*p++ - CountReader::kFirst);
+        int c = CountCode::kMore, shift = 0;
+        for (; (c & CountCode::kMore) != 0 && p < end && shift < 60; shift += CountCode::kBits) {
+            c = static_cast<signed char>(*p++ - CountCode::kFirst);
             value |= uint64_t{c & 31u} << shift;
         }
-        if ((c & CountReader::kSign) != 0 && (c & CountReader::kMore) == 0) value |= ~uint64_t{0} << shift;
+        if ((c & CountCode::kSign) != 0 && (c & CountCode::kMore) == 0) value |= ~uint64_t{0} << shift;
         if (runs.size() > 2) value += runs[runs.size() - 2];
         runs.push_back(static_cast<uint32_t>(value));
     }

@@ -1,6 +1,7 @@
 #include "masks/runs.h"
 
 #include <algorithm>
+#include <array>
 
 namespace boxscore {
 
@@ -17,23 +18,78 @@ std::string rule_of(RunsError error, MaskSize size) {
     return "";
 }
 
-void decode_runs(const char* begin, const char* end, Runs& runs) {
-    runs.resize(static_cast<size_t>(end - begin));
-    size_t num = 0;
-    for (const char* p = begin; p < end; ++num) {
-        int c = *p++ - CountReader::kFirst, shift = CountReader::kBits;
-        int64_t value = c & 31;
-        for (; (c & CountReader::kMore) != 0 && p < end; shift += CountReader::kBits) {
-            c = *p++ - CountReader::kFirst;
+RunsError validate_runs(const char* text, size_t num, MaskSize size) {
+    uint64_t num_left = size.num_pixels();
+    std::array<uint32_t, 2> last{};  // the counts one and two before, by turns
+    size_t num_runs = 0;
+    for (size_t i = 0; i < num; ++num_runs) {
+        int64_t value = 0;
+        int shift = 0, c = CountCode::kMore;
+        for (; (c & CountCode::kMore) != 0; shift += CountCode::kBits) {
+            if (i == num) return RunsError::truncated;
+            c = static_cast<unsigned char>(text[i++]) - CountCode::kFirst;
+            if (c < 0 || c >= 64) return RunsError::character;
+            if (shift == CountCode::kBits * CountCode::kMostCharacters) return RunsError::beyond;
             value |= int64_t{c & 31} << shift;
         }
-        // The sign without a branch: it is as good as random.
-        const int64_t half = int64_t{1} << (shift - 1);
-        value = (value ^ half) - half;
-        if (num > 2) value += runs[num - 2];
-        runs[num] = static_cast<uint32_t>(value);
+        if ((c & CountCode::kSign) != 0) value -= int64_t{1} << shift;
+        uint32_t& before = last[num_runs % 2];
+        if (num_runs > 2) value += before;
+        if (value < 0) return RunsError::negative;
+        if (static_cast<uint64_t>(value) > num_left) return RunsError::beyond;
+        num_left -= static_cast<uint64_t>(value);
+        before = static_cast<uint32_t>(value);
     }
-    runs.resize(num);
+    return num_left == 0 ? RunsError::none : RunsError::short_of;
+}
+
+bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure) {
+    measure = {};
+    const uint32_t height = size.height;
+    uint64_t num_pixels = 0;
+    if (size.num_pixels() == 0) {
+        for (const uint32_t count : runs) num_pixels += count;
+        measure.has_empty_run = runs.size() > 1;
+        return num_pixels == 0;
+    }
+    uint32_t x = 0, y = 0;  // of the next pixel
+    uint32_t left = UINT32_MAX, top = UINT32_MAX, right = 0, bottom = 0, area = 0;
+    // Goes on to the column of a row that is beyond `most`. A run is seldom longer than some columns; only then is it divided.
+    const auto wrap = [&x, height](uint32_t row, uint32_t most) {
+        for (; row > most; row -= height, ++x) {
+            if (row / 4 < height) continue;
+            const uint32_t num_columns = (row - most) / height;
+            x += num_columns;
+            row -= num_columns * height;
+            if (row <= most) break;
+        }
+        return row;
+    };
+    const size_t num_pairs = runs.size() / 2;
+    bool has_empty_run = false;
+    for (size_t i = 0; i < num_pairs; ++i) {
+        const uint32_t num_off = runs[2 * i], num_on = runs[2 * i + 1];
+        num_pixels += uint64_t{num_off} + num_on;
+        has_empty_run |= (num_on == 0) | ((num_off == 0) & (i > 0));
+        y = wrap(y + num_off, height - 1);
+        if (num_on == 0) continue;
+        area += num_on;
+        left = std::min(left, x);
+        top = std::min(top, y);
+        y += num_on;
+        if (y > height) top = 0, bottom = height;
+        y = wrap(y, height);  // below the last pixel
+        bottom = std::max(bottom, y);
+        right = x + 1;
+    }
+    if (runs.size() % 2 == 1) {
+        num_pixels += runs.back();
+        has_empty_run |= (runs.back() == 0) & (num_pairs > 0);
+    }
+    measure.area = area;
+    measure.has_empty_run = has_empty_run;
+    if (area > 0) measure.box = {left, top, right - left, bottom - top};
+    return num_pixels == size.num_pixels();
 }
 
 void counts_of_edges(const std::vector<uint32_t>& edges, MaskSize size, Runs& runs) {

@@ -51,111 +51,27 @@ inline uint64_t common_area(const MaskBox& a, const MaskBox& b) {
     return left < right && top < bottom ? uint64_t{right - left} * (bottom - top) : 0;
 }
 
-// Area and box of a mask, from one count after the other.
-class MaskMeter {
-public:
-    explicit MaskMeter(MaskSize size) : height_(size.height), left_(size.width), top_(size.height) {}
-
-    void add(uint32_t count) {
-        const size_t run = num_runs_++;
-        if (count == 0) {
-            has_empty_ |= run > 0;
-            return;
-        }
-        const uint32_t column = x_, row = y_;
-        move(count);
-        if (run % 2 == 0) return;
-        num_on_ += count;
-        left_ = column < left_ ? column : left_;
-        // The last pixel is one before where the next run begins.
-        const bool is_at_top = y_ == 0;
-        right_ = is_at_top ? x_ : x_ + 1;
-        const uint32_t last_row = is_at_top ? height_ : y_;
-        if (column + 1 < right_) {
-            top_ = 0, bottom_ = height_;
-        } else {
-            top_ = row < top_ ? row : top_;
-            bottom_ = last_row > bottom_ ? last_row : bottom_;
-        }
-    }
-
-    uint32_t area() const { return num_on_; }
-    // Whether a run other than the first has no pixels, so that the same mask has fewer runs.
-    bool has_empty_run() const { return has_empty_; }
-    MaskBox box() const { return num_on_ == 0 ? MaskBox{} : MaskBox{left_, top_, right_ - left_, bottom_ - top_}; }
-
-private:
-    void move(uint32_t count) {
-        y_ += count;
-        if (y_ < height_ && y_ >= count) return;
-        // A run is seldom longer than a column; only then is it divided.
-        uint64_t y = y_ >= count ? y_ : uint64_t{y_} + (uint64_t{1} << 32);
-        if (height_ == 0) return;
-        if (y < 2 * uint64_t{height_}) {
-            ++x_;
-            y_ = static_cast<uint32_t>(y - height_);
-        } else {
-            x_ += static_cast<uint32_t>(y / height_);
-            y_ = static_cast<uint32_t>(y % height_);
-        }
-    }
-
-    uint32_t height_;
-    uint32_t x_ = 0, y_ = 0;  // of the next pixel
-    uint32_t left_, top_, right_ = 0, bottom_ = 0;
-    uint32_t num_on_ = 0;
-    size_t num_runs_ = 0;
-    bool has_empty_ = false;
+// What is asked of every mask.
+struct MaskMeasure {
+    uint32_t area = 0;
+    MaskBox box;
+    bool has_empty_run = false;  // other than the first: the same mask has fewer runs
 };
 
-// One compressed count from characters. `next()` gives the next character, or a negative number at the end.
-struct CountReader {
+// Measures counts. False if they are not for exactly the pixels of the size.
+bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure);
+
+// The bits of a character of compressed counts.
+struct CountCode {
     static constexpr int kFirst = 48, kMore = 32, kSign = 16, kBits = 5, kMostCharacters = 7;
-
-    // Reads a count that begins with `c`, without what is added to it.
-    template <class Next>
-    static RunsError read(int c, Next next, int64_t& value) {
-        c -= kFirst;
-        if (static_cast<unsigned>(c) >= 64) return RunsError::character;
-        value = c & 31;
-        int shift = kBits;
-        while ((c & kMore) != 0) {
-            const int more = next();
-            if (more < 0) return RunsError::truncated;
-            c = more - kFirst;
-            if (static_cast<unsigned>(c) >= 64) return RunsError::character;
-            if (shift >= kBits * kMostCharacters) return RunsError::beyond;
-            value |= int64_t{c & 31} << shift;
-            shift += kBits;
-        }
-        if ((c & kSign) != 0) value -= int64_t{1} << shift;
-        return RunsError::none;
-    }
 };
 
-// Validates compressed counts and calls `use(count)` with each. `next()` gives the next character, or a negative number at the end.
-template <class Next, class Use>
-RunsError read_counts(Next next, MaskSize size, Use use) {
-    uint64_t num_left = size.num_pixels();
-    uint32_t last[2] = {0, 0};  // the counts one and two before, by turns
-    size_t num_runs = 0;
-    for (int c; (c = next()) >= 0; ++num_runs) {
-        int64_t value = 0;
-        const RunsError error = CountReader::read(c, next, value);
-        if (error != RunsError::none) return error;
-        uint32_t& before = last[num_runs & 1];
-        if (num_runs > 2) value += before;
-        if (value < 0) return RunsError::negative;
-        if (static_cast<uint64_t>(value) > num_left) return RunsError::beyond;
-        num_left -= static_cast<uint64_t>(value);
-        before = static_cast<uint32_t>(value);
-        use(before);
-    }
-    return num_left == 0 ? RunsError::none : RunsError::short_of;
-}
+// The counts of compressed ones. If the text is not valid they are anything, but no more than it has characters. False if the text ends
+// within a count, or has one of more than 30 bits.
+bool decode_runs(const char* text, size_t num, Runs& runs);
 
-// The counts of compressed ones that were validated.
-void decode_runs(const char* begin, const char* end, Runs& runs);
+// Whether compressed counts are a mask of the size, and if not, why.
+RunsError validate_runs(const char* text, size_t num, MaskSize size);
 
 // Calls `put(character)` with each character of the compressed counts.
 template <class Put>
@@ -165,9 +81,9 @@ void encode_runs(const uint32_t* counts, size_t num, Put put) {
         if (i > 2) value -= counts[i - 2];
         for (bool has_more = true; has_more;) {
             const int bits = static_cast<int>(value & 31);
-            value >>= CountReader::kBits;
-            has_more = (bits & CountReader::kSign) != 0 ? value != -1 : value != 0;
-            put(static_cast<char>(CountReader::kFirst + (bits | (has_more ? CountReader::kMore : 0))));
+            value >>= CountCode::kBits;
+            has_more = (bits & CountCode::kSign) != 0 ? value != -1 : value != 0;
+            put(static_cast<char>(CountCode::kFirst + (bits | (has_more ? CountCode::kMore : 0))));
         }
     }
 }

@@ -16,6 +16,8 @@
 #include "io/coco_json.h"
 #include "direct.h"
 #include "io/source.h"
+#include "python/arrays.h"
+#include "python/masks.h"
 #include "python/measures.h"
 #include "python/unlocked.h"
 
@@ -52,9 +54,57 @@ nb::list list_of(const Strings& strings) {
 
 nb::object names_of(const CocoIds& ids) { return ids.are_names ? nb::object(list_of(ids.names)) : nb::none(); }
 
+// The segmentations of a file: run lengths, and polygons that are drawn once the sizes of their images are known.
+class SegmentationsObject {
+public:
+    SegmentationsObject(MaskColumn&& masks, PolygonColumn&& polygons) : masks_(std::move(masks)), polygons_(std::move(polygons)) {}
+
+    bool has_polygons() const { return polygons_.num_parts() > 0; }
+
+    // The polygons as arrays: numbers, where each polygon begins among them, and the first polygon of each row.
+    nb::object polygons() const {
+        const auto starts = [](const std::vector<size_t>& values) {
+            const std::vector<int64_t> copy(values.begin(), values.end());
+            return to_numpy(copy, {copy.size()});
+        };
+        return nb::make_tuple(to_numpy(polygons_.points, {polygons_.points.size()}), starts(polygons_.part_start),
+                              starts(polygons_.mask_start));
+    }
+
+    // The masks, which are taken out of this object. `sizes`: height and width of the image of each row, 0 where it is unknown.
+    Masks draw(const Input& sizes, size_t num_threads) {
+        CocoBoxes boxes;
+        boxes.masks = std::move(masks_);
+        boxes.category.resize(boxes.masks.num_masks());
+        boxes.box.assign(boxes.masks.num_masks() * 4, 0.0);
+        std::swap(boxes.polygons, polygons_);
+        if (boxes.polygons.num_parts() > 0) {
+            const std::vector<MaskSize> known = sizes_of(sizes, boxes.masks.num_masks());
+            run_without_lock(boxes.polygons.num_parts() * 64, num_threads, [&](const Run& run) { draw_polygons(boxes, known, run); });
+        }
+        std::swap(boxes.polygons, polygons_);
+        return Masks(std::move(boxes.masks));
+    }
+
+private:
+    static std::vector<MaskSize> sizes_of(const Input& sizes, size_t num_rows) {
+        const int64_t* sides = typed<int64_t>(sizes, num_rows * 2, "sizes");
+        std::vector<MaskSize> known(num_rows);
+        for (size_t row = 0; row < num_rows; ++row) {
+            const auto height = static_cast<double>(sides[2 * row]), width = static_cast<double>(sides[2 * row + 1]);
+            if (const char* const rule = broken_rule(height, width)) throw MaskError(row, rule);
+            known[row] = {static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
+        }
+        return known;
+    }
+
+    MaskColumn masks_;
+    PolygonColumn polygons_;
+};
+
 // What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
 struct BoxesObject {
-    nb::object image, image_names, category, box, score, area, is_crowd, id;
+    nb::object image, image_names, category, box, score, area, is_crowd, id, segmentations;
     size_t num_flagged;
 };
 
@@ -74,6 +124,10 @@ struct FileObject {
 };
 
 BoxesObject to_python(CocoBoxes&& boxes) {
+    nb::object segmentations = nb::none();
+    if (boxes.masks.num_masks() > 0) {
+        segmentations = nb::cast(new SegmentationsObject(std::move(boxes.masks), std::move(boxes.polygons)));
+    }
     return {array_of(std::move(boxes.image.value)),
             names_of(boxes.image),
             array_of(std::move(boxes.category)),
@@ -82,6 +136,7 @@ BoxesObject to_python(CocoBoxes&& boxes) {
             array_or_none(std::move(boxes.area)),
             array_or_none(std::move(boxes.is_crowd)),
             array_or_none(std::move(boxes.id)),
+            std::move(segmentations),
             boxes.num_flagged};
 }
 
@@ -106,13 +161,13 @@ FileObject to_python(CocoFile&& file) {
     throw nb::python_error();
 }
 
-CocoFile read_unlocked(const Source& source, size_t num_threads, size_t chunk_size) {
+CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, size_t chunk_size) {
     CocoFile file;
-    run_without_lock(source.size(), num_threads, [&](const Run& run) { file = read_coco(source, run, chunk_size); });
+    run_without_lock(source.size(), num_threads, [&](const Run& run) { file = read_coco(source, run, shapes, chunk_size); });
     return file;
 }
 
-FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size) {
+FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size, CocoShapes shapes) {
     try {
         std::unique_ptr<Source> source;
         {
@@ -120,7 +175,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
             nb::gil_scoped_release unlock;
             source = open_source(name);
         }
-        return to_python(read_unlocked(*source, num_threads, chunk_size));
+        return to_python(read_unlocked(*source, num_threads, shapes, chunk_size));
     } catch (const std::system_error& error) {
         raise(error);
     }
@@ -141,9 +196,9 @@ private:
     Py_buffer buffer_;
 };
 
-FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size) {
+FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size, CocoShapes shapes) {
     const BytesView view(content);
-    return to_python(read_unlocked(view.source(), num_threads, chunk_size));
+    return to_python(read_unlocked(view.source(), num_threads, shapes, chunk_size));
 }
 
 // The names of the classes of a result.
@@ -197,6 +252,11 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
 
 void bind_files(nb::module_& module) {
     nb::exception<CocoError>(module, "CocoError", PyExc_ValueError);
+    nb::enum_<CocoShapes>(module, "CocoShapes").value("boxes", CocoShapes::boxes).value("masks", CocoShapes::masks);
+    nb::class_<SegmentationsObject>(module, "CocoSegmentations")
+        .def_prop_ro("has_polygons", &SegmentationsObject::has_polygons)
+        .def("polygons", &SegmentationsObject::polygons)
+        .def("draw", &SegmentationsObject::draw, "sizes"_a, "num_threads"_a);
     nb::class_<BoxesObject>(module, "CocoBoxes")
         .def_ro("image", &BoxesObject::image)
         .def_ro("image_names", &BoxesObject::image_names)
@@ -206,6 +266,7 @@ void bind_files(nb::module_& module) {
         .def_ro("area", &BoxesObject::area)
         .def_ro("is_crowd", &BoxesObject::is_crowd)
         .def_ro("id", &BoxesObject::id)
+        .def_ro("segmentations", &BoxesObject::segmentations)
         .def_ro("num_flagged", &BoxesObject::num_flagged);
     nb::class_<ImagesObject>(module, "CocoImages")
         .def_ro("id", &ImagesObject::id)
@@ -242,8 +303,10 @@ void bind_files(nb::module_& module) {
         .def_prop_ro("ap_at", column([](const PlainResult& each) { return each.ap_at; }))
         .def_prop_ro("num_true", column([](const PlainResult& each) { return each.num_true; }))
         .def_prop_ro("num_false", column([](const PlainResult& each) { return each.num_false; }));
-    module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
-    module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk);
+    module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
+               "shapes"_a = CocoShapes::boxes);
+    module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
+               "shapes"_a = CocoShapes::boxes);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
                "boxes"_a, "num_threads"_a);
 }

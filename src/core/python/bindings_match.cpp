@@ -164,8 +164,8 @@ void bind_match(nb::module_& module) {
     bind_geometry<GivenShapes, Input, Column, Column, Column>(module, "GivenShapes", "area"_a, "start"_a = nb::none(),
                                                               "truth"_a = nb::none(), "similarity"_a = nb::none());
     nb::class_<DetectionsObject>(module, "Detections")
-        .def(nb::init<Input, Input, Input, nb::object, std::optional<Input>>(), "image"_a, "label"_a, "score"_a, "geometry"_a,
-             "coverage"_a = nb::none())
+        .def(nb::init<Input, Input, Input, nb::object, Column, Column>(), "image"_a, "label"_a, "score"_a, "geometry"_a,
+             "coverage"_a = nb::none(), "area"_a = nb::none())
         .def("__len__", &DetectionsObject::size)
         .def("is_valid", &are_detections_valid, "largest"_a);
     nb::class_<TruthsObject>(module, "Truths")

@@ -83,15 +83,6 @@ struct LooseMask {
         return runs;
     }
 
-    // Whether the counts are a mask of the size, without runs that have no pixels.
-    bool measure(MaskMeter& meter) const {
-        if (!has_fitting_size()) return false;
-        const char* p = characters;
-        const char* const end = characters + num_characters;
-        const auto next = [&] { return p < end ? static_cast<unsigned char>(*p++) : -1; };
-        const RunsError error = read_counts(next, size(), [&](uint32_t count) { meter.add(count); });
-        return error == RunsError::none && !meter.has_empty_run();
-    }
 };
 
 // The masks of any sequence of dicts.
@@ -176,10 +167,20 @@ nb::object measure_areas(nb::handle objects) {
     return to_numpy(area, {area.size()});
 }
 
+// The box around what is on, also if the counts are not for the pixels of the size.
 MaskBox box_of(const LooseMask& mask) {
-    MaskMeter meter({static_cast<uint32_t>(mask.height), static_cast<uint32_t>(mask.width)});
-    for (const uint32_t count : mask.runs()) meter.add(count);
-    return meter.box();
+    Runs runs = mask.runs();
+    uint64_t num_pixels = 0;
+    for (const uint32_t count : runs) num_pixels += count;
+    if (mask.height == 0 || mask.height > kMostPixels) return {};
+    const uint64_t num_columns = (num_pixels + mask.height - 1) / mask.height;
+    if (num_columns * mask.height > kMostPixels) return {};
+    // As if the image had as many columns as there are pixels for; what is missing in the last one is off.
+    if (runs.size() % 2 == 0) runs.push_back(0);
+    runs.back() += static_cast<uint32_t>(num_columns * mask.height - num_pixels);
+    MaskMeasure measure;
+    measure_runs(runs, {static_cast<uint32_t>(mask.height), static_cast<uint32_t>(num_columns)}, measure);
+    return measure.box;
 }
 
 nb::object measure_boxes(nb::handle objects) {
@@ -194,11 +195,13 @@ nb::object measure_boxes(nb::handle objects) {
 
 // The masks as a column, if all are masks of their sizes without runs that have no pixels.
 bool read_column(const std::vector<LooseMask>& masks, MaskColumn& column) {
+    Runs runs;
+    MaskMeasure measure;
     for (const LooseMask& mask : masks) {
-        MaskMeter meter(mask.has_fitting_size() ? mask.size() : MaskSize{});
-        if (!mask.measure(meter)) return false;
+        if (!mask.has_fitting_size() || !decode_runs(mask.characters, mask.num_characters, runs)) return false;
+        if (!measure_runs(runs, mask.size(), measure) || measure.has_empty_run) return false;
         column.counts.append(mask.characters, mask.num_characters);
-        column.finish_mask(meter, mask.size());
+        column.finish_row(measure, mask.size());
     }
     return true;
 }

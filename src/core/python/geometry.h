@@ -55,15 +55,17 @@ struct DetectionsObject {
     Input image, label, score;
     nb::object owner;  // of the geometry
     const Geometry* geometry = nullptr;
-    std::optional<Input> coverage;
+    std::optional<Input> coverage, area;
 
-    DetectionsObject(Input image, Input label, Input score, nb::object geometry, std::optional<Input> coverage)
+    DetectionsObject(Input image, Input label, Input score, nb::object geometry, std::optional<Input> coverage,
+                     std::optional<Input> area)
         : image(std::move(image)), label(std::move(label)), score(std::move(score)), owner(std::move(geometry)),
-          coverage(std::move(coverage)) {
+          coverage(std::move(coverage)), area(std::move(area)) {
         check_size(this->label, size(), "label");
         check_size(this->score, size(), "score");
         this->geometry = geometry_of(owner, size());
         if (this->coverage) typed<uint8_t>(*this->coverage, size(), "coverage");
+        if (this->area) typed<double>(*this->area, size(), "area");
     }
 
     size_t size() const { return image.size(); }
@@ -113,7 +115,8 @@ struct IdIndex {
     template <class Score>
     DetectionColumns<Score> columns_of(const DetectionsObject& detections, const Score* score) const {
         const uint8_t* coverage = detections.coverage ? elements<uint8_t>(*detections.coverage) : nullptr;
-        return {detections.size(), index[0].data(), index[1].data(), score, coverage};
+        return {detections.size(), index[0].data(), index[1].data(), score, coverage,
+                detections.area ? elements<double>(*detections.area) : nullptr};
     }
 
     TruthColumns columns_of(const TruthsObject& truths) const {

@@ -183,6 +183,21 @@ def take_rows(column: Array, rows: Any) -> Array:
     return namespace(column).take(column, convert(index, like=column), axis=0)
 
 
+def with_padding(column: Array, fill: float, like: Array) -> Array:
+    """A column in the library and on the device of `like`, with a row of padding behind the last."""
+    column = convert(column, like=like)
+    xp = namespace(column)
+    padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
+    return xp.concat([column, padding], axis=0)
+
+
+def gather(column: Array, rows: np.ndarray[Any, Any]) -> Array:
+    """Rows of a column, by indices in host memory. Shape (N, D) of `rows`, and more axes where the column has them."""
+    xp = namespace(column)
+    flat = xp.take(column, convert(rows.reshape(-1), like=column), axis=0)
+    return xp.reshape(flat, (*rows.shape, *column.shape[1:]))
+
+
 def is_in_host_memory(array: Array) -> bool:
     """Whether the array can be read by this process without a copy from a device."""
     name = library(array)

@@ -17,7 +17,7 @@ def compiled_columns(
     detections: Detections, truths: Truths, protocol: Protocol, score_dtype: Any = None
 ) -> tuple[Any, Any]:
     """Both sides; scores of a dtype if it matters."""
-    area, kind = truths.area, truths.kinds(protocol)
+    area, own_area, kind = truths.area, detections.area, truths.kinds(protocol)
     return (
         _compiled.Detections(
             compact(to_numpy(detections.image)),
@@ -25,6 +25,7 @@ def compiled_columns(
             compact(host_scores(detections.score), score_dtype),
             detections.geometry.compiled(protocol),
             coverage_codes(detections, truths),
+            None if own_area is None else compact(to_numpy(own_area), np.float64),
         ),
         _compiled.Truths(
             compact(to_numpy(truths.image)),

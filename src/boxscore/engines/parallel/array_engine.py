@@ -14,7 +14,17 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import Array, constant, convert, float_dtype, has_float64, library, namespace, to_numpy
+from boxscore._support.arrays import (
+    Array,
+    convert,
+    float_dtype,
+    gather,
+    has_float64,
+    library,
+    namespace,
+    to_numpy,
+    with_padding,
+)
 from boxscore.engines.parallel.average import average_every_element, envelope, num_needed, rows_at
 from boxscore.engines.parallel.batch import Compared, DetectionBatch, TruthBatch, compare, which_count
 from boxscore.engines.parallel.categorization import nominate, reaches, settle
@@ -27,9 +37,6 @@ from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 Ints = NDArray[np.int64]
 Batch = TypeVar("Batch", DetectionBatch, TruthBatch)
 
-PAIRS_PER_BATCH = 2**18
-"""How many pairs of a detection and a truth are compared together: enough to be busy, few enough to stay in cache."""
-
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:  # noqa: ARG001
     """The verdict of every detection, from flat columns, in mini-batches of images of similar size."""
@@ -38,18 +45,19 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     home = truth_columns if library(columns) == "numpy" else columns
     flat = _flat_detections(detections, classes, protocol, home)
     if (code_E := coverage_codes(detections, truths)) is not None:
-        flat = flat._replace(coverage=_with_padding(code_E, COVERED, home))
+        flat = flat._replace(coverage=with_padding(code_E, COVERED, home))
     truth_flat = _flat_truths(truths, classes, protocol, home)
     image_E, image_H = host_ids(detections.image), host_ids(truths.image)
+    gather_shapes, gather_truths = (each.geometry.gatherer(protocol, home) for each in (detections, truths))
 
     num_detections = len(detections)
     verdict_EAT = np.zeros((num_detections, len(protocol.areas), len(protocol.thresholds)), np.uint8)
     rank_E = np.zeros(num_detections, np.int32)
     is_kept_E = np.zeros(num_detections, bool)
-    for row_ND, row_NG in _batches(image_E, image_H):
-        compared = compare(
-            _gather_rows(flat, row_ND), _gather_rows(truth_flat, row_NG), protocol, detections.geometry.pairwise
-        )
+    for row_ND, row_NG in _batches(image_E, image_H, detections.geometry.pairs_per_batch):
+        batch = _gather_rows(flat, row_ND)._replace(columns=gather_shapes(row_ND))
+        truth_batch = _gather_rows(truth_flat, row_NG)._replace(columns=gather_truths(row_NG))
+        compared = compare(batch, truth_batch, protocol, detections.geometry.pairwise)
         is_row_ND = row_ND < num_detections
         row_P = row_ND[is_row_ND]
         verdict_EAT[row_P] = _categorize(compared, protocol)[is_row_ND]
@@ -74,16 +82,23 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 
 def _flat_detections(detections: Detections, classes: Ints, protocol: Protocol, home: Array) -> DetectionBatch:
-    """The columns on the device of `home`, with a row of padding behind the last; labels are indices of `classes`."""
+    """All but the shapes, on the device of `home`, with a row of padding behind the last; labels are indices of
+    `classes`.
+    """
     label_E = np.searchsorted(classes, to_numpy(detections.label))
-    columns = detections.geometry.padded_columns(protocol, home)
     return DetectionBatch(
-        columns=tuple(_with_padding(column, 1, home) for column in columns),
-        area=_with_padding(detections.geometry.areas(protocol, home), 0, home),
-        label=_with_padding(label_E, -1, home),
-        score=_with_padding(_comparable(detections.score, home), 0, home),
-        discarded=_with_padding(np.zeros(len(detections), bool), True, home),
+        columns=(),
+        area=with_padding(_areas(detections, protocol, home), 0, home),
+        label=with_padding(label_E, -1, home),
+        score=with_padding(_comparable(detections.score, home), 0, home),
+        discarded=with_padding(np.zeros(len(detections), bool), True, home),
     )
+
+
+def _areas(columns: Detections | Truths, protocol: Protocol, home: Array) -> Array:
+    """The areas that decide size classes, in the widest float of `home`."""
+    area = columns.geometry.areas(protocol, home) if columns.area is None else convert(columns.area, like=home)
+    return namespace(area).astype(area, float_dtype(home))
 
 
 def _comparable(score: Array, home: Array) -> Array:
@@ -95,29 +110,18 @@ def _comparable(score: Array, home: Array) -> Array:
 
 def _flat_truths(truths: Truths, classes: Ints, protocol: Protocol, home: Array) -> TruthBatch:
     label_H = np.searchsorted(classes, to_numpy(truths.label))
-    area_H, kind_H = truths.area, truths.kinds(protocol)
-    if area_H is None:
-        area_H = truths.geometry.areas(protocol, home)
-    area_H = convert(area_H, like=home)
+    kind_H = truths.kinds(protocol)
     has_groups = kind_H is not None and bool((to_numpy(kind_H) == GROUP).any())
-    columns = truths.geometry.padded_columns(protocol, home)
     return TruthBatch(
-        columns=tuple(_with_padding(column, 1, home) for column in columns),
-        area=_with_padding(namespace(area_H).astype(area_H, float_dtype(home)), 0, home),
-        label=_with_padding(label_H, -1, home),
-        kind=None if kind_H is None else _with_padding(kind_H, CROWD, home),
-        is_group=_with_padding(kind_H == GROUP, False, home) if has_groups else None,
+        columns=(),
+        area=with_padding(_areas(truths, protocol, home), 0, home),
+        label=with_padding(label_H, -1, home),
+        kind=None if kind_H is None else with_padding(kind_H, CROWD, home),
+        is_group=with_padding(kind_H == GROUP, False, home) if has_groups else None,
     )
 
 
-def _with_padding(column: Array, fill: float, home: Array) -> Array:
-    column = convert(column, like=home)
-    xp = namespace(column)
-    padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
-    return xp.concat([column, padding], axis=0)
-
-
-def _batches(image_E: Ints, image_H: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _batches(image_E: Ints, image_H: Ints, pairs_per_batch: int) -> Iterator[tuple[Ints, Ints]]:
     """Rows of detections and of truths for mini-batches of images, padded with the row behind the last.
 
     Images with alike numbers of detections go together, so little is padded. Those without detections need no matching.
@@ -137,7 +141,7 @@ def _batches(image_E: Ints, image_H: Ints) -> Iterator[tuple[Ints, Ints]]:
     first, most_truths = 0, 1
     for last, image in enumerate(by_size_I):
         most_truths = max(most_truths, truth_count_I[image])
-        if (last + 1 - first) * count_I[image] * most_truths > PAIRS_PER_BATCH and last > first:
+        if (last + 1 - first) * count_I[image] * most_truths > pairs_per_batch and last > first:
             yield rows_of(by_size_I[first:last])
             first, most_truths = last, max(1, truth_count_I[image])
     if first < by_size_I.size:
@@ -154,16 +158,8 @@ def _padded_rows(order_E: Ints, start_N: Ints, count_N: Ints) -> Ints:
 
 
 def _gather_rows(batch: Batch, row: Ints) -> Batch:
-    """Rows of all columns as a mini-batch. Shape (N, D) each, and more axes where columns have them."""
-    columns = tuple(_gather(column, row) for column in batch.columns)
-    others = (None if column is None else _gather(column, row) for column in batch[1:])
-    return type(batch)(columns, *others)
-
-
-def _gather(column: Array, row: Ints) -> Array:
-    xp = namespace(column)
-    flat = xp.take(column, convert(row.reshape(-1), like=column), axis=0)
-    return xp.reshape(flat, (*row.shape, *column.shape[1:]))
+    """Rows of all columns but the shapes as a mini-batch. Shape (N, D) each."""
+    return type(batch)((), *(None if column is None else gather(column, row) for column in batch[1:]))
 
 
 def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
@@ -183,12 +179,12 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
     verdict_PAT = verdict_NDAT.reshape(-1, *verdict_NDAT.shape[2:])  # the same memory
     row_S = np.flatnonzero(count_P)
     if row_S.size:
-        similarity_SG = _gather(xp.reshape(compared.similarity_NDG, (-1, num_truths)), row_S)
+        similarity_SG = gather(xp.reshape(compared.similarity_NDG, (-1, num_truths)), row_S)
         first_truth_S = convert(row_S // num_detections * num_truths, like=similarity_SG)
         is_one_enough = protocol.matching == "best" and compared.truths.is_group_G is None
         num_candidates = 1 if is_one_enough else int(count_P.max())
         candidates = nominate(similarity_SG, first_truth_S, protocol.matching, num_candidates=num_candidates)
-        rank_S = _gather(xp.reshape(compared.rank_ND, (-1,)), row_S)
+        rank_S = gather(xp.reshape(compared.rank_ND, (-1,)), row_S)
         found_SAT = to_numpy(settle(candidates, rank_S, compared.truths, protocol))
         verdict_PAT[row_S] = np.where(found_SAT == FALSE, verdict_PAT[row_S], found_SAT)
     return verdict_NDAT

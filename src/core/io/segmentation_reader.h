@@ -1,0 +1,198 @@
+// The `segmentation` of a record: compressed run lengths, a list of them, or polygons.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json.h"
+#include "io/record.h"
+#include "masks/column.h"
+#include "masks/segmentations.h"
+
+namespace boxscore {
+
+enum class RleKey : uint8_t { size, counts, other };
+
+constexpr std::string_view name_of(RleKey key) {
+    constexpr std::string_view kNames[] = {"size", "counts"};
+    return kNames[static_cast<size_t>(key)];
+}
+
+// Reads one segmentation after the other; what was read last is added, or measured.
+class SegmentationReader {
+public:
+    // Reads the value at `p`, which must stay where it is until it is added, and returns its end. Throws InvalidRecord.
+    const char* read(const char* p, const Window& window) {
+        polygons_.clear();
+        if (*p == '[') return read_polygons(p, window);
+        if (*p == '{') return read_runs(p, window);
+        refuse(p, window, "segmentation", "must be a list of polygons, or an object with `size` and `counts`");
+    }
+
+    // Adds what was read. Throws InvalidRecord if run lengths are no mask; then nothing was added.
+    void push(MaskColumn& masks, PolygonColumn& polygons) {
+        if (polygons_.num_parts() > 0) {
+            masks.push_nothing();
+            polygons.append(polygons_);
+        } else {
+            push_runs(masks);
+            polygons.finish_mask();
+        }
+    }
+
+    // The outer box of the run lengths that were read: left, top, width, height.
+    std::array<double, 4> measure() {
+        mask_.clear();
+        push_runs(mask_);
+        const MaskBox& box = mask_.box[0];
+        return {double(box.left), double(box.top), double(box.width), double(box.height)};
+    }
+
+private:
+    const char* read_runs(const char* const begin, const Window& window) {
+        const char* size_at = nullptr;
+        counts_ = nullptr;
+        const char* const object_end = read_object(begin, layout_, [&](RleKey key, const char* value) {
+            const char* const end = json::skip_value(value, true);
+            if (key == RleKey::size) {
+                size_at = value;
+            } else {
+                counts_ = value;
+                counts_end_ = end;
+            }
+            return end;
+        });
+        if (size_at == nullptr || counts_ == nullptr) {
+            refuse(begin, window, "segmentation", "must have `size` and `counts`");
+        }
+        size_ = read_size(size_at, window);
+        if (*counts_ != '"') check_plain(window);
+        return object_end;
+    }
+
+    void push_runs(MaskColumn& masks) {
+        const RunsError error = *counts_ == '"' ? push_compressed(masks) : push_plain(masks);
+        if (error != RunsError::none) throw InvalidRecord{": `counts` of `segmentation` " + rule_of(error, size_)};
+    }
+
+    static MaskSize read_size(const char* const begin, const Window& window) {
+        std::array<double, 2> sides{-1, -1};
+        const char* p = begin;
+        for (int i = 0; i < 2 && p != nullptr; ++i) {
+            p = *p == (i == 0 ? '[' : ',') ? json::read_double(json::skip_space(p + 1), sides[i]) : nullptr;
+            if (p != nullptr) p = json::skip_space(p);
+        }
+        const char* const rule = p == nullptr || *p != ']' ? broken_rule(-1, -1) : broken_rule(sides[0], sides[1]);
+        if (rule != nullptr) refuse(begin, window, "size", std::string("of `segmentation` ") + rule);
+        return {static_cast<uint32_t>(sides[0]), static_cast<uint32_t>(sides[1])};
+    }
+
+    // Run lengths as text. A backslash, which is one of its characters, is escaped in JSON, so most texts have some of them: a fast
+    // path for these, beside `json::read_string` for all others.
+    RunsError push_compressed(MaskColumn& masks) {
+        const char *from = counts_ + 1, *const end = counts_end_ - 1;
+        while (from < end) {
+            const auto* escape = static_cast<const char*>(std::memchr(from, '\\', static_cast<size_t>(end - from)));
+            if (escape == nullptr) escape = end;
+            masks.counts.append(from, static_cast<size_t>(escape - from));
+            if (escape == end) break;
+            if (escape[1] != '\\') {
+                masks.counts.truncate(static_cast<size_t>(masks.start.back()));
+                const json::String string = json::read_string(counts_ + 1, text_);
+                return masks.push_text(string.text.data(), string.text.size(), size_, runs_);
+            }
+            masks.counts.push_back('\\');
+            from = escape + 2;
+        }
+        return masks.finish_text(size_, runs_);
+    }
+
+    // Throws InvalidRecord unless `counts` is a list of integers.
+    void check_plain(const Window& window) const {
+        const char* p = counts_;
+        bool is_fine = *p == '[';
+        for (p = json::skip_space(p + 1); is_fine && *p != ']'; p = json::skip_space(p)) {
+            if (*p == ',') p = json::skip_space(p + 1);
+            int64_t count = 0;
+            json::Integer kind;
+            p = json::read_integer(p, count, kind);
+            is_fine = kind != json::Integer::other;
+        }
+        if (!is_fine) refuse(counts_, window, "counts", "of `segmentation` must be text or a list of integers");
+    }
+
+    RunsError push_plain(MaskColumn& masks) {
+        runs_.clear();
+        uint64_t num_left = size_.num_pixels();
+        const char* p = json::skip_space(counts_ + 1);
+        for (bool is_first = true; *p != ']'; is_first = false) {
+            if (!is_first) p = json::skip_space(p + 1);
+            int64_t count = 0;
+            json::Integer kind;
+            p = json::skip_space(json::read_integer(p, count, kind));
+            if (kind == json::Integer::fine && count < 0) return RunsError::negative;
+            if (kind == json::Integer::too_large || static_cast<uint64_t>(count) > num_left) return RunsError::beyond;
+            num_left -= static_cast<uint64_t>(count);
+            runs_.push_back(static_cast<uint32_t>(count));
+        }
+        if (num_left != 0) return RunsError::short_of;
+        masks.push(runs_, size_);
+        return RunsError::none;
+    }
+
+    // From the end of an item of a list, or of its opening bracket, to the next item, or to the closing bracket.
+    static const char* next_item(const char* p, bool is_first) {
+        p = json::skip_space(p);
+        if (is_first || *p == ']') return p;
+        if (*p != ',') throw json::Malformed{p, "',' or ']'"};
+        p = json::skip_space(p + 1);
+        if (*p == ']') throw json::Malformed{p, "a value"};
+        return p;
+    }
+
+    const char* read_polygons(const char* const begin, const Window& window) {
+        const char* const kRule = "must be a list of polygons, each a list of numbers x, y, x, y, …";
+        const char* p = next_item(begin + 1, true);
+        for (; *p != ']'; p = next_item(p + 1, false)) {
+            if (*p != '[') refuse(begin, window, "segmentation", kRule);
+            const char* const polygon = p;
+            const size_t num_before = polygons_.points.size();
+            for (p = next_item(p + 1, true); *p != ']';) {
+                double number = 0;
+                const char* const end = json::read_double(p, number);
+                if (end == nullptr && *p != 'N' && *p != 'I' && *p != '-') refuse(begin, window, "segmentation", kRule);
+                if (end == nullptr || !(std::abs(number) <= kFarthestPoint)) {
+                    refuse(p, window, "segmentation", "must have polygons of finite numbers, none of them beyond 4e8");
+                }
+                polygons_.points.push_back(number);
+                p = next_item(end, false);
+            }
+            const size_t num = polygons_.points.size() - num_before;
+            if (num == 0 || num % 2 != 0) {
+                refuse(polygon, window, "segmentation",
+                       "must have polygons of pairs x, y, not of " + std::to_string(num) + " numbers");
+            }
+            polygons_.finish_part();
+        }
+        if (polygons_.num_parts() == 0) refuse(begin, window, "segmentation", "must have at least one polygon");
+        polygons_.finish_mask();
+        return p + 1;
+    }
+
+    Layout<RleKey> layout_;
+    const char *counts_ = nullptr, *counts_end_ = nullptr;
+    MaskSize size_;
+    std::string text_;
+    Runs runs_;
+    MaskColumn mask_;         // the one that is measured
+    PolygonColumn polygons_;  // of one mask
+};
+
+}  // namespace boxscore

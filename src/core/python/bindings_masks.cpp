@@ -1,0 +1,359 @@
+// The Python side of masks: run lengths, polygons and pixels in, a column of masks out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "geometry/masks.h"
+#include "masks/column.h"
+#include "masks/pixels.h"
+#include "masks/segmentations.h"
+#include "python/geometry.h"
+#include "python/masks.h"
+
+namespace boxscore {
+
+using namespace nb::literals;
+
+void bind_masks(nb::module_& module);
+
+namespace {
+
+// How much work a mask is, in rows of boxes, to decide whether threads are worth it.
+constexpr size_t kRowsPerMask = 64;
+
+template <class T>
+nb::object view_of(const std::shared_ptr<const MaskColumn>& column, const T* data, std::initializer_list<size_t> shape) {
+    nb::capsule owner(new std::shared_ptr<const MaskColumn>(column),
+                      [](void* pointer) noexcept { delete static_cast<std::shared_ptr<const MaskColumn>*>(pointer); });
+    return nb::cast(nb::ndarray<nb::numpy, const T>(data, shape, owner));
+}
+
+// A size that nobody has validated, as two numbers.
+MaskSize checked_size(size_t row, double height, double width) {
+    if (const char* const rule = broken_rule(height, width)) throw MaskError(row, rule);
+    return {static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
+}
+
+MaskSize read_size(nb::handle object, size_t row) {
+    double sides[2];
+    nb::object items = nb::steal(PySequence_Fast(object.ptr(), ""));
+    bool is_fine = items.is_valid() && PySequence_Fast_GET_SIZE(items.ptr()) == 2;
+    for (int i = 0; i < 2 && is_fine; ++i) {
+        sides[i] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(items.ptr(), i));
+        is_fine = PyErr_Occurred() == nullptr;
+    }
+    if (!is_fine) {
+        PyErr_Clear();
+        throw MaskError(row, "must have a `size` of two whole numbers, height and width");
+    }
+    return checked_size(row, sides[0], sides[1]);
+}
+
+// The sizes of all masks, (N, 2), or none.
+std::vector<MaskSize> read_sizes(const std::optional<Input>& sizes, size_t num_masks) {
+    std::vector<MaskSize> values;
+    if (!sizes) return values;
+    const int64_t* sides = typed<int64_t>(*sizes, num_masks * 2, "sizes");
+    for (size_t row = 0; row < num_masks; ++row) {
+        values.push_back(checked_size(row, static_cast<double>(sides[2 * row]), static_cast<double>(sides[2 * row + 1])));
+    }
+    return values;
+}
+
+// Segmentations as Python holds them: dicts with `size` and `counts`, or lists of polygons.
+class ObjectReader {
+public:
+    ObjectReader(const nb::list& objects, std::vector<MaskSize> sizes) : sizes_(std::move(sizes)) {
+        for (nb::handle object : objects) read(object);
+    }
+
+    MaskColumn build(size_t num_threads) const {
+        MaskColumn column;
+        run_without_lock(items_.size() * kRowsPerMask, num_threads, [&](const Run& run) {
+            column = build_masks<Scratch>(items_.size(), 64, run, [this](size_t row, MaskColumn& part, Scratch& scratch) {
+                build_one(row, part, scratch);
+            });
+        });
+        return column;
+    }
+
+private:
+    struct Item {
+        MaskSize size;
+        nb::object text;  // the owner of compressed counts
+        const char* characters = nullptr;
+        size_t num_characters = 0;
+        Runs runs;
+    };
+
+    void read(nb::handle object) {
+        const size_t row = items_.size();
+        Item item;
+        if (PyDict_Check(object.ptr()) != 0) {
+            read_counts_of(object, item, row);
+        } else if (PyList_Check(object.ptr()) != 0 || PyTuple_Check(object.ptr()) != 0) {
+            if (sizes_.empty()) throw MaskError(row, "must have the size of its image, as it has polygons; got none");
+            item.size = sizes_[row];
+            read_polygons(object, row);
+        } else {
+            throw MaskError(row, std::string("must be a dict with `size` and `counts`, or a list of polygons; got ") +
+                                     Py_TYPE(object.ptr())->tp_name);
+        }
+        polygons_.finish_mask();
+        items_.push_back(std::move(item));
+    }
+
+    static void read_counts_of(nb::handle object, Item& item, size_t row) {
+        PyObject* const size = PyDict_GetItemString(object.ptr(), "size");
+        PyObject* const counts = PyDict_GetItemString(object.ptr(), "counts");
+        if (size == nullptr || counts == nullptr) throw MaskError(row, "must have `size` and `counts`");
+        item.size = read_size(size, row);
+        if (PyUnicode_Check(counts) != 0) {
+            item.text = nb::borrow(counts);
+            Py_ssize_t num = 0;
+            item.characters = PyUnicode_AsUTF8AndSize(counts, &num);
+            if (item.characters == nullptr) {
+                PyErr_Clear();
+                throw MaskError(row, "must have `counts` as text that can be encoded");
+            }
+            item.num_characters = static_cast<size_t>(num);
+        } else if (PyBytes_Check(counts) != 0) {
+            item.text = nb::borrow(counts);
+            item.characters = PyBytes_AS_STRING(counts);
+            item.num_characters = static_cast<size_t>(PyBytes_GET_SIZE(counts));
+        } else {
+            read_plain_counts(counts, item, row);
+        }
+    }
+
+    static void read_plain_counts(PyObject* counts, Item& item, size_t row) {
+        const nb::object items = nb::steal(PySequence_Fast(counts, ""));
+        if (!items.is_valid()) {
+            PyErr_Clear();
+            throw MaskError(row, "must have `counts` as text, bytes or a list of integers");
+        }
+        const Py_ssize_t num = PySequence_Fast_GET_SIZE(items.ptr());
+        uint64_t num_left = item.size.num_pixels();
+        for (Py_ssize_t i = 0; i < num; ++i) {
+            const nb::object whole = nb::steal(PyNumber_Index(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+            int overflow = 0;
+            const long long count = whole.is_valid() ? PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow) : -1;
+            if (!whole.is_valid()) {
+                PyErr_Clear();
+                throw MaskError(row, "must have `counts` as text, bytes or a list of integers");
+            }
+            if (overflow < 0 || (overflow == 0 && count < 0)) throw MaskError(row, counts_rule(RunsError::negative, item.size));
+            if (overflow > 0 || static_cast<uint64_t>(count) > num_left) {
+                throw MaskError(row, counts_rule(RunsError::beyond, item.size));
+            }
+            num_left -= static_cast<uint64_t>(count);
+            item.runs.push_back(static_cast<uint32_t>(count));
+        }
+        if (num_left != 0) throw MaskError(row, counts_rule(RunsError::short_of, item.size));
+    }
+
+    static std::string counts_rule(RunsError error, MaskSize size) { return "`counts` " + rule_of(error, size); }
+
+    void read_polygons(nb::handle object, size_t row) {
+        const nb::object parts = nb::steal(PySequence_Fast(object.ptr(), ""));
+        const Py_ssize_t num_parts = PySequence_Fast_GET_SIZE(parts.ptr());
+        if (num_parts == 0) throw MaskError(row, "must have at least one polygon; got none");
+        for (Py_ssize_t part = 0; part < num_parts; ++part) {
+            const nb::object numbers = nb::steal(PySequence_Fast(PySequence_Fast_GET_ITEM(parts.ptr(), part), ""));
+            if (!numbers.is_valid()) {
+                PyErr_Clear();
+                throw MaskError(row, "must be a list of polygons, each a list of numbers x, y, x, y, …");
+            }
+            const Py_ssize_t num = PySequence_Fast_GET_SIZE(numbers.ptr());
+            if (num == 0 || num % 2 != 0) {
+                throw MaskError(row, "must have polygons of pairs x, y; got " + std::to_string(num) + " numbers");
+            }
+            for (Py_ssize_t i = 0; i < num; ++i) {
+                polygons_.points.push_back(PyFloat_AsDouble(PySequence_Fast_GET_ITEM(numbers.ptr(), i)));
+                if (PyErr_Occurred() == nullptr) continue;
+                PyErr_Clear();
+                throw MaskError(row, "must be a list of polygons, each a list of numbers x, y, x, y, …");
+            }
+            polygons_.finish_part();
+        }
+    }
+
+    struct Scratch {
+        MaskDrawer drawer;
+        Runs runs;
+    };
+
+    void build_one(size_t row, MaskColumn& column, Scratch& scratch) const {
+        const Item& item = items_[row];
+        if (polygons_.has_polygons(row)) {
+            column.push(scratch.drawer.draw(polygons_, row, item.size), item.size);
+        } else if (item.characters != nullptr) {
+            const RunsError error = column.push_text(item.characters, item.num_characters, item.size, scratch.runs);
+            if (error != RunsError::none) throw MaskError(row, counts_rule(error, item.size));
+        } else {
+            scratch.runs = item.runs;
+            column.push(scratch.runs, item.size);
+        }
+    }
+
+    std::vector<MaskSize> sizes_;
+    std::vector<Item> items_;
+    PolygonColumn polygons_;
+};
+
+Masks from_objects(const nb::list& objects, const std::optional<Input>& sizes, size_t num_threads) {
+    return Masks(ObjectReader(objects, read_sizes(sizes, objects.size())).build(num_threads));
+}
+
+// Polygons in columns: numbers, where each polygon begins and ends among them, and where the polygons of each mask do.
+Masks from_polygons(const Input& points, const Input& part_start, const Input& mask_start, const Input& sizes, size_t num_threads) {
+    const auto starts = [](const Input& array, size_t end, const char* name) {
+        const std::vector<int64_t> values = copy_of<int64_t>(array, array.size(), name);
+        bool is_fine = !values.empty() && values[0] == 0 && values.back() == static_cast<int64_t>(end);
+        for (size_t i = 1; i < values.size(); ++i) is_fine &= values[i - 1] <= values[i];
+        if (!is_fine) throw std::invalid_argument(std::string(name) + ": must ascend from 0 to the end");
+        return std::vector<size_t>(values.begin(), values.end());
+    };
+    PolygonColumn polygons;
+    polygons.points = copy_of<double>(points, points.size(), "points");
+    polygons.part_start = starts(part_start, points.size(), "part_start");
+    polygons.mask_start = starts(mask_start, polygons.num_parts(), "mask_start");
+    const std::vector<MaskSize> size = read_sizes(sizes, polygons.num_masks());
+    MaskColumn column;
+    run_without_lock(size.size() * kRowsPerMask, num_threads, [&](const Run& run) {
+        column = build_masks<MaskDrawer>(size.size(), 64, run, [&](size_t row, MaskColumn& part, MaskDrawer& drawer) {
+            if (!polygons.has_polygons(row)) throw MaskError(row, "must have at least one polygon; got none");
+            part.push(drawer.draw(polygons, row, size[row]), size[row]);
+        });
+    });
+    return Masks(std::move(column));
+}
+
+// Pixels of one byte each: arrays (H, W), or (N, H, W) with several masks.
+Masks from_pixels(const std::vector<Input>& arrays, size_t num_threads) {
+    struct Pixels {
+        const uint8_t* data;
+        MaskSize size;
+    };
+    std::vector<Pixels> masks;
+    size_t num_bytes = 0;
+    for (const Input& array : arrays) {
+        if (array.itemsize() != 1 || array.ndim() < 2 || array.ndim() > 3) throw std::invalid_argument("pixels: unexpected array");
+        const size_t num = array.ndim() == 3 ? array.shape(0) : 1, height = array.shape(array.ndim() - 2);
+        const size_t width = array.shape(array.ndim() - 1);
+        for (size_t i = 0; i < num; ++i) {
+            const MaskSize size = checked_size(masks.size(), static_cast<double>(height), static_cast<double>(width));
+            masks.push_back({static_cast<const uint8_t*>(array.data()) + i * height * width, size});
+        }
+        num_bytes += array.nbytes();
+    }
+    struct Scratch {
+        RowEncoder encoder;
+        Runs runs;
+    };
+    MaskColumn column;
+    run_without_lock(num_bytes / 256, num_threads, [&](const Run& run) {
+        column = build_masks<Scratch>(masks.size(), 4, run, [&](size_t row, MaskColumn& part, Scratch& scratch) {
+            scratch.encoder.encode(masks[row].data, masks[row].size, scratch.runs);
+            part.push(scratch.runs, masks[row].size);
+        });
+    });
+    return Masks(std::move(column));
+}
+
+// The columns of masks, validated again.
+Masks from_arrays(const Input& counts, const Input& start, const Input& sizes, size_t num_threads) {
+    const std::vector<int64_t> starts = copy_of<int64_t>(start, start.size(), "start");
+    const auto* text = reinterpret_cast<const char*>(typed<uint8_t>(counts, counts.size(), "counts"));
+    bool is_fine = !starts.empty() && starts[0] == 0 && starts.back() == static_cast<int64_t>(counts.size());
+    for (size_t i = 1; i < starts.size(); ++i) is_fine &= starts[i - 1] <= starts[i];
+    if (!is_fine) throw std::invalid_argument("start: must ascend from 0 to the number of characters");
+    const std::vector<MaskSize> size = read_sizes(sizes, starts.size() - 1);
+    MaskColumn column;
+    run_without_lock(size.size() * kRowsPerMask, num_threads, [&](const Run& run) {
+        column = build_masks<Runs>(size.size(), 1024, run, [&](size_t row, MaskColumn& part, Runs& runs) {
+            const auto num = static_cast<size_t>(starts[row + 1] - starts[row]);
+            const RunsError error = part.push_text(text + starts[row], num, size[row], runs);
+            if (error != RunsError::none) throw MaskError(row, "`counts` " + rule_of(error, size[row]));
+        });
+    });
+    return Masks(std::move(column));
+}
+
+Masks concatenate(const std::vector<const Masks*>& parts) {
+    MaskColumn column;
+    size_t num_masks = 0, num_bytes = 0;
+    for (const Masks* part : parts) num_masks += part->size(), num_bytes += part->column().counts.size();
+    column.reserve(num_masks, num_bytes);
+    for (const Masks* part : parts) column.append(part->column());
+    return Masks(std::move(column));
+}
+
+Masks take(const Masks& masks, const Input& rows) {
+    const int64_t* wanted = typed<int64_t>(rows, rows.size(), "rows");
+    const MaskColumn& from = masks.column();
+    MaskColumn column;
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const auto row = static_cast<size_t>(wanted[i]);
+        if (row >= from.num_masks()) throw std::invalid_argument("rows: beyond the masks");
+        column.append_row(from, row);
+    }
+    return Masks(std::move(column));
+}
+
+nb::object pixels_of(const Masks& masks, size_t row) {
+    const MaskColumn& column = masks.column();
+    if (row >= column.num_masks()) throw std::invalid_argument("row: beyond the masks");
+    const MaskSize size = column.size[row];
+    Buffer<uint8_t> pixels(size.num_pixels());
+    Runs runs;
+    column.view().decode(row, runs);
+    decode_rows(runs, size, pixels.data());
+    return to_numpy(std::move(pixels), {size.height, size.width});
+}
+
+}  // namespace
+
+void bind_masks(nb::module_& module) {
+    nb::exception<MaskError>(module, "MaskError", PyExc_ValueError);
+    const auto flat = [](auto get) {
+        return [get](const Masks& self) { return get(self.shared(), self.column()); };
+    };
+    using Shared = std::shared_ptr<const MaskColumn>;
+    nb::class_<Masks, Geometry>(module, "Masks")
+        .def_static("from_objects", &from_objects, "objects"_a, "sizes"_a.none(), "num_threads"_a)
+        .def_static("from_polygons", &from_polygons, "points"_a, "part_start"_a, "mask_start"_a, "sizes"_a, "num_threads"_a)
+        .def_static("from_pixels", &from_pixels, "arrays"_a, "num_threads"_a)
+        .def_static("from_arrays", &from_arrays, "counts"_a, "start"_a, "sizes"_a, "num_threads"_a)
+        .def_static("concatenate", &concatenate, "parts"_a)
+        .def("take", &take, "rows"_a)
+        .def("with_boundary", &Masks::with_boundary, "ratio"_a)
+        .def("pixels", &pixels_of, "row"_a)
+        .def_prop_ro("counts", flat([](const Shared& shared, const MaskColumn& column) {
+                         const auto* bytes = reinterpret_cast<const uint8_t*>(column.counts.data());
+                         return view_of(shared, bytes, {column.counts.size()});
+                     }))
+        .def_prop_ro("start", flat([](const Shared& shared, const MaskColumn& column) {
+                         return view_of(shared, column.start.data(), {column.start.size()});
+                     }))
+        .def_prop_ro("sizes", flat([](const Shared& shared, const MaskColumn& column) {
+                         return view_of(shared, &column.size.data()->height, {column.num_masks(), 2});
+                     }))
+        .def_prop_ro("area", flat([](const Shared& shared, const MaskColumn& column) {
+                         return view_of(shared, column.area.data(), {column.num_masks()});
+                     }))
+        .def_prop_ro("box", flat([](const Shared& shared, const MaskColumn& column) {
+                         return view_of(shared, &column.box.data()->left, {column.num_masks(), 4});
+                     }));
+}
+
+}  // namespace boxscore
