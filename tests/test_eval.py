@@ -56,19 +56,19 @@ def test_the_short_way_gives_every_bit_of_the_long_one(name: str, tmp_path: Path
         detections.write_text(json.dumps(rows))
         many = {f"size {a}": (a * 500, a * 500 + 700) for a in range(8)}
         for protocol in (Protocol.named(name), Protocol.named(name, areas={"all": (0, None)} | many, limits=(2, None))):
-            summaries = summarize_files(truths, [detections], protocol, threads=2)
+            summaries = summarize_files(truths, [detections], [protocol], threads=2)
             assert summaries is not None
-            assert_same(summaries[0], by_columns(truths, detections, protocol))
+            assert_same(summaries[0][0], by_columns(truths, detections, protocol))
 
 
 def test_the_short_way_on_real_data() -> None:
     """COCO val2017 and a real detector; the reference's AP, to the last bit."""
     truths = shared_data("coco_val2017/instances_val2017_boxes.json")
     detections = shared_data("coco_val2017/yolox_nano.json")
-    summaries = summarize_files(truths, [detections], Protocol.named("coco"), threads=2)
+    summaries = summarize_files(truths, [detections], [Protocol.named("coco")], threads=2)
     assert summaries is not None
-    assert summaries[0].numbers["map"] == 0.25640230486509386
-    assert_same(summaries[0], by_columns(truths, detections, Protocol.named("coco")))
+    assert summaries[0][0].numbers["map"] == 0.25640230486509386
+    assert_same(summaries[0][0], by_columns(truths, detections, Protocol.named("coco")))
 
 
 RESULT = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}
@@ -91,9 +91,9 @@ def test_what_a_user_should_hear_of_goes_the_long_way(results: Any, tmp_path: Pa
     """Which has the words for it."""
     path = tmp_path / "results.json"
     path.write_text(results if isinstance(results, str) else json.dumps(results))
-    assert summarize_files(TRUTHS, [DETECTIONS, path], Protocol.named("coco"), threads=1) is None
-    assert summarize_files(TRUTHS, [tmp_path / "missing.json"], Protocol.named("coco"), threads=1) is None
-    assert summarize_files(TRUTHS, [DETECTIONS], Protocol.named("coco", average="weighted"), threads=1) is None
+    assert summarize_files(TRUTHS, [DETECTIONS, path], [Protocol.named("coco")], threads=1) is None
+    assert summarize_files(TRUTHS, [tmp_path / "missing.json"], [Protocol.named("coco")], threads=1) is None
+    assert summarize_files(TRUTHS, [DETECTIONS], [Protocol.named("coco", average="weighted")], threads=1) is None
 
 
 def test_eval_prints_the_table_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -394,9 +394,9 @@ def test_undefined_numbers_are_dashes_and_null(tmp_path: Path, capsys: pytest.Ca
     assert main(["eval", str(path), FILES[1], "--json", "-"]) == 0
     unicorn = json.loads(capsys.readouterr().out)["per_class"][-1]
     assert unicorn["ap"] is None
-    summaries = summarize_files(path, [DETECTIONS], Protocol.named("coco"), threads=1)
+    summaries = summarize_files(path, [DETECTIONS], [Protocol.named("coco")], threads=1)
     assert summaries is not None
-    assert math.isnan(summaries[0].per_class[-1].ap)
+    assert math.isnan(summaries[0][0].per_class[-1].ap)
 
 
 def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -317,6 +317,8 @@ class CocoBoxes:
     @property
     def box(self) -> Any: ...
     @property
+    def mask_area(self) -> Any: ...
+    @property
     def score(self) -> Any: ...
     @property
     def area(self) -> Any: ...
@@ -359,8 +361,17 @@ class CocoFile:
     @property
     def categories(self) -> CocoCategories | None: ...
 
-class BoxRules:
-    def __init__(self, largest: float, is_inclusive: bool, ignored_kind: int) -> None: ...
+class IouType(enum.Enum):
+    bbox = 0
+
+    segm = 1
+
+    boundary = 2
+
+class ShapeRules:
+    def __init__(
+        self, iou_types: Sequence[IouType], largest: float, is_inclusive: bool, ignored_kind: int, boundary_ratio: float
+    ) -> None: ...
 
 class PlainResult:
     @property
@@ -397,7 +408,7 @@ def evaluate_coco_files(
     detections: Sequence[bytes],
     rules: Rules,
     measures: Sequence[Measure],
-    boxes: BoxRules,
+    shapes: ShapeRules,
     num_threads: int,
 ) -> Any: ...
 

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <unordered_map>
+#include <utility>
 
 #include "checks.h"
 #include "finish.h"
 #include "geometry/boxes.h"
+#include "geometry/masks.h"
 #include "match.h"
 #include "memory.h"
 #include "order.h"
@@ -30,12 +33,13 @@ bool are_ids_fine(const std::vector<int64_t>& ids) {
 
 // Whether all is as it should be: truths with classes; integers for images; boxes and scores that columns would take; no
 // image and no class that the truths don't list.
-bool is_fine(const CocoFile& truths, const CocoFile& detections, double largest) {
+bool is_fine(const CocoFile& truths, const CocoFile& detections, const ShapeRules& shapes) {
     if (!truths.is_dataset || !truths.has_annotations || !truths.has_categories || detections.is_dataset) return false;
     if (detections.boxes.score.size() != detections.boxes.size()) return false;
     for (const CocoBoxes* boxes : {&truths.boxes, &detections.boxes}) {
         if (boxes->image.are_names || boxes->size() > UINT32_MAX / 2) return false;
-        if (!are_boxes_fine(boxes->box.data(), boxes->size(), BoxFormat::xywh, largest)) return false;
+        const bool has_boxes = shapes.has(IouType::bbox);
+        if (has_boxes && !are_boxes_fine(boxes->box.data(), boxes->size(), BoxFormat::xywh, shapes.largest)) return false;
         if (!is_in(distinct_of(boxes->category), distinct_of(truths.categories.id))) return false;
         if (!truths.has_images || truths.images.size() == 0) continue;
         const std::vector<int64_t> images = distinct_of(truths.images.id.value);
@@ -49,13 +53,41 @@ bool is_fine(const CocoFile& truths, const CocoFile& detections, double largest)
     return are_finite(detections.boxes.score.data(), detections.boxes.size());
 }
 
-// The areas that decide size classes: a box's own where an annotation has none.
+// The areas that decide size classes: those of the shapes where an annotation has none.
 std::vector<double> areas_of(const CocoBoxes& boxes) {
     std::vector<double> area = boxes.area;
+    const bool has_masks = boxes.masks.num_masks() > 0;
     for (size_t i = 0; i < area.size(); ++i) {
-        if (std::isnan(area[i])) area[i] = boxes.box[i * 4 + 2] * boxes.box[i * 4 + 3];
+        if (std::isnan(area[i])) area[i] = has_masks ? boxes.masks.area[i] : boxes.box[i * 4 + 2] * boxes.box[i * 4 + 3];
     }
     return area;
+}
+
+// as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
+const double* own_areas(const CocoBoxes& boxes) {
+    const auto is_missing = [](double area) { return std::isnan(area); };
+    const bool is_whole = std::none_of(boxes.mask_area.begin(), boxes.mask_area.end(), is_missing);
+    return boxes.mask_area.empty() || !is_whole ? nullptr : boxes.mask_area.data();
+}
+
+// The size of the image of each row, without pixels where it is unknown.
+std::vector<MaskSize> sizes_of(const CocoIds& image, const CocoImages& images) {
+    std::unordered_map<int64_t, MaskSize> by_id;
+    for (size_t i = 0; i < images.size() && !images.id.are_names; ++i) {
+        const double width = images.width[i], height = images.height[i];
+        if (width >= 1 && height >= 1 && broken_rule(height, width) == nullptr) {
+            by_id[images.id.value[i]] = {static_cast<uint32_t>(height), static_cast<uint32_t>(width)};
+        }
+    }
+    std::vector<MaskSize> sizes(image.value.size());
+    for (size_t row = 0; row < sizes.size() && !image.are_names; ++row) sizes[row] = by_id[image.value[row]];
+    return sizes;
+}
+
+void draw(CocoBoxes& boxes, const CocoImages& images, const Run& run) {
+    const bool has_polygons = boxes.polygons.num_parts() > 0;
+    draw_polygons(boxes, has_polygons ? sizes_of(boxes.image, images) : std::vector<MaskSize>(), run);
+    boxes.polygons = PolygonColumn();
 }
 
 // A tally that owns its columns.
@@ -76,40 +108,48 @@ Buffer<int32_t> indices_of(const std::vector<int64_t>& ids, const std::vector<in
     return index;
 }
 
-template <class State>
-OwnTally<State> match_files(const CocoFile& truths, CocoFile&& detections, const std::vector<int64_t>& classes,
-                            const Rules& rules, const BoxRules& boxes, const Run& run) {
-    const CocoBoxes &there = truths.boxes, found = std::move(detections.boxes);
-    const std::vector<int64_t> images = united(distinct_of(found.image.value), distinct_of(there.image.value));
-    const Buffer<int32_t> image = indices_of(found.image.value, images), label = indices_of(found.category, classes);
-    const Buffer<int32_t> truth_image = indices_of(there.image.value, images), truth_label = indices_of(there.category, classes);
-    const std::vector<double> area = areas_of(there);
-    std::vector<int32_t> index(std::max(images.size(), classes.size()));
-    std::iota(index.begin(), index.end(), 0);
+// Images and classes of both sides as indices, the same for every similarity.
+struct FileIndex {
+    std::vector<int64_t> images;
+    Buffer<int32_t> image, label, truth_image, truth_label;
+    std::vector<double> truth_area;
+    std::vector<uint8_t> truth_kind;
+    std::vector<int32_t> index;  // of anything
 
-    OwnTally<State> tally(found.size());
-    tally.rows.image_id = tally.rows.label_id = index.data();
+    FileIndex(const CocoBoxes& truths, const CocoBoxes& detections, const std::vector<int64_t>& classes, uint8_t ignored_kind)
+        : images(united(distinct_of(detections.image.value), distinct_of(truths.image.value))),
+          image(indices_of(detections.image.value, images)), label(indices_of(detections.category, classes)),
+          truth_image(indices_of(truths.image.value, images)), truth_label(indices_of(truths.category, classes)),
+          truth_area(areas_of(truths)), truth_kind(truths.is_crowd), index(std::max(images.size(), classes.size())) {
+        for (uint8_t& each : truth_kind) each = each != 0 ? ignored_kind : uint8_t{kRegular};
+        std::iota(index.begin(), index.end(), 0);
+    }
+};
+
+template <class State, class Policy>
+OwnTally<State> match_files(const Policy& policy, const FileIndex& ids, const CocoBoxes& detections, size_t num_classes,
+                            const Rules& rules, const Run& run) {
+    const size_t size = detections.size(), num_truths = ids.truth_label.size();
+    OwnTally<State> tally(size);
+    tally.rows.image_id = tally.rows.label_id = ids.index.data();
     tally.rows.image = tally.image.data(), tally.rows.label = tally.label.data();
     tally.rows.score = tally.score.data(), tally.rows.tier = tally.tier.data(), tally.rows.state = tally.state.data();
-    std::vector<uint8_t> kind = there.is_crowd;
-    for (uint8_t& each : kind) each = each != 0 ? boxes.ignored_kind : uint8_t{kRegular};
-    const TruthColumns truth_columns{there.size(), truth_image.data(), truth_label.data(), area.empty() ? nullptr : area.data(),
-                                     kind.empty() ? nullptr : kind.data()};
-    const DetectionColumns<double> columns{found.size(), image.data(), label.data(), found.score.data(), nullptr, nullptr};
-    const BoxPolicy<double> policy({found.box.data(), BoxFormat::xywh}, {there.box.data(), BoxFormat::xywh},
-                                   boxes.is_inclusive);
-    match(policy, columns, truth_columns, {images.size(), classes.size()}, rules, run, tally.rows);
+    const TruthColumns truth_columns{num_truths, ids.truth_image.data(), ids.truth_label.data(),
+                                     ids.truth_area.empty() ? nullptr : ids.truth_area.data(),
+                                     ids.truth_kind.empty() ? nullptr : ids.truth_kind.data()};
+    const DetectionColumns<double> columns{size,    ids.image.data(), ids.label.data(), detections.score.data(),
+                                           nullptr, own_areas(detections)};
+    match(policy, columns, truth_columns, {ids.images.size(), num_classes}, rules, run, tally.rows);
     return tally;
 }
 
 template <class State>
-PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
-                           const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run) {
+PlainResult finish_files(const OwnTally<State>& tally, const std::vector<int64_t>& classes, size_t num_read, const Rules& rules,
+                         const std::vector<Measure>& measures, const Run& run) {
     PlainResult result;
-    result.classes = distinct_of(truths.categories.id);
-    const size_t num_classes = result.classes.size(), num_areas = rules.num_areas(), num_limits = rules.num_limits();
-    result.num_read = detections.boxes.size();
-    const OwnTally<State> tally = match_files<State>(truths, std::move(detections), result.classes, rules, boxes, run);
+    result.classes = classes;
+    const size_t num_classes = classes.size(), num_areas = rules.num_areas(), num_limits = rules.num_limits();
+    result.num_read = num_read;
     const TallyRows<double, State>& rows = tally.rows;
     const std::vector<int64_t> num_truths = count_truths(rows.truth_label.data(), rows.truth_state.data(),
                                                          rows.truth_state.size(), num_classes, num_areas);
@@ -135,11 +175,46 @@ PlainResult evaluate_files(const CocoFile& truths, CocoFile&& detections, const 
 
 }  // namespace
 
-std::optional<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
-                                            const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run) {
-    if (!is_fine(truths, detections, boxes.largest)) return std::nullopt;
-    if (rules.num_areas() < 8) return evaluate_files<uint8_t>(truths, std::move(detections), rules, measures, boxes, run);
-    return evaluate_files<uint64_t>(truths, std::move(detections), rules, measures, boxes, run);
+CocoFile read_plain_truths(const Source& source, const ShapeRules& shapes, const Run& run) {
+    CocoFile file = read_coco(source, run, shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes);
+    draw(file.boxes, file.images, run);
+    return file;
+}
+
+CocoFile read_plain_detections(const Source& source, const CocoFile& truths, const ShapeRules& shapes, const Run& run) {
+    CocoFile file = read_coco(source, run, shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes);
+    draw(file.boxes, truths.images, run);
+    if (!shapes.has(IouType::bbox)) file.boxes.box = std::vector<double>();
+    return file;
+}
+
+std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
+                                          const std::vector<Measure>& measures, const ShapeRules& shapes, const Run& run) {
+    std::vector<PlainResult> results;
+    if (!is_fine(truths, detections, shapes)) return results;
+    const CocoBoxes found = std::move(detections.boxes);
+    const std::vector<int64_t> classes = distinct_of(truths.categories.id);
+    const FileIndex ids(truths.boxes, found, classes, shapes.ignored_kind);
+    const auto evaluate = [&](const auto& policy, auto state) {
+        using State = decltype(state);
+        results.push_back(finish_files(match_files<State>(policy, ids, found, classes.size(), rules, run), classes, found.size(),
+                                       rules, measures, run));
+    };
+    for (const IouType type : shapes.iou_types) {
+        const auto with_policy = [&](auto state) {
+            if (type == IouType::bbox) {
+                evaluate(BoxPolicy<double>({found.box.data(), BoxFormat::xywh}, {truths.boxes.box.data(), BoxFormat::xywh},
+                                           shapes.is_inclusive),
+                         state);
+            } else {
+                evaluate(MaskPolicy(found.masks.view(), truths.boxes.masks.view(),
+                                    type == IouType::boundary ? shapes.boundary_ratio : 0),
+                         state);
+            }
+        };
+        rules.num_areas() < 8 ? with_policy(uint8_t{}) : with_policy(uint64_t{});
+    }
+    return results;
 }
 
 }  // namespace boxscore

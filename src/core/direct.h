@@ -1,9 +1,9 @@
 // From COCO files to plain numbers, without an array library in between.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "finish.h"
@@ -23,16 +23,29 @@ struct PlainResult {
     std::vector<int64_t> num_true, num_false;  // [K, T]
 };
 
-// How the boxes of files are taken.
-struct BoxRules {
-    double largest;        // the longest side that a box may have
-    bool is_inclusive;     // the last pixel is inside the box
-    uint8_t ignored_kind;  // of a truth that a file marks
+enum class IouType : uint8_t { bbox, segm, boundary };
+
+// How the shapes of files are taken.
+struct ShapeRules {
+    std::vector<IouType> iou_types;  // each gets its own result
+    double largest;                  // the longest side that a box may have
+    bool is_inclusive;               // the last pixel is inside the box
+    uint8_t ignored_kind;            // of a truth that a file marks
+    double boundary_ratio;           // the width of boundaries
+
+    bool has(IouType type) const { return std::find(iou_types.begin(), iou_types.end(), type) != iou_types.end(); }
+    bool has_masks() const { return has(IouType::segm) || has(IouType::boundary); }
 };
 
-// The result of detections for truths, or nothing if there is anything in them that a person should be told about: this way
-// has no words for it.
-std::optional<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
-                                            const std::vector<Measure>& measures, const BoxRules& boxes, const Run& run);
+// A file of truths, with their masks drawn if they are wanted. Throws CocoError, MaskError, std::system_error, Interrupted.
+CocoFile read_plain_truths(const Source& source, const ShapeRules& shapes, const Run& run);
+
+// The same for detections on the images of truths.
+CocoFile read_plain_detections(const Source& source, const CocoFile& truths, const ShapeRules& shapes, const Run& run);
+
+// The result of detections for truths by each similarity, or none if there is anything in them that a person should be told about: this
+// way has no words for it.
+std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& detections, const Rules& rules,
+                                          const std::vector<Measure>& measures, const ShapeRules& shapes, const Run& run);
 
 }  // namespace boxscore

@@ -176,8 +176,9 @@ def _compressed(text: str) -> list[int]:
 
 def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
     rows = _rows(rows, "annotations")
-    masks = []
-    boxes = []
+    masks: list[dict[str, Any]] = []
+    boxes: list[list[float]] = []
+    areas: list[float] = []
     for row in rows:
         _need({"image_id", "category_id"} <= set(row))
         given = row.get("bbox")
@@ -186,9 +187,11 @@ def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
             masks.append(segmentation(row["segmentation"]))
         elif given is None and "bbox" not in row:
             _need(isinstance(row.get("segmentation"), Record))
-            given = [Number(number) for number in mask.toBbox(segmentation(row["segmentation"])).tolist()]
+            alone = segmentation(row["segmentation"])
+            given = [Number(number) for number in _outer_box(alone)]
         if "bbox" in row or not has_masks:
             _need(isinstance(given, list) and len(given) == 4)
+        areas.append(float(mask.area(alone)) if "bbox" not in row and not has_masks else math.nan)
         boxes.append([math.nan] * 4 if given is None else [_number(number) for number in given])
     num_scored = sum("score" in row for row in rows)
     _need(num_scored in (0, len(rows)))
@@ -201,6 +204,7 @@ def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
         "image_names": names,
         "category": np.array([_whole(row["category_id"]) for row in rows], np.int64),
         "box": np.array(boxes, np.float64).reshape(-1, 4),
+        "mask_area": None if all("bbox" in row for row in rows) else np.array(areas),
         "score": _optional(rows, "score", _number, math.nan, "float64"),
         "area": _optional(rows, "area", _number, math.nan, "float64"),
         "num_flagged": sum("iscrowd" in row for row in rows),

@@ -86,9 +86,17 @@ def add_limits(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
-def add_protocol(parser: argparse.ArgumentParser) -> None:
-    """All options that decide a number."""
+def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) -> None:
+    """All options that decide a number; `has_several`: whether several similarities may be evaluated at once."""
     group = add_limits(parser)
+    group.add_argument(
+        "--iou-type",
+        type=iou_types if has_several else iou_type,
+        default=("bbox",),
+        metavar="TYPE",
+        help="IoU of what: bbox (default), segm (masks) or boundary (of masks)"
+        + ("; several, such as bbox,segm, from one reading of the files" if has_several else ""),
+    )
     group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument(
         "--areas",
@@ -172,8 +180,13 @@ def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> Non
         )
 
 
+def protocols_of(options: argparse.Namespace) -> list[Protocol]:
+    """The protocols that the options describe, one for each similarity."""
+    return [protocol_of(options).replace(iou_type=each) for each in options.iou_type]
+
+
 def protocol_of(options: argparse.Namespace) -> Protocol:
-    """The protocol that the options describe."""
+    """The protocol that the options describe; of several similarities, that of the first."""
     given = {
         "thresholds": getattr(options, "iou", None),
         "limits": options.max_dets,
@@ -182,10 +195,30 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if getattr(options, "class_agnostic", False):
         changes["class_agnostic"] = True
+    changes["iou_type"] = getattr(options, "iou_type", ("bbox",))[0]
     base = Protocol.named(options.protocol)
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
     return base.replace(**changes)
+
+
+def iou_types(text: str) -> tuple[str, ...]:
+    """Similarities separated by commas.
+
+    >>> iou_types("bbox,segm")
+    ('bbox', 'segm')
+    """
+    names = tuple(words(text))
+    if len(set(names)) < len(names) or not set(names) <= {"bbox", "segm", "boundary"}:
+        raise argparse.ArgumentTypeError(f"must be of bbox, segm and boundary, each at most once; got {text!r}")
+    return names
+
+
+def iou_type(text: str) -> tuple[str, ...]:
+    """One similarity, in a tuple."""
+    if len(names := iou_types(text)) > 1:
+        raise argparse.ArgumentTypeError(f"must be one of bbox, segm, boundary; got {text!r}")
+    return names
 
 
 def words(text: str) -> list[str]:

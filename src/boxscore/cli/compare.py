@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
         check_vl_convert()
     try:
-        results = [result for _, result in evaluate_files(options, paths, arguments.protocol_of(options))]
+        results = [result for _, (result,) in evaluate_files(options, paths, arguments.protocols_of(options))]
     except InputError as error:
         raise InputError(f"{error}{hint_if_swapped(options.truths, paths)}") from None
     comparison = compare(

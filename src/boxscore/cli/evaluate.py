@@ -31,6 +31,7 @@ _EXAMPLES = """\
 examples:
   boxscore eval instances_val2017.json detections.json
   boxscore eval truths.json a.json b.json c.json --per-class   # one table, one column per file
+  boxscore eval instances_val2017.json detections.json --iou-type bbox,segm   # boxes, then masks
   boxscore eval VOC2007/ results/ --protocol voc2007 --images test
   boxscore eval labels/ predictions/ --sizes images/ --names data.yaml --iou 0.5
   boxscore eval truths.json detections.json --bootstrap 1000   # with 95 % confidence intervals
@@ -54,7 +55,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_files(parser)
-    arguments.add_protocol(parser)
+    arguments.add_protocol(parser, has_several=True)
     arguments.add_formats(parser)
     arguments.add_selection(parser)
     group = parser.add_argument_group("analysis")
@@ -98,6 +99,11 @@ class Part(NamedTuple):
     analyses: Mapping[str, Any] = {}
     """Requested analyses, by their key in JSON."""
 
+    @property
+    def iou_type(self) -> str:
+        """The similarity that was evaluated."""
+        return self.summary.protocol.iou_type
+
 
 def run(options: argparse.Namespace) -> Outcome:
     """The tables, and the requested files."""
@@ -105,7 +111,7 @@ def run(options: argparse.Namespace) -> Outcome:
     models = models_of(options, options.detections)
     options.detections = [model.path for model in models]
     check_outputs(options)
-    protocol = arguments.protocol_of(options)
+    protocols = arguments.protocols_of(options)
     if options.plots is not None:
         from boxscore.report.plots import check_matplotlib
 
@@ -115,7 +121,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
         check_vl_convert()
     try:
-        parts = _parts(options, models, protocol)
+        parts = _parts(options, models, protocols)
     except InputError as error:
         if options.engine == "ray" or options.memory is not None:
             raise  # data that does not fit in memory is not read again for a hint
@@ -133,12 +139,19 @@ def run(options: argparse.Namespace) -> Outcome:
     return deliver(options, documents, lambda: _text(parts, is_per_class=options.per_class), notes=drawn)
 
 
-def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Protocol) -> list[Part]:
-    """The results, one per column of the table: by the fast path for COCO files, else by the general path."""
+def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequence[Protocol]) -> list[Part]:
+    """The results, one per column of the tables: by the fast path for COCO files, else by the general path.
+
+    Similarity by similarity, and in each model by model.
+    """
     if options.address is not None and options.engine != "ray":
         options.command.error("argument --address: needs --engine ray")
     if options.engine == "ray" or options.memory is not None:
-        return [Part(model, None, evaluate_large_data(options, model.path, protocol).summary) for model in models]
+        return [
+            Part(model, None, evaluate_large_data(options, model.path, protocol).summary)
+            for protocol in protocols
+            for model in models
+        ]
     files = [Path(path) for path in options.detections]
     is_sliced = options.slice is not None or options.slice_by is not None
     is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)
@@ -147,18 +160,20 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocol: Proto
     )
     is_plain = not any(getattr(options, name) not in (None, False, 0) for name in _NEEDS_RESULT) and not is_sliced
     if is_plain and is_whole and is_coco and options.engine in ("auto", "native"):
-        summaries = summarize_files(Path(options.truths), files, protocol, num_threads(options.threads))
+        summaries = summarize_files(Path(options.truths), files, protocols, num_threads(options.threads))
         if summaries is not None:
-            return [Part(model, None, summary) for model, summary in zip(models, summaries, strict=True)]
-    parts = []
-    for model, (path, result) in zip(models, evaluate_files(options, options.detections, protocol), strict=True):
-        parts.append(_part(model, None, result, options))
-        if is_sliced:
-            from boxscore.analysis.slices import slices
+            of_models = (zip(models, each, strict=True) for each in summaries)
+            return [Part(model, None, summary) for each in of_models for model, summary in each]
+    parts: list[list[Part]] = [[] for _ in protocols]
+    for model, (path, results) in zip(models, evaluate_files(options, options.detections, protocols), strict=True):
+        for of_type, result in zip(parts, results, strict=True):
+            of_type.append(_part(model, None, result, options))
+            if is_sliced:
+                from boxscore.analysis.slices import slices
 
-            groups = slices(result, _groups(options, path, result), threads=options.threads)
-            parts += [_part(model, group, part, options) for group, part in groups.items()]
-    return parts
+                groups = slices(result, _groups(options, path, result), threads=options.threads)
+                of_type += [_part(model, group, part, options) for group, part in groups.items()]
+    return [part for of_type in parts for part in of_type]
 
 
 _CHANGES_INPUT = ("classes", "images", "box_format", "sizes", "names", "min_score", "map_classes")
@@ -168,16 +183,16 @@ _NEEDS_RESULT = ("bootstrap", "html", "plots", "errors", "operating_point", "con
 
 
 def evaluate_files(
-    options: argparse.Namespace, paths: Sequence[str], protocol: Protocol
-) -> Iterator[tuple[str, "Result"]]:
-    """The path of each file of detections, with its result."""
+    options: argparse.Namespace, paths: Sequence[str], protocols: Sequence[Protocol]
+) -> Iterator[tuple[str, "list[Result]"]]:
+    """The path of each file of detections, with its result under each protocol; these differ in `iou_type` alone."""
     from boxscore.formats import read_detections, read_truths, selected_images
     from boxscore.model.dataset import host_scores, take
     from boxscore.pipeline import evaluate
 
     # An image set is looked up beside the ground truth, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
-    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads")}
+    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads", "iou_type")}
     scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")
@@ -196,11 +211,14 @@ def evaluate_files(
             if options.min_score is not None:
                 detections = take(detections, host_scores(detections.score) >= options.min_score)
             progress.step(f"evaluating {path}")
-            result = evaluate(detections, truths, protocol, options.engine, threads=options.threads)
-            warn_if_suspicious(options, path, result)
-            scores.append((path, result["map"]))
-            yield path, result
-    warn_of_ids(options, protocol, scores)
+            results = [
+                evaluate(detections, truths, protocol, options.engine, threads=options.threads)
+                for protocol in protocols
+            ]
+            warn_if_suspicious(options, path, results[0])
+            scores.append((path, results[0]["map"]))
+            yield path, results
+    warn_of_ids(options, protocols[0], scores)
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
@@ -275,12 +293,19 @@ def _groups(options: argparse.Namespace, detections: str, result: "Result") -> d
 
 
 def _text(parts: Sequence[Part], *, is_per_class: bool) -> str:
-    """The tables, then the requested analyses."""
-    tables = [_tables(parts, is_per_class=is_per_class)]
+    """The tables, similarity by similarity, then the requested analyses."""
+    tables = [_tables(of_type, is_per_class=is_per_class) for of_type in _by_iou_type(parts).values()]
     for name, part in zip(_names(parts), parts, strict=True):
         heading = f"{styled(text.line(name), 'bold', sys.stdout)}: " if len(parts) > 1 else ""
         tables += [f"{heading}{analysis}" for analysis in part.analyses.values()]
     return "\n\n".join(tables)
+
+
+def _by_iou_type(parts: Sequence[Part]) -> dict[str, list[Part]]:
+    """The parts of each similarity."""
+    return {
+        each: [part for part in parts if part.iou_type == each] for each in dict.fromkeys(p.iou_type for p in parts)
+    }
 
 
 def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
@@ -331,8 +356,16 @@ def _class_cell(summary: Summary, k: int) -> str:
 
 
 def _names(parts: Sequence[Part]) -> list[str]:
-    """The name of each part: the file; of several parts the file, the group, or both."""
-    return [parts[0].model.name] if len(parts) == 1 else _heads(parts)
+    """The name of each part: the file; of several parts the file, the group, the similarity, or several of these."""
+    of_types = _by_iou_type(parts)
+    names = [[each[0].model.name] if len(each) == 1 else _heads(each) for each in of_types.values()]
+    if len(of_types) == 1:
+        return names[0]
+    return [
+        iou_type if len(of_type) == 1 else f"{name} {iou_type}"
+        for iou_type, of_type in zip(of_types, names, strict=True)
+        for name in of_type
+    ]
 
 
 def _heads(parts: Sequence[Part]) -> list[str]:
@@ -344,7 +377,12 @@ def _heads(parts: Sequence[Part]) -> list[str]:
 
 
 def _plain(parts: Sequence[Part], min_score: float | None) -> Any:
-    """`Result.to_dict()`, with the groups under `slices`; for several files a list of these."""
+    """`Result.to_dict()`, with the groups under `slices`; for several files a list of these; for several similarities
+    one of these under the name of each.
+    """
+    of_types = _by_iou_type(parts)
+    if len(of_types) > 1:
+        return {iou_type: _plain(of_type, min_score) for iou_type, of_type in of_types.items()}
     selection = {} if min_score is None else {"min_score": min_score}
     documents: list[dict[str, Any]] = []
     for part in parts:
@@ -369,5 +407,7 @@ def _columns(
     """The summaries, with columns for models and groups where there are several, or where the only model has a name."""
     groups = [part.group or "" for part in parts]
     is_named = is_always_named or any(part.model.is_named for part in parts) or groups.count("") > 1
-    names = [part.model.name for part in parts] if is_named else None
+    has_several = len(_by_iou_type(parts)) > 1
+    heads = [f"{part.model.name} {part.iou_type}" if has_several else part.model.name for part in parts]
+    names = heads if is_named else None
     return [part.summary for part in parts], names, groups if any(groups) else None

@@ -117,7 +117,7 @@ def encode(bimask: Any) -> Any:
     """Masks of pixels as run lengths: (H, W) as one dict, (H, W, N) as a list of them; uint8, column by column.
 
     >>> encode(np.asfortranarray([[0, 0, 0], [0, 1, 1]], np.uint8))
-    {'size': [2, 3], 'counts': b'3111'}
+    {'size': [2, 3], 'counts': b'3110'}
     """
     if len(bimask.shape) == 3:
         return _encode(bimask)
@@ -148,7 +148,7 @@ def _check_array(array: Any, wanted: str, dtypes: Sequence[Any], ndim: int) -> N
 def decode(rleObjs: Any) -> Any:
     """Run lengths as masks of pixels: one dict as (H, W), a list of them as (H, W, N), column by column.
 
-    >>> decode({"size": [2, 3], "counts": b"3111"}).tolist()
+    >>> decode({"size": [2, 3], "counts": b"3110"}).tolist()
     [[0, 0, 0], [0, 1, 1]]
     """
     is_list = type(rleObjs) is list

@@ -1,7 +1,8 @@
 """Files to columns and back. Each format has one module; `registry` has the table of them."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +25,13 @@ from boxscore.formats.registry import (
 )
 from boxscore.formats.selection import select, select_detections, select_truths, selected_classes, selected_images
 from boxscore.formats.writers import Loss, without_kinds
-from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import check_choice
+
+IOU_TYPES = (*Boxes.iou_types, *Masks.iou_types)
+"""The similarities whose shapes files may have."""
 
 __all__ = [
     "FORMATS",
@@ -65,6 +71,8 @@ def read_truths(
     box_format: BoxFormat | None = None,
     sizes: Any = None,
     names: Any = None,
+    iou_type: str | Sequence[str] = "bbox",
+    keep_polygons: bool = False,
     threads: int | None = None,
 ) -> Truths:
     """The truths in a file, folder, .gz or .zip of any format.
@@ -74,8 +82,9 @@ def read_truths(
     the format of boxes where the file does not say it: four numbers in one column of a table, lines of text files, and
     COCO results that are not xywh. `sizes`: of images, for boxes that are fractions: a mapping from ids or names to
     (width, height), the path of a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO
-    and Open Images: a list of them, or the path of a file. `threads`: for reading COCO JSON, else BOXSCORE_THREADS,
-    else all cores that this process may use.
+    and Open Images: a list of them, or the path of a file. `iou_type`: "bbox" reads boxes, "segm" and "boundary" read
+    masks, several read both; `keep_polygons` keeps the polygons that masks are drawn from, for writing. `threads`: for
+    reading COCO JSON, else BOXSCORE_THREADS, else all cores that this process may use.
 
     Images of a format without ids are numbered 0, 1, 2, … by name.
 
@@ -85,8 +94,10 @@ def read_truths(
     """
     from boxscore.formats.image_sizes import read_sizes
 
-    options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads)
-    truths = to_truths(read_records(path, "truths", options, format=format), read_sizes(sizes))
+    options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, iou_type=iou_type)
+    options = replace(options, keeps_polygons=keep_polygons)
+    records = read_records(path, "truths", options, format=format)
+    truths = to_truths(records, read_sizes(sizes), iou_types=options.iou_types, keeps_polygons=keep_polygons)
     return select_truths(truths, images=selected_images(images, path), classes=selected_classes(classes))
 
 
@@ -102,6 +113,8 @@ def read_detections(
     names: Any = None,
     unmatched: Literal["error", "warn"] = "error",
     map_classes: Any = None,
+    iou_type: str | Sequence[str] = "bbox",
+    keep_polygons: bool = False,
     threads: int | None = None,
 ) -> Detections:
     """The detections in a file, folder, .gz or .zip of any format, on the images and classes of the truths.
@@ -110,7 +123,8 @@ def read_detections(
     out, and a warning says how many are. Detections outside of `images` and `classes` are left out without a warning.
     `map_classes`: classes of the truths for those of the file, by id or name: a mapping, text like "1:0,2:1", or the
     path of a JSON object or of a CSV of two columns; classes that it does not have stay. The other options are those of
-    `read_truths`.
+    `read_truths`. A COCO results file that has masks alone is read for `iou_type="bbox"` as the boxes around them, as
+    pycocotools does.
 
     >>> from boxscore.cli.sample import FOLDER
     >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
@@ -123,14 +137,17 @@ def read_detections(
     if unmatched not in ("error", "warn"):
         raise InputError(f"`unmatched` must be one of error, warn; got {unmatched!r}")
     known = list((truths.names_by_label or {}).values())
-    options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, known_classes=known)
+    options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, iou_type=iou_type)
+    options = replace(options, known_classes=known, known_sizes=truths.image_sizes, keeps_polygons=keep_polygons)
     records = read_records(path, "detections", options, format=format)
     if map_classes is not None:
         from boxscore.formats import class_map
 
         records = class_map.map_classes(records, class_map.read_class_map(map_classes), truths)
     some_images, some_classes = selected_images(images, path), selected_classes(classes)
-    detections, report = join(records, truths, read_sizes(sizes), images=some_images, classes=some_classes)
+    settings: dict[str, Any] = {"images": some_images, "classes": some_classes}
+    settings |= {"iou_types": options.iou_types, "keeps_polygons": keep_polygons}
+    detections, report = join(records, truths, read_sizes(sizes), **settings)
     if report.unmatched and unmatched == "error":
         raise InputError(str(report.unmatched[0]))
     if report.unmatched:
@@ -140,12 +157,17 @@ def read_detections(
     return select_detections(detections, truths, images=some_images, classes=some_classes)
 
 
-def _options(*, box_format: BoxFormat | None, threads: int | None, **others: Any) -> Options:
+def _options(
+    *, box_format: BoxFormat | None, threads: int | None, iou_type: str | Sequence[str], **others: Any
+) -> Options:
+    iou_types = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
+    for each in iou_types or ("",):
+        check_choice("iou_type", each, IOU_TYPES)
     if box_format is not None:
         check_box_format(box_format)
     if threads is not None:
         num_threads(threads)
-    return Options(box_format=box_format, threads=threads, **others)
+    return Options(box_format=box_format, threads=threads, iou_types=iou_types, **others)
 
 
 def write_truths(

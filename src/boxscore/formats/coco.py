@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,12 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Key, Named, Options, Records
+from boxscore.formats.records import Key, Named, Options, Records, Sizes
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
+from boxscore.geometry.masks import Masks, Polygons
 from boxscore.model.dataset import Detections, Truths
 
-_KEYS = {"box": "bbox", "ignore": "iscrowd"}
+_KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
 
 
@@ -35,7 +37,8 @@ def read_truths(source: Source, options: Options) -> Records:
         raise InputError(f"{source}: expected an object with `annotations` and `categories`; got a list")
     if file.categories is None:
         raise InputError(f"{source}: `categories` must be a list; got nothing")
-    return _records(source, file, area=_areas(file.boxes), ignore=file.boxes.is_crowd)
+    records = _records(source, file, options, ignore=file.boxes.is_crowd)
+    return replace(records, area=_areas(file.boxes, records))
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -45,7 +48,12 @@ def read_detections(source: Source, options: Options) -> Records:
     """
     file = _load(source, options)
     score = file.boxes.score
-    records = _records(source, file, score=np.zeros(0) if score is None else score)
+    has_boxes = not np.isnan(file.boxes.box).any() if options.has_masks else file.boxes.mask_area is None
+    records = _records(source, file, options, score=np.zeros(0) if score is None else score)
+    if not has_boxes:
+        # as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
+        area = file.boxes.mask_area if records.mask is None else records.mask.runs.area.astype(np.float64)
+        records = replace(records, area=None if np.isnan(area).any() else area)
     if options.box_format is not None and not file.is_dataset:
         records = replace(records, box_format=options.box_format)
     if score is None and len(records):
@@ -55,8 +63,9 @@ def read_detections(source: Source, options: Options) -> Records:
 
 def _load(source: Source, options: Options) -> Any:
     """The `_compiled.CocoFile` of a source: boxes, images and categories."""
+    shapes = _compiled.CocoShapes.masks if options.has_masks else _compiled.CocoShapes.boxes
     try:
-        file = _compiled.read_coco_bytes(source.read(), num_threads(options.threads))
+        file = _compiled.read_coco_bytes(source.read(), num_threads(options.threads), shapes=shapes)
     except _compiled.CocoError as error:
         raise InputError(f"{source}: {error}") from None
     if file.is_dataset and not file.has_annotations:
@@ -64,7 +73,7 @@ def _load(source: Source, options: Options) -> Any:
     return file
 
 
-def _records(source: Source, file: Any, **more: Any) -> Records:
+def _records(source: Source, file: Any, options: Options, **more: Any) -> Records:
     boxes, kind = file.boxes, "annotation" if file.is_dataset else "result"
 
     def location(row: int) -> str:
@@ -83,10 +92,15 @@ def _records(source: Source, file: Any, **more: Any) -> Records:
             image = Named.of(values, also=listed.names)
     if file.categories is not None:
         more["class_names"] = dict(zip(file.categories.id.tolist(), file.categories.name, strict=True))
+    box = boxes.box
+    if boxes.segmentations is not None:
+        sizes = more.get("image_sizes") or options.known_sizes or {}
+        more["mask"] = mask = _masks(boxes, image, sizes, options, location)
+        box = np.where(np.isnan(box), mask.runs.box, box)  # where an annotation has no box, that of its mask
     return Records(
         image=image,
         label=boxes.category,
-        box=boxes.box,
+        box=box,
         box_format="xywh",
         location=location,
         source=str(source),
@@ -94,6 +108,24 @@ def _records(source: Source, file: Any, **more: Any) -> Records:
         id=boxes.id,
         **more,
     )
+
+
+def _masks(boxes: Any, image: Key, sizes: Sizes, options: Options, location: Callable[[int], str]) -> Masks:
+    """The masks of annotations; polygons are drawn into images of their sizes."""
+    segmentations, known = boxes.segmentations, np.zeros((len(boxes.image), 2), np.int64)
+    polygons = None
+    if segmentations.has_polygons:
+        keys = [image.names[code] for code in image.code] if isinstance(image, Named) else image.tolist()
+        known[:] = [sizes.get(key, (0, 0))[::-1] for key in keys]
+        if options.keeps_polygons:
+            polygons = Polygons(
+                **dict(zip(("points", "part_start", "mask_start"), segmentations.polygons(), strict=True))
+            )
+    try:
+        return Masks(runs=segmentations.draw(known, num_threads(options.threads)), polygons=polygons)
+    except _compiled.MaskError as error:
+        row, rule = str(error).split(" ", 1)
+        raise InputError(f"{location(int(row))}: `segmentation` {rule}") from None
 
 
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
@@ -117,10 +149,12 @@ def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
     return {"image_sizes": sizes, "image_names": names}
 
 
-def _areas(boxes: Any) -> NDArray[np.float64] | None:
-    """The areas of annotations; that of the box where one has none; None where none has one."""
-    area, box = boxes.area, boxes.box
-    return None if area is None else np.where(np.isnan(area), box[:, 2] * box[:, 3], area)
+def _areas(boxes: Any, records: Records) -> NDArray[np.float64] | None:
+    """The areas of annotations; that of the mask, or else of the box, where one has none; None where none has one."""
+    if boxes.area is None:
+        return None
+    own = records.box[:, 2] * records.box[:, 3] if records.mask is None else records.mask.runs.area
+    return np.where(np.isnan(boxes.area), own, boxes.area)
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
@@ -130,15 +164,35 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     area = host.area if host.area is not None else box[:, 2] * box[:, 3]
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
+    masks = _segmentations(host)
     dataset = {
         "images": [_image(host, image) for image in host.images],
         "annotations": [
-            {"id": i, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": int(flag)}
-            for i, (image, label, box, area, flag) in enumerate(zip(*columns, strict=True), start=1)
+            {
+                "id": i,
+                "image_id": image,
+                "category_id": label,
+                **mask,
+                "bbox": box,
+                "area": area,
+                "iscrowd": int(flag),
+            }
+            for i, (mask, image, label, box, area, flag) in enumerate(zip(masks, *columns, strict=True), start=1)
         ],
         "categories": [{"id": label, "name": name} for label, name in _categories(host)],
     }
     return {"": json.dumps(dataset).encode()}, [*host.flags_lost("truncated"), *_rounding(host, box)]
+
+
+def _segmentations(host: Host) -> Iterable[dict[str, Any]]:
+    """The segmentation of each row, if there are masks: polygons where they were kept, else run lengths."""
+    if host.mask is None:
+        return [{}] * len(host)
+    rle, polygons = host.mask.rle(), host.mask.polygons
+    if polygons is None:
+        return [{"segmentation": each} for each in rle]
+    outlines = ([part.tolist() for part in polygons[row]] for row in range(len(polygons)))
+    return [{"segmentation": outline or each} for outline, each in zip(outlines, rle, strict=True)]
 
 
 def _image(host: Host, image: int) -> dict[str, Any]:
@@ -170,9 +224,9 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     """A list of results, in order."""
     host = Host.of(detections, truths)
     box = host.left_top_sizes()
-    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), host.scores.tolist())
+    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), host.scores.tolist(), _segmentations(host))
     results = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in zip(*columns, strict=True)
+        {"image_id": image, "category_id": label, "bbox": box, "score": score, **mask}
+        for image, label, box, score, mask in zip(*columns, strict=True)
     ]
     return {"": json.dumps(results).encode()}, _rounding(host, box)

@@ -18,6 +18,7 @@ from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, 
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
 
 LARGEST_FRACTION = 2
@@ -58,10 +59,17 @@ class Report:
     unmatched: Sequence[Unmatched] = ()
 
 
-def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
+def to_truths(
+    records: Records,
+    sizes: Sizes | None = None,
+    *,
+    iou_types: Sequence[str] = ("bbox",),
+    keeps_polygons: bool = False,
+) -> Truths:
     """The records as truths. Images without ids are numbered 0, 1, 2, … by name, classes without ids, too.
 
-    Truths on images that the file does not list are left out, and a warning says how many.
+    `iou_types`: which shapes they get. Truths on images that the file does not list are left out, and a warning says
+    how many.
     """
     records = _on_listed_images(records)
     _check_fractions(records)
@@ -74,11 +82,12 @@ def to_truths(records: Records, sizes: Sizes | None = None) -> Truths:
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
     box, box_format = _pixels(records, image, image_sizes)
     try:
+        mask = _masks(records, image, image_sizes, keeps_polygons=keeps_polygons)
+        shapes = _shapes(records, box, box_format, mask, iou_types)
         return Truths(
             image=image,
             label=label,
-            box=box,
-            box_format=box_format,
+            **shapes,
             ignore=records.ignore,
             truncated=records.truncated,
             area=records.area,
@@ -143,9 +152,11 @@ def join(
     *,
     images: Selection | None = None,
     classes: Selection | None = None,
+    iou_types: Sequence[str] = ("bbox",),
+    keeps_polygons: bool = False,
 ) -> tuple[Detections, Report]:
     """The records as detections on the truths' images and classes, without unmatched rows, which the report counts.
-    Rows outside of the selected `images` and `classes` are not reported.
+    Rows outside of the selected `images` and `classes` are not reported. `iou_types`: which shapes they get.
 
     Images are joined by id, by file name, by file name without its folder, or by stem; classes by name, by name but for
     its case, or by id. One rule applies to the whole file: the first that matches every image, else the one that
@@ -177,7 +188,9 @@ def join(
         rule = "the truths are fractions of their images' sizes, but the detections are pixels"
         raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
     try:
-        columns = Detections(image=image, label=label, score=records.score, box=box, box_format=box_format)
+        mask = _masks(records, image, known, keeps_polygons=keeps_polygons)
+        shapes = _shapes(records, box, box_format, mask, iou_types)
+        columns = Detections(image=image, label=label, score=records.score, area=records.area, **shapes)
     except InputError as error:
         raise records.refuse(error) from None
     return columns, report
@@ -194,6 +207,9 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
 
     names = ("image", "label", "box", "score", "ignore", "truncated", "area", "id")
     columns = {name: taken(getattr(records, name)) for name in names}
+    columns |= {
+        name: shapes.take(row) for name in ("mask", "polygons") if (shapes := getattr(records, name)) is not None
+    }
     return replace(records, **columns, location=lambda index: records.location(int(row[index])))
 
 
@@ -387,6 +403,32 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
     return records.box * np.concatenate([scale, scale], axis=1), records.box_format
+
+
+def _masks(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]], *, keeps_polygons: bool) -> Masks | None:
+    """The masks of records, if they were asked for: as they are, or drawn from polygons."""
+    if records.mask is not None or records.polygons is None:
+        return records.mask
+    known = np.array([sizes.get(number, (0, 0)) for number in image.tolist()], np.int64).reshape(-1, 2)
+    if (unknown := _first((known == 0).any(axis=1))) is not None:
+        raise InputError(
+            f"{records.location(unknown)}: masks are drawn into images, and the size of the image is unknown; give"
+            " `sizes`, a list (name,width,height) or the folder of the images"
+        )
+    polygons = records.polygons.scaled(known.astype(np.float64)) if records.is_normalized else records.polygons
+    return Masks.from_polygons(polygons, known[:, ::-1], keep=keeps_polygons)
+
+
+def _shapes(
+    records: Records, box: Floats, box_format: BoxFormat, mask: Masks | None, iou_types: Sequence[str]
+) -> dict[str, Any]:
+    """The shapes for some similarities, as columns take them."""
+    boxes = {"box": box, "box_format": box_format} if "bbox" in iou_types else {}
+    if not any(iou_type in Masks.iou_types for iou_type in iou_types):
+        return boxes
+    if mask is None:
+        raise InputError(f"must have masks for `iou_type` {', '.join(iou_types)}; {records.source} has boxes alone")
+    return {**boxes, "mask": mask}
 
 
 def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:

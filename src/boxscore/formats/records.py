@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.masks import Masks, Polygons
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -70,10 +71,14 @@ class Records(RowKeys):
     """The rows of a file as they are: no image or class is looked up, no number is validated."""
 
     box: Floats
-    """Shape (R, 4)."""
+    """Shape (R, 4); where a file has masks alone, the boxes around them."""
     box_format: BoxFormat
+    mask: Masks | None = None
+    """The masks, if they were asked for and need no sizes of images."""
+    polygons: Polygons | None = None
+    """The outlines of the masks, if they were asked for and the file has outlines."""
     is_normalized: bool = False
-    """Whether boxes are fractions of their image's width and height."""
+    """Whether boxes and polygons are fractions of their image's width and height."""
     score: Floats | None = None
     ignore: NDArray[Any] | None = None
     truncated: NDArray[Any] | None = None
@@ -131,3 +136,14 @@ class Options:
     """The classes of the truths, for results whose class is a part of the file name."""
     threads: int | None = None
     """For readers in compiled code; None: BOXSCORE_THREADS, else all cores that this process may use."""
+    iou_types: tuple[str, ...] = ("bbox",)
+    """The similarities that the data is read for: masks are read only if one of them needs them."""
+    keeps_polygons: bool = False
+    """Whether masks keep the polygons that they are made from, for writing them again."""
+    known_sizes: Sizes | None = None
+    """Width and height of the truths' images by id, for polygons among detections."""
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether masks are read."""
+        return any(iou_type in Masks.iou_types for iou_type in self.iou_types)

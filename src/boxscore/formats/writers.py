@@ -13,7 +13,8 @@ from boxscore._support.text import count
 from boxscore.formats.files import stem_of
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
-from boxscore.geometry.boxes import BoxFormat, to_xywh, to_xyxy
+from boxscore.geometry.boxes import Boxes, BoxFormat, to_xywh, to_xyxy
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
 from boxscore.model.protocol import REGULAR
 
@@ -62,6 +63,7 @@ class Host:
     label: Ids
     box: Floats
     box_format: BoxFormat
+    mask: Masks | None
     score: Floats | None
     ignore: NDArray[np.bool_] | None
     truncated: NDArray[np.bool_] | None
@@ -80,6 +82,10 @@ class Host:
         named = columns if isinstance(columns, Truths) else truths
         if not isinstance(named, Truths):
             raise InputError(f"`truths` must be boxscore.Truths; got {type(named).__name__}")
+        if not any(isinstance(each, Boxes) for each in columns.geometries):
+            # Files have boxes; those of masks alone are the boxes around them.
+            around = Boxes(box=to_numpy(columns.geometry.outer_boxes()))
+            columns = replace(columns, geometry=around, others=columns.geometries)
         image, label = host_ids(columns.image), host_ids(columns.label)
         seen_images, seen_labels = set(np.unique(image).tolist()), set(np.unique(label).tolist())
         names = dict(named.image_names or {})
@@ -106,6 +112,7 @@ class Host:
             label=label,
             box=floats("box").reshape(-1, 4),
             box_format=columns.box_format,
+            mask=next((each for each in columns.geometries if isinstance(each, Masks)), None),
             score=floats("score"),
             ignore=flags("ignore"),
             truncated=flags("truncated"),
@@ -119,6 +126,10 @@ class Host:
 
     def __len__(self) -> int:
         return len(self.box)
+
+    def masks_lost(self) -> list[Loss]:
+        """The loss of a format that does not have masks."""
+        return [Loss(num=0 if self.mask is None else len(self.mask), what="mask")]
 
     def flags_lost(self, *names: str) -> list[Loss]:
         """The losses of a format that does not have these flags."""

@@ -74,6 +74,7 @@ public:
         columns_.category.push_back(category_);
         for (const double number : box_) columns_.box.push_back(number);
         if (has(AnnotationKey::score)) columns_.score.push_back(score_);
+        push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox), mask_area_, kMissing);
         push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
         push_optional<uint8_t>(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, 0);
         columns_.num_flagged += has(AnnotationKey::iscrowd);
@@ -102,6 +103,7 @@ public:
             columns_.polygons.append(more.polygons);
         }
         append_all(columns_.score, more.score);
+        append_optional(columns_.mask_area, num_rows, more.mask_area, num_more, kMissing);
         append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
         append_optional<uint8_t>(columns_.is_crowd, num_rows, more.is_crowd, num_more, 0);
         columns_.num_flagged += more.num_flagged;
@@ -122,6 +124,7 @@ public:
             columns_.masks.reserve(num_rows, num_bytes);
         }
         if (!columns_.score.empty()) columns_.score.reserve(num_rows);
+        if (!columns_.mask_area.empty()) columns_.mask_area.reserve(num_rows);
         if (!columns_.area.empty()) columns_.area.reserve(num_rows);
         if (!columns_.is_crowd.empty()) columns_.is_crowd.reserve(num_rows);
         if (!columns_.id.empty()) columns_.id.reserve(num_rows);
@@ -129,7 +132,7 @@ public:
 
     void clear() {
         images_.clear();
-        for (auto* column : {&columns_.box, &columns_.score, &columns_.area}) column->clear();
+        for (auto* column : {&columns_.box, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
         columns_.masks.clear();
         columns_.polygons.clear();
@@ -151,12 +154,12 @@ private:
         const bool has_mask = has(AnnotationKey::segmentation);
         if (shapes_ == CocoShapes::masks) {
             if (!has_mask) throw InvalidRecord{" must have `segmentation`"};
-            if (!has(AnnotationKey::bbox)) box_.fill(kMissing);
+            if (!has(AnnotationKey::bbox)) box_.fill(kMissing), mask_area_ = kMissing;
         } else if (!has(AnnotationKey::bbox)) {
             if (!has_mask || *segmentation_ != '{') throw InvalidRecord{" must have `bbox`"};
             // as in COCO: results may have masks alone
             reader_.read(segmentation_, window);
-            box_ = reader_.measure();
+            box_ = reader_.measure(mask_area_);
         }
     }
 
@@ -169,7 +172,7 @@ private:
     // The record that was parsed last.
     IdColumn::Id image_;
     std::array<double, 4> box_;
-    double score_ = 0, area_ = 0;
+    double score_ = 0, area_ = 0, mask_area_ = 0;
     int64_t category_ = 0, id_ = 0;
     uint8_t is_crowd_ = 0;
     uint32_t keys_read_ = 0;

@@ -159,6 +159,7 @@ void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const R
         if (!std::isnan(box[0])) continue;
         const MaskBox& outer = boxes.masks.box[row];
         box[0] = outer.left, box[1] = outer.top, box[2] = outer.width, box[3] = outer.height;
+        boxes.mask_area[row] = boxes.masks.area[row];
     }
 }
 

@@ -53,6 +53,7 @@ struct CocoBoxes {
     std::vector<double> box;        // x, y, width, height of each row; NaN where a row has none, until it is taken from its mask
     MaskColumn masks;               // empty unless they are read; rows with polygons have a mask without pixels until it is drawn
     PolygonColumn polygons;         // of each row that has them, if masks are read
+    std::vector<double> mask_area;  // pixels of the mask of a row without a box, NaN where it has one; empty if all have
     std::vector<double> score;      // empty if no row has one; else all have
     std::vector<double> area;       // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1

@@ -47,10 +47,11 @@ public:
         }
     }
 
-    // The outer box of the run lengths that were read: left, top, width, height.
-    std::array<double, 4> measure() {
+    // The outer box of the run lengths that were read, left, top, width, height, and their area.
+    std::array<double, 4> measure(double& area) {
         mask_.clear();
         push_runs(mask_);
+        area = mask_.area[0];
         const MaskBox& box = mask_.box[0];
         return {double(box.left), double(box.top), double(box.width), double(box.height)};
     }

@@ -76,7 +76,7 @@ public:
         CocoBoxes boxes;
         boxes.masks = std::move(masks_);
         boxes.category.resize(boxes.masks.num_masks());
-        boxes.box.assign(boxes.masks.num_masks() * 4, 0.0);
+        boxes.box.assign(boxes.masks.num_masks() * 4, 0.0);  // none is missing
         std::swap(boxes.polygons, polygons_);
         if (boxes.polygons.num_parts() > 0) {
             const std::vector<MaskSize> known = sizes_of(sizes, boxes.masks.num_masks());
@@ -104,7 +104,7 @@ private:
 
 // What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
 struct BoxesObject {
-    nb::object image, image_names, category, box, score, area, is_crowd, id, segmentations;
+    nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations;
     size_t num_flagged;
 };
 
@@ -132,6 +132,7 @@ BoxesObject to_python(CocoBoxes&& boxes) {
             names_of(boxes.image),
             array_of(std::move(boxes.category)),
             array_of(std::move(boxes.box), 4),
+            array_or_none(std::move(boxes.mask_area)),
             array_or_none(std::move(boxes.score)),
             array_or_none(std::move(boxes.area)),
             array_or_none(std::move(boxes.is_crowd)),
@@ -216,34 +217,40 @@ struct PlainResultObject {
     std::vector<std::string> name;
 };
 
-// A result in plain values for each file of detections, or None for all if any file has something to be told about.
+// Results in plain values for each file of detections, one per similarity, or None for all if any file has something to be told about.
 nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
-                               const std::vector<Measure>& measures, const BoxRules& boxes, size_t num_threads) {
+                               const std::vector<Measure>& measures, const ShapeRules& shapes, size_t num_threads) {
     check_measures(measures, rules);
     const std::string truth_path(truths.c_str(), truths.size());
     std::vector<std::string> paths;
     for (const nb::bytes& path : detections) paths.emplace_back(path.c_str(), path.size());
     CocoFile truth_file;
-    std::vector<std::optional<PlainResult>> results;
+    std::vector<std::vector<PlainResult>> results;
     try {
         run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
-            truth_file = read_coco(*open_source(truth_path), run);
+            truth_file = read_plain_truths(*open_source(truth_path), shapes, run);
             for (const std::string& path : paths) {
-                results.push_back(
-                    evaluate_plainly(truth_file, read_coco(*open_source(path), run), rules, measures, boxes, run));
-                if (!results.back()) return;
+                results.push_back(evaluate_plainly(truth_file, read_plain_detections(*open_source(path), truth_file, shapes, run),
+                                                   rules, measures, shapes, run));
+                if (results.back().empty()) return;
             }
         });
     } catch (const CocoError&) {
+        return nb::none();
+    } catch (const MaskError&) {
         return nb::none();
     } catch (const std::system_error&) {
         return nb::none();
     }
     nb::list list;
-    for (std::optional<PlainResult>& result : results) {
-        if (!result) return nb::none();
-        std::vector<std::string> names = names_of(*result, truth_file.categories);
-        list.append(PlainResultObject{std::move(*result), std::move(names)});
+    for (std::vector<PlainResult>& of_file : results) {
+        if (of_file.empty()) return nb::none();
+        nb::list by_type;
+        for (PlainResult& result : of_file) {
+            std::vector<std::string> names = names_of(result, truth_file.categories);
+            by_type.append(PlainResultObject{std::move(result), std::move(names)});
+        }
+        list.append(by_type);
     }
     return list;
 }
@@ -262,6 +269,7 @@ void bind_files(nb::module_& module) {
         .def_ro("image_names", &BoxesObject::image_names)
         .def_ro("category", &BoxesObject::category)
         .def_ro("box", &BoxesObject::box)
+        .def_ro("mask_area", &BoxesObject::mask_area)
         .def_ro("score", &BoxesObject::score)
         .def_ro("area", &BoxesObject::area)
         .def_ro("is_crowd", &BoxesObject::is_crowd)
@@ -283,13 +291,18 @@ void bind_files(nb::module_& module) {
         .def_ro("boxes", &FileObject::boxes)
         .def_ro("images", &FileObject::images)
         .def_ro("categories", &FileObject::categories);
-    nb::class_<BoxRules>(module, "BoxRules")
+    nb::enum_<IouType>(module, "IouType")
+        .value("bbox", IouType::bbox)
+        .value("segm", IouType::segm)
+        .value("boundary", IouType::boundary);
+    nb::class_<ShapeRules>(module, "ShapeRules")
         .def(
             "__init__",
-            [](BoxRules* self, double largest, bool is_inclusive, uint8_t ignored_kind) {
-                new (self) BoxRules{largest, is_inclusive, ignored_kind};
+            [](ShapeRules* self, std::vector<IouType> iou_types, double largest, bool is_inclusive, uint8_t ignored_kind,
+               double boundary_ratio) {
+                new (self) ShapeRules{std::move(iou_types), largest, is_inclusive, ignored_kind, boundary_ratio};
             },
-            "largest"_a, "is_inclusive"_a, "ignored_kind"_a);
+            "iou_types"_a, "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "boundary_ratio"_a);
     auto column = [](auto get) { return [get](const PlainResultObject& self) { return get(self.result); }; };
     nb::class_<PlainResultObject>(module, "PlainResult")
         .def_ro("name", &PlainResultObject::name)
@@ -308,7 +321,7 @@ void bind_files(nb::module_& module) {
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
                "shapes"_a = CocoShapes::boxes);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
-               "boxes"_a, "num_threads"_a);
+               "shapes"_a, "num_threads"_a);
 }
 
 }  // namespace boxscore

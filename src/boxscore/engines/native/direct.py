@@ -12,12 +12,17 @@ from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.summary import ClassRow, Summary, ap_50_of
 
 
-def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol, threads: int) -> list[Summary] | None:
-    """A summary for each file of detections, the same as that of `evaluate`.
+def summarize_files(
+    truths: Path, detections: Sequence[Path], protocols: Sequence[Protocol], threads: int
+) -> list[list[Summary]] | None:
+    """A summary for each protocol and file of detections, the same as that of `evaluate`.
+
+    The protocols differ in `iou_type` alone.
 
     None if this way can't do it: the files are not a COCO dataset and lists of results, or there is something in them
     that a reader would tell the user about, or the result looks like a mistake in the input.
     """
+    protocol = protocols[0]
     if protocol.average != "macro" or protocol.class_agnostic or os.name == "nt":
         return None
     if not all(path.is_file() for path in (truths, *detections)):
@@ -28,23 +33,32 @@ def summarize_files(truths: Path, detections: Sequence[Path], protocol: Protocol
         [os.fsencode(path) for path in detections],
         rules_of(protocol),
         compiled_measures(wanted),
-        _compiled.BoxRules(LARGEST_SIDE, protocol.pixels == "inclusive", protocol.ignored_kind),
+        _compiled.ShapeRules(
+            [getattr(_compiled.IouType, each.iou_type) for each in protocols],
+            LARGEST_SIDE,
+            protocol.pixels == "inclusive",
+            protocol.ignored_kind,
+            protocol.dilation_ratio,
+        ),
         threads,
     )
     if results is None:
         return None
     summaries = [
-        Summary(
-            protocol=protocol,
-            numbers={measure.name: number for measure, number in zip(wanted, result.numbers, strict=True)},
-            per_class=_rows(result, protocol.thresholds),
-            iou_dtype="float64",
-            num_beyond_limit=result.num_read - sum(result.num_detections),
-        )
-        for result in results
+        [
+            Summary(
+                protocol=each,
+                numbers={measure.name: number for measure, number in zip(wanted, result.numbers, strict=True)},
+                per_class=_rows(result, each.thresholds),
+                iou_dtype="float64",
+                num_beyond_limit=result.num_read - sum(result.num_detections),
+            )
+            for result in of_type
+        ]
+        for each, of_type in zip(protocols, zip(*results, strict=True), strict=True)
     ]
-    if any(Counts.of_rows(summary.per_class).is_suspicious for summary in summaries):
-        return None  # the boxes may tell why
+    if any(Counts.of_rows(summary.per_class).is_suspicious for each in summaries for summary in each):
+        return None  # the shapes may tell why
     return summaries
 
 
