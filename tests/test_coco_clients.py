@@ -25,8 +25,6 @@ from tests.support.dropin import (
     run,
 )
 from tests.support.processes import run_world
-from tests.support.scenes import random_scene
-from tests.support.shared import shared_data
 from tests.support.world_of_coco import SCENE
 from tests.support.world_of_metrics import as_dicts
 
@@ -119,39 +117,23 @@ def of_kind(tool: Tool, kind: str, dataset: Any, results: Any) -> Any:
     return run(tool.COCOeval(truths, truths.loadRes(rows), kind))
 
 
-@pytest.mark.parametrize("kind", ["segm", "keypoints"])
 @pytest.mark.parametrize("is_patched", [False, True])
-def test_masks_and_keypoints_are_measured_by_pycocotools(kind: str, is_patched: bool) -> None:
+def test_keypoints_are_measured_by_pycocotools(is_patched: bool) -> None:
     """Which is said, and gives its bits and its text, under the patch as without it."""
-    dataset, results = with_outlines(random_scene(2, num_images=5)) if kind == "segm" else with_keypoints()
-    expected = outcome(lambda tool: of_kind(tool, kind, dataset, results), THEIRS)
+    dataset, results = with_keypoints()
+    expected = outcome(lambda tool: of_kind(tool, "keypoints", dataset, results), THEIRS)
     with boxscore.patch_pycocotools() if is_patched else contextlib.nullcontext():
-        message = rf"the overlaps of iouType='{kind}' are measured by pycocotools 2\.0\.11"
+        message = r"the overlaps of iouType='keypoints' are measured by pycocotools 2\.0\.11"
         with pytest.warns(UserWarning, match=message) as told:
-            found = outcome(lambda tool: of_kind(tool, kind, dataset, results), OURS)
+            found = outcome(lambda tool: of_kind(tool, "keypoints", dataset, results), OURS)
     assert told[0].filename == str(Path(__file__).parent / "support" / "dropin.py"), "where `evaluate` was called"
     assert found[1] == expected[1]
     check_equal(found[0], expected[0])
 
 
-def test_real_masks_give_every_bit() -> None:
-    """The example of the COCO API."""
-    files = [str(shared_data(f"val2014_100/instances_val2014_{name}.json")) for name in ("100", "fakesegm100_results")]
-
-    def script(tool: Tool) -> Any:
-        truths = tool.COCO(files[0])
-        return run(tool.COCOeval(truths, truths.loadRes(files[1]), "segm"))
-
-    expected = outcome(script, THEIRS)
-    with pytest.warns(UserWarning, match="measured by pycocotools"):
-        found = outcome(script, OURS)
-    assert found[1] == expected[1]
-    check_equal(found[0], expected[0])
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_mask_functions_are_pycocotools_own(seed: int) -> None:
-    """Overlaps of boxes, in arrays and lists; masks are handed over."""
+def test_overlaps_of_boxes_are_pycocotools_own(seed: int) -> None:
+    """In arrays and lists."""
     import pycocotools.mask as theirs
 
     from boxscore.coco import mask as ours
@@ -165,26 +147,6 @@ def test_mask_functions_are_pycocotools_own(seed: int) -> None:
         assert list(ours.iou(one, other, flags)) == theirs.iou(one, other, flags)
     with pytest.raises(AssertionError, match="must have the same length as gt"):
         ours.iou(found, there, crowds[:-1])
-    pixels = np.asfortranarray(random.random((20, 30, 3)) < 0.5, dtype=np.uint8)
-    encoded = ours.encode(pixels)
-    assert encoded == theirs.encode(pixels)
-    assert np.array_equal(ours.decode(encoded), pixels)
-    assert np.array_equal(ours.area(encoded), theirs.area(encoded))
-    assert np.array_equal(ours.toBbox(encoded), theirs.toBbox(encoded))
-    assert ours.merge(encoded, 1) == theirs.merge(encoded, 1)
-    assert ours.frPyObjects(abs(found[:2]), 60, 60) == theirs.frPyObjects(abs(found[:2]), 60, 60)
-    assert np.array_equal(ours.iou(encoded, encoded, [0, 1, 0]), theirs.iou(encoded, encoded, [0, 1, 0]))
-
-
-def test_masks_of_annotations_are_pycocotools_own() -> None:
-    """`annToRLE` and `annToMask`, from polygons and from run lengths."""
-    dataset, _ = with_outlines(SCENE)
-    ours, theirs = (dataset_of(tool, dataset) for tool in (OURS, THEIRS))
-    ann = dict(dataset["annotations"][0])
-    for outline in (ann["segmentation"], ours.annToRLE(ann), {"size": [480, 640], "counts": [640 * 480]}):
-        ann["segmentation"] = outline
-        assert ours.annToRLE(ann) == theirs.annToRLE(ann)
-        assert np.array_equal(ours.annToMask(ann), theirs.annToMask(ann))
 
 
 def shown(tool: Tool, anns: Any) -> Any:

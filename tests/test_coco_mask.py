@@ -9,10 +9,7 @@ import pytest
 
 from boxscore.coco import mask
 
-pytestmark = [
-    pytest.mark.native,
-    pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning"),  # by pycocotools
-]
+pytestmark = pytest.mark.native
 
 SQUARE = np.zeros((3, 4), np.uint8, order="F")
 SQUARE[1:3, 1:3] = 1

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import boxscore
-from tests.support.dropin import as_dataset
+from tests.support.dropin import THEIRS, as_dataset, evaluated
+from tests.support.mask_scenes import random_masks
 from tests.support.scenes import random_scene
 
 
@@ -112,8 +113,12 @@ def test_modules_that_have_the_classes_already_are_named() -> None:
 
 
 def test_it_works_where_pycocotools_is_not_installed(tmp_path: Path) -> None:
-    """Boxes need nothing else; masks and keypoints say what to install."""
+    """Boxes and masks need nothing else; keypoints say what to install."""
     dataset, results = as_dataset(random_scene(1, num_images=4))
+    masks, mask_results = random_masks(1)
+    expected_masks = evaluated(THEIRS, masks, mask_results, iou_type="segm").stats.tolist()
+    (tmp_path / "masks.json").write_text(json.dumps(masks))
+    (tmp_path / "mask_results.json").write_text(json.dumps(mask_results))
     (tmp_path / "truths.json").write_text(json.dumps(dataset))
     (tmp_path / "results.json").write_text(json.dumps(results))
     (tmp_path / "site").mkdir()
@@ -132,26 +137,29 @@ with boxscore.patch_pycocotools():
     evaluation.accumulate()
     evaluation.summarize()
     said = []
-    segm, keypoints = (COCOeval(truths, found, kind).evaluate for kind in ("segm", "keypoints"))
+    truths = COCO({str(tmp_path / "masks.json")!r})
+    segm = COCOeval(truths, truths.loadRes({str(tmp_path / "mask_results.json")!r}), "segm")
+    segm.evaluate()
+    segm.accumulate()
+    segm.summarize()
     assert mask.area(mask.frPyObjects([[1, 1, 3, 1, 3, 3, 1, 3]], 3, 4)).tolist() == [4]
-    for call in (segm, keypoints):
-        try:
-            call()
-        except ImportError as error:
-            said.append(str(error))
+    try:
+        COCOeval(truths, found, "keypoints").evaluate()
+    except ImportError as error:
+        said.append(str(error))
 try:
     import pycocotools
 except ModuleNotFoundError:
     said.append("gone")
-print(json.dumps([evaluation.stats.tolist(), said]))
+print(json.dumps([evaluation.stats.tolist(), segm.stats.tolist(), said]))
 """
-    stats, said = run(code, without="pycocotools", folder=tmp_path / "site")
+    stats, mask_stats, said = run(code, without="pycocotools", folder=tmp_path / "site")
     result = boxscore.evaluate(random_scene(1, num_images=4).detections, random_scene(1, num_images=4).truths)
     expected = [-1.0 if value != value else value for value in result.values()]
     assert stats == expected
-    wanted = ("iouType='segm'", "iouType='keypoints'")
-    message = "boxscore measures boxes; {} needs pycocotools, which is not installed: pip install pycocotools"
-    assert said == [*(message.format(each) for each in wanted), "gone"]
+    assert mask_stats == expected_masks
+    reason = "iouType='keypoints' needs pycocotools, which is not installed: pip install pycocotools"
+    assert said == [f"boxscore measures boxes and masks; {reason}", "gone"]
 
 
 def test_every_name_of_the_installed_pycocotools_is_there() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         write_detections,
         write_truths,
     )
+    from boxscore.geometry.masks import Masks
     from boxscore.model.curves import Curves
     from boxscore.model.dataset import Coverage, Detections, Truths
     from boxscore.model.protocol import Area, Protocol
@@ -38,6 +39,7 @@ __all__ = [
     "Detections",
     "InputError",
     "Intervals",
+    "Masks",
     "MeanAveragePrecision",
     "PerClass",
     "Protocol",
@@ -71,6 +73,7 @@ _HOMES = {
     "Detections": "model.dataset",
     "InputError": "_support.exceptions",
     "Intervals": "analysis.bootstrap",
+    "Masks": "geometry.masks",
     "MeanAveragePrecision": "training.metric",
     "PerClass": "model.result",
     "Protocol": "model.protocol",

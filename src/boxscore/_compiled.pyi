@@ -441,6 +441,9 @@ class Assignments:
 def overlaps(
     groups: ImageGroups, box: NDArray[Any], truth_box: NDArray[Any], is_crowd: NDArray[Any], num_threads: int
 ) -> Any: ...
+def similarities(
+    groups: ImageGroups, detections: Geometry, truths: Geometry, is_crowd: NDArray[Any], num_threads: int
+) -> Any: ...
 def assign(
     groups: ImageGroups,
     overlap: NDArray[Any],

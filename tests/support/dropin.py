@@ -114,19 +114,19 @@ def dataset_of(tool: Tool, dataset: dict[str, Any]) -> Any:
     return coco
 
 
-def from_dicts(tool: Tool, dataset: Any, results: Any, **params: Any) -> Any:
+def from_dicts(tool: Tool, dataset: Any, results: Any, *, iou_type: str = "bbox", **params: Any) -> Any:
     """An evaluation of copies of dicts, not evaluated yet."""
     truths = dataset_of(tool, dataset)
-    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), "bbox")
+    evaluation = tool.COCOeval(truths, truths.loadRes(copy.deepcopy(results)), iou_type)
     for name, value in params.items():
         setattr(evaluation.params, name, copy.deepcopy(value))
     return evaluation
 
 
-def from_files(tool: Tool, files: tuple[str, str]) -> Any:
+def from_files(tool: Tool, files: tuple[str, str], iou_type: str = "bbox") -> Any:
     """An evaluation of two files, not evaluated yet."""
     truths = tool.COCO(files[0])
-    return tool.COCOeval(truths, truths.loadRes(files[1]), "bbox")
+    return tool.COCOeval(truths, truths.loadRes(files[1]), iou_type)
 
 
 def evaluated(tool: Tool, dataset: Any, results: Any, *, summarize: bool = True, **params: Any) -> Any:

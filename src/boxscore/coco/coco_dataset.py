@@ -21,6 +21,7 @@ from boxscore.coco.lazy_annotations import (
     LazyResults,
     array_to_dicts,
     complete_boxes,
+    complete_masks,
     copy_header,
 )
 from boxscore.coco.modules import fallback_attributes, warn_if_displaced
@@ -214,7 +215,7 @@ class COCO:
         raise InputError("boxscore downloads no images; `coco_url` of each image in `coco.imgs` is its address")
 
     def annToRLE(self, ann: Dict) -> Any:
-        """The mask of an annotation as run lengths; needs pycocotools."""
+        """The mask of an annotation as run lengths."""
         image, outline = self.imgs[ann["image_id"]], ann["segmentation"]
         if type(outline) is list:
             return mask.merge(mask.frPyObjects(outline, image["height"], image["width"]))
@@ -223,7 +224,7 @@ class COCO:
         return outline
 
     def annToMask(self, ann: Dict) -> Any:
-        """The mask of an annotation, one byte per pixel; needs pycocotools."""
+        """The mask of an annotation, one byte per pixel."""
         return mask.decode(self.annToRLE(ann))
 
 
@@ -266,17 +267,9 @@ def _completed(anns: list[Dict], header: Dict) -> Dict:
             ann["id"] = number
     elif has_boxes or "segmentation" in first or "keypoints" in first:
         dataset["categories"] = header["categories"]
-        complete = complete_boxes if has_boxes else _complete_masks if "segmentation" in first else _complete_keypoints
+        complete = complete_boxes if has_boxes else complete_masks if "segmentation" in first else _complete_keypoints
         complete(anns)
     return {**dataset, "annotations": anns}
-
-
-def _complete_masks(anns: list[Dict]) -> None:
-    for number, ann in enumerate(anns, start=1):
-        ann["area"] = mask.area(ann["segmentation"])
-        if "bbox" not in ann:
-            ann["bbox"] = mask.toBbox(ann["segmentation"])
-        ann["id"], ann["iscrowd"] = number, 0
 
 
 def _complete_keypoints(anns: list[Dict]) -> None:

@@ -16,7 +16,7 @@ from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, load_a
 from boxscore.coco.image_entries import entries, overlaps_by_image
 from boxscore.coco.modules import fallback_attributes, original_module, outer_level, warn_if_displaced
 from boxscore.coco.params import Params
-from boxscore.coco.single_image import ImageRules, match_image, measure_overlaps
+from boxscore.coco.single_image import SHAPE_KEYS, ImageRules, match_image, measure_overlaps
 from boxscore.coco.summary_lines import box_lines, keypoint_lines, text_of, value_of
 from boxscore.model.tally import Tally
 
@@ -34,7 +34,7 @@ STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
 class COCOeval:
     """The evaluation of detections, as `pycocotools.cocoeval.COCOeval` has it: evaluate, accumulate, summarize.
 
-    boxscore evaluates boxes; for masks and keypoints, pycocotools measures the overlaps, if it is installed, and a
+    boxscore evaluates boxes and masks; for keypoints, pycocotools measures the overlaps, if it is installed, and a
     warning says so. `iouType`: "bbox", "segm" or "keypoints".
     """
 
@@ -90,8 +90,8 @@ class COCOeval:
         if p.useCats:
             p.catIds = distinct(p.catIds)
         p.maxDets = sorted(p.maxDets)
-        if p.iouType == "bbox" and not self._has_own_steps():
-            self._evaluate_boxes(p)
+        if p.iouType in SHAPE_KEYS and not self._has_own_steps():
+            self._evaluate_columns(p)
         else:
             self._evaluate_step_by_step(p)
         self._paramsEval = copy.deepcopy(self.params)
@@ -100,7 +100,7 @@ class COCOeval:
     def _has_own_steps(self) -> bool:
         return any(getattr(type(self), name) is not getattr(COCOeval, name) or name in self.__dict__ for name in STEPS)
 
-    def _evaluate_boxes(self, p: Params) -> None:
+    def _evaluate_columns(self, p: Params) -> None:
         columns = select_columns(self.cocoGt, self.cocoDt, p)
         self._columns, self._tally = columns, columns.tally()
         self.eval = {}
@@ -122,7 +122,7 @@ class COCOeval:
 
     def _prepare(self) -> None:
         """Put the annotations into `_gts` and `_dts`, by image and class."""
-        if self.params.iouType != "bbox":
+        if self.params.iouType not in SHAPE_KEYS:
             own = original_module("cocoeval", f"iouType={self.params.iouType!r}").COCOeval
             _warn_handed_over(self.params.iouType)
             own._prepare(self)
@@ -145,12 +145,12 @@ class COCOeval:
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
         """The overlaps of an image and class: one row per detection, by falling score, one column per truth; or []."""
         p = self.params
-        if p.iouType == "segm":
-            return original_module("cocoeval", "iouType='segm'").COCOeval.computeIoU(self, imgId, catId)
-        if p.iouType != "bbox":
+        if p.iouType not in SHAPE_KEYS:
             raise Exception("unknown iouType for iou computation")  # as in COCO
         truths, detections = self._pair(imgId, catId)
-        return measure_overlaps(detections, truths, p.maxDets[-1]) if truths or detections else []
+        if not truths and not detections:
+            return []
+        return measure_overlaps(detections, truths, p.maxDets[-1], key=SHAPE_KEYS[p.iouType])
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
         """The similarity of the keypoints of an image and class, by pycocotools."""
@@ -222,11 +222,13 @@ class COCOeval:
 
 
 def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
-    """The truths and the detections in lists; each truth gets the key `ignore`."""
+    """The truths and the detections in lists; each truth gets the key `ignore`, and masks are encoded."""
     sides = []
     for coco in (evaluation.cocoGt, evaluation.cocoDt):
         by_pair = defaultdict(list)
         for ann in load_annotations(coco, p.imgIds, p.catIds, is_pooled=not p.useCats):
+            if p.iouType == "segm":
+                ann["segmentation"] = coco.annToRLE(ann)  # as in COCO: in the dict itself
             by_pair[ann["image_id"], ann["category_id"]].append(ann)
         sides.append(by_pair)
     for truths in sides[0].values():
@@ -243,7 +245,7 @@ def _warn_handed_over(kind: str) -> None:
         name = f"pycocotools {version('pycocotools')}"
     except PackageNotFoundError:
         name = "pycocotools"
-    message = f"boxscore measures boxes; the overlaps of iouType={kind!r} are measured by {name}"
+    message = f"boxscore measures boxes and masks; the overlaps of iouType={kind!r} are measured by {name}"
     warnings.warn(message, stacklevel=outer_level())
 
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.coco.coco_dataset import get_lazy
-from boxscore.coco.lazy_annotations import AnnotationColumns
+from boxscore.coco.coco_dataset import COCO, get_lazy
+from boxscore.coco.lazy_annotations import LazyDataset, LazyResults
 from boxscore.coco.params import Params
 from boxscore.engines.native import compiled_engine
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
@@ -36,6 +38,9 @@ class SideColumns:
     label: Ints
     """Indices into its classes."""
     box: Floats
+    """In xywh; where masks are evaluated, zeros."""
+    mask: Masks | None = None
+    """The masks, where they are evaluated."""
     area: Floats
     id: NDArray[Any]
     """Integers, or objects if not all ids are integers."""
@@ -84,6 +89,8 @@ class EvaluationColumns:
     """Ids, or [-1] if the evaluation is class-agnostic."""
     areas: list[Any]
     """As in the parameters."""
+    iou_type: str
+    """ "bbox" or "segm"."""
     bounds: list[tuple[float, float]]
     """Of the areas."""
     thresholds: Floats
@@ -107,11 +114,10 @@ class EvaluationColumns:
             return None
         if (truths.is_crowd != truths.is_ignored).any():
             return None
-        if not np.array_equal(detections.area, detections.box[:, 2] * detections.box[:, 3]):
-            return None
         try:
             protocol = Protocol.named(
                 "coco",
+                iou_type=self.iou_type,
                 thresholds=self.thresholds,
                 areas=[(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
                 limits=self.limits,
@@ -120,32 +126,44 @@ class EvaluationColumns:
                 image=detections.image,
                 label=detections.label,
                 score=detections.score,
-                box=detections.box,
-                box_format="xywh",
+                area=self._own_area(),
+                **_shapes(detections),
             )
             truth_columns = Truths(
                 image=truths.image,
                 label=truths.label,
-                box=truths.box,
+                **_shapes(truths),
                 area=truths.area,
                 ignore=truths.is_crowd,
-                box_format="xywh",
                 class_names=[str(each) for each in self.classes],
             )
         except (InputError, TypeError, ValueError):
             return None
         return compiled_engine.match(columns, truth_columns, protocol, num_threads(None))
 
+    def _own_area(self) -> Floats | None:
+        """The areas of detections, if they are not those of their shapes."""
+        side = self.detections
+        own = side.box[:, 2] * side.box[:, 3] if side.mask is None else side.mask.runs.area
+        return None if np.array_equal(side.area, own) else side.area
+
+
+def _shapes(side: SideColumns) -> Dict:
+    return {"box": side.box, "box_format": "xywh"} if side.mask is None else {"mask": side.mask}
+
 
 def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns:
     """The annotations that pycocotools would evaluate under these parameters, in its order."""
-    index = ImageClassIndex(list(params.imgIds), list(params.catIds), is_pooled=not params.useCats)
+    index = ImageClassIndex(
+        list(params.imgIds), list(params.catIds), is_pooled=not params.useCats, has_masks=params.iouType == "segm"
+    )
     return EvaluationColumns(
         detections=_select_detections(index, results),
         truths=_select_truths(index, truths),
         images=index.images,
         classes=index.classes if params.useCats else [-1],
         areas=list(params.areaRng),
+        iou_type=params.iouType,
         bounds=[(float(low), float(high)) for low, high in params.areaRng],
         thresholds=np.array(params.iouThrs, np.float64),
         limits=list(params.maxDets),
@@ -155,22 +173,25 @@ def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColum
 class ImageClassIndex:
     """The indices of images and classes in an evaluation; if classes are pooled, they only order an image's rows."""
 
-    def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool) -> None:
-        self.images, self.classes, self.is_pooled = images, classes, is_pooled
+    def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool, has_masks: bool) -> None:
+        self.images, self.classes, self.is_pooled, self.has_masks = images, classes, is_pooled, has_masks
 
-    def lazy_columns(self, coco: Any) -> AnnotationColumns | None:
-        """The columns of a lazy dataset, if the ids of images and classes are integers, as theirs are."""
+    def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
+        """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
         lazy = get_lazy(coco)
         if lazy is None or not all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes)):
             return None
-        return lazy.columns
+        return None if self.has_masks and lazy.masks() is None else lazy
 
-    def select_rows(self, columns: AnnotationColumns) -> tuple[Rows, Dict]:
+    def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
+        columns = lazy.columns
         image = _compiled.find(columns.image, np.array(self.images, np.int64))
         row, label = _select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
         row, image, label = self._ordered(row, image[row], label)
-        shared = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
+        shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
+        if self.has_masks and (masks := lazy.masks()) is not None:
+            shared["mask"] = masks if row is ALL else masks.take(row)
         return row, {"image": image, "label": label, **shared}
 
     def select_dicts(self, coco: Any) -> tuple[list[Dict], Dict]:
@@ -184,7 +205,8 @@ class ImageClassIndex:
         row, label = _select_classes(code, wanted, image >= 0)
         row, image, label = self._ordered(row, image[row], label)
         anns = anns if row is ALL else [anns[i] for i in row.tolist()]
-        return anns, {"image": image, "label": label, "box": _boxes(anns), "id": ids_of(anns)}
+        shapes: Dict = {"box": np.zeros((len(anns), 4)), "mask": masks_of(anns, coco)} if self.has_masks else {}
+        return anns, {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": _boxes(anns)})}
 
     def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
         if not self.is_pooled:
@@ -210,10 +232,10 @@ def _select_classes(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) 
 
 
 def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns:
-    columns = index.lazy_columns(results)
-    if columns is not None and columns.score is not None:
-        row, shared = index.select_rows(columns)
-        return DetectionColumns(**shared, score=columns.score[row])
+    lazy = index.lazy_columns(results)
+    if lazy is not None and lazy.columns.score is not None:
+        row, shared = index.select_rows(lazy)
+        return DetectionColumns(**shared, score=lazy.columns.score[row])
     anns, shared = index.select_dicts(results)
     given = [ann["score"] for ann in anns]
     is_plain = all(type(each) is float for each in given)
@@ -241,10 +263,10 @@ def _scores(given: Sequence[Any], anns: Sequence[Dict]) -> Floats:
 
 
 def _select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
-    columns = index.lazy_columns(truths)
-    if columns is not None and columns.is_crowd is not None:
-        row, shared = index.select_rows(columns)
-        is_crowd = columns.is_crowd[row]
+    lazy = index.lazy_columns(truths)
+    if lazy is not None and lazy.columns.is_crowd is not None:
+        row, shared = index.select_rows(lazy)
+        is_crowd = lazy.columns.is_crowd[row]
         return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd)
     anns, shared = index.select_dicts(truths)
     # as in COCO: the area of a crowd is never read
@@ -255,6 +277,25 @@ def _select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
         is_crowd=np.array([int(ann["iscrowd"]) != 0 for ann in anns], np.uint8),
         is_ignored=np.array([bool(ann["iscrowd"]) for ann in anns], np.uint8),
     )
+
+
+def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
+    """The masks of annotations, which the dataset's own `annToRLE` makes where it is another one than here."""
+    masks, sizes = [], np.zeros((len(anns), 2), np.int64)
+    if type(coco).annToRLE is not COCO.annToRLE or "annToRLE" in getattr(coco, "__dict__", {}):
+        masks = [coco.annToRLE(ann) for ann in anns]
+    else:
+        for row, ann in enumerate(anns):
+            masks.append(ann["segmentation"])
+            if type(masks[-1]) is list:
+                image = coco.imgs[ann["image_id"]]
+                sizes[row] = image["height"], image["width"]
+    try:
+        return Masks.from_rle(masks, sizes)
+    except RowError as error:
+        ann = anns[error.row]
+        where = f"annotation {ann['id']} of image {ann['image_id']}"
+        raise InputError(f"{where}: `segmentation` {error.rule}") from None
 
 
 def _boxes(anns: Sequence[Dict]) -> Floats:

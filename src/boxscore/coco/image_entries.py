@@ -63,14 +63,13 @@ def _starts(ascending: Ints, keys: Ints) -> Ints:
 def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     """The groups, and the overlaps of each: one row per detection, one column per truth, group after group."""
     groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
-    overlap = _compiled.overlaps(
-        groups.compiled,
-        box=seen.detections.box[groups.row],
-        truth_box=seen.truths.box[groups.truth_row],
-        is_crowd=seen.truths.is_crowd[groups.truth_row],
-        num_threads=num_threads(None),
-    )
-    return groups, overlap
+    is_crowd, threads = seen.truths.is_crowd[groups.truth_row], num_threads(None)
+    masks, truth_masks = seen.detections.mask, seen.truths.mask
+    if masks is None or truth_masks is None:
+        boxes = seen.detections.box[groups.row], seen.truths.box[groups.truth_row]
+        return groups, _compiled.overlaps(groups.compiled, *boxes, is_crowd, threads)
+    runs = masks.take(groups.row).runs, truth_masks.take(groups.truth_row).runs
+    return groups, _compiled.similarities(groups.compiled, *runs, is_crowd, threads)
 
 
 def overlaps_by_image(seen: EvaluationColumns) -> dict[tuple[Any, Any], Any]:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
+from boxscore.coco import mask
+from boxscore.geometry.masks import Masks
 
 Dict = dict[str, Any]
 FileName = str | os.PathLike[str]
@@ -42,15 +44,16 @@ class FileSnapshot:
         weakref.finalize(self, os.close, self._descriptor)
         self._identity = _identity(os.fstat(self._descriptor))
 
-    def read_columns(self) -> Any:
-        """The `_compiled.CocoFile` of the file; None if it is not a file of boxes."""
+    def read_columns(self, *, has_masks: bool = False) -> Any:
+        """The `_compiled.CocoFile` of the file; None if it is not a file of boxes, or of masks if these are wanted."""
+        shapes = _compiled.CocoShapes.masks if has_masks else _compiled.CocoShapes.boxes
         try:
             if self._content is None:
-                columns = _compiled.read_coco_file(os.fsencode(self.name), num_threads(None))
+                columns = _compiled.read_coco_file(os.fsencode(self.name), num_threads(None), shapes=shapes)
                 if _identity(Path(self.name).stat()) == self._identity:
                     return columns
             # From memory; or another file has that name already.
-            return _compiled.read_coco_bytes(self.content(), num_threads(None))
+            return _compiled.read_coco_bytes(self.content(), num_threads(None), shapes=shapes)
         except _compiled.CocoError:
             return None
 
@@ -102,14 +105,15 @@ class AnnotationColumns:
 
 
 class LazyDataset:
-    """A dataset's file whose annotations are all in columns."""
+    """A dataset's file whose annotations are all in columns. Its masks are read when they are first wanted."""
 
     def __init__(
-        self, file: FileSnapshot, columns: AnnotationColumns, images: list[int], categories: dict[int, str]
+        self, file: FileSnapshot, columns: AnnotationColumns, images: "ImageSizes", categories: dict[int, str]
     ) -> None:
         self.columns, self.images, self.categories = columns, images, categories
         self._file: FileSnapshot | None = file
         self._parsed: Dict = {}
+        self._masks: Masks | None = None
 
     @classmethod
     def from_file(cls, file: FileSnapshot) -> "LazyDataset | None":
@@ -118,7 +122,7 @@ class LazyDataset:
         if read is None or not read.is_dataset or read.images is None or read.categories is None:
             return None
         boxes = read.boxes
-        if boxes.id is None or boxes.area is None or boxes.num_flagged < len(boxes.id):
+        if boxes.id is None or boxes.area is None or boxes.num_flagged < len(boxes.id) or boxes.mask_area is not None:
             return None
         if read.images.names is not None or np.isnan(boxes.area).any():
             return None
@@ -133,7 +137,14 @@ class LazyDataset:
             is_crowd=boxes.is_crowd,
         )
         names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
-        return cls(file, columns, list(dict.fromkeys(read.images.id.tolist())), names)
+        return cls(file, columns, image_sizes(read.images), names)
+
+    def masks(self) -> Masks | None:
+        """The masks of all annotations; None if not all have one."""
+        if self._masks is None and self._file is not None:
+            read = self._file.read_columns(has_masks=True)
+            self._masks = None if read is None else drawn(read.boxes, self.images)
+        return self._masks
 
     def dataset(self) -> Dict:
         """The file as Python's json reads it: parsed once, so that all who share it share its dicts."""
@@ -153,27 +164,48 @@ class LazyResults:
     """A detector's results, from a file or an array, and the dataset they belong to."""
 
     def __init__(
-        self, source: FileSnapshot | NDArray[Any], columns: AnnotationColumns, header: "LazyDataset | Dict"
+        self,
+        source: FileSnapshot | NDArray[Any],
+        columns: AnnotationColumns,
+        header: "LazyDataset | Dict",
+        masks: Masks | None = None,
+        *,
+        has_boxes: bool = True,
     ) -> None:
         self.columns = columns
         self._source, self._header = source, header
+        self._masks, self._has_boxes = masks, has_boxes
 
     @classmethod
     def from_file(cls, file: FileSnapshot, header: "LazyDataset | Dict") -> "LazyResults | None":
         """None if the file has anything that columns can't represent."""
-        read = _read_boxes(file) if _has_categories(header) else None
-        if read is None or read.is_dataset or read.boxes.score is None or b'"caption"' in file.head(_HEAD_SIZE):
+        if not _has_categories(header) or b'"caption"' in (head := file.head(_HEAD_SIZE)):
             return None
-        box = read.boxes.box
+        # A results file with masks is most likely evaluated by them: they come with the first reading.
+        read = _read_boxes(file, has_masks=True) if b'"segmentation"' in head else None
+        read = read or _read_boxes(file)
+        if read is None or read.is_dataset or read.boxes.score is None:
+            return None
+        boxes = read.boxes
+        masks = None if boxes.segmentations is None else drawn(boxes, _sizes_of(header))
+        if boxes.segmentations is not None and masks is None:
+            return None
+        box, area = boxes.box, boxes.box[:, 2] * boxes.box[:, 3]
+        has_boxes = boxes.mask_area is None
+        if not has_boxes:
+            # as in COCO: the first result decides whether all have boxes; where it has none, masks have the areas
+            if masks is None or not np.isnan(box).all():
+                return None
+            box, area = masks.runs.box.astype(np.float64), masks.runs.area.astype(np.float64)
         columns = AnnotationColumns(
-            image=read.boxes.image,
-            category=read.boxes.category,
+            image=boxes.image,
+            category=boxes.category,
             box=box,
-            area=box[:, 2] * box[:, 3],
+            area=area,
             id=np.arange(1, len(box) + 1),
-            score=read.boxes.score,
+            score=boxes.score,
         )
-        return cls(file, columns, header)
+        return cls(file, columns, header, masks, has_boxes=has_boxes)
 
     @classmethod
     def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
@@ -193,22 +225,77 @@ class LazyResults:
         )
         return cls(data, columns, header)
 
+    def masks(self) -> Masks | None:
+        """The masks of all results; None if some of their images have no size.
+
+        As in COCO: a result without a mask has that of its box.
+        """
+        if self._masks is None:
+            sizes = sizes_at(self.columns.image, _sizes_of(self._header))
+            if sizes is None:
+                return None
+            self._masks = Masks.from_polygons([[outline] for outline in outlines_of(self.columns.box)], sizes)
+        return self._masks
+
     def dataset(self) -> Dict:
         """As pycocotools has it: the dataset's header, and one completed dict per result."""
         header = self._header.header() if isinstance(self._header, LazyDataset) else self._header
         is_file = isinstance(self._source, FileSnapshot)
         anns = self._source.parse() if is_file else array_to_dicts(self._source)  # type: ignore[union-attr, arg-type]
-        complete_boxes(anns)
+        (complete_boxes if self._has_boxes else complete_masks)(anns)
         return {**header, "annotations": anns}
+
+
+ImageSizes = dict[int, tuple[float, float]]
+"""Height and width by image id; NaN where they are unknown."""
+
+
+def image_sizes(images: Any) -> ImageSizes:
+    """The sizes of a file's images, in their order."""
+    sizes = zip(images.height.tolist(), images.width.tolist(), strict=True)
+    return dict(zip(images.id.tolist(), sizes, strict=True))
+
+
+def _sizes_of(header: LazyDataset | Dict) -> ImageSizes:
+    if isinstance(header, LazyDataset):
+        return header.images
+    return {image["id"]: (image.get("height", np.nan), image.get("width", np.nan)) for image in header["images"]}
+
+
+def sizes_at(images: Any, sizes: ImageSizes) -> NDArray[np.int64] | None:
+    """Height and width of each row's image; None if one is unknown. Shape (N, 2)."""
+    distinct, index = np.unique(np.asarray(images), return_inverse=True)
+    known = np.array([sizes.get(image, (np.nan, np.nan)) for image in distinct.tolist()], np.float64).reshape(-1, 2)
+    if not (np.isfinite(known) & (known >= 0) & (known == np.floor(known))).all():
+        return None
+    return known.astype(np.int64)[index]
+
+
+def drawn(boxes: Any, sizes: ImageSizes) -> Masks | None:
+    """The masks of a `_compiled.CocoBoxes`; None if there is a polygon in an image whose size is unknown."""
+    known: NDArray[np.int64] | None = np.zeros((len(boxes.image), 2), np.int64)
+    if boxes.segmentations.has_polygons:
+        known = sizes_at(boxes.image, sizes)
+    try:
+        return None if known is None else Masks(runs=boxes.segmentations.draw(known, num_threads(None)))
+    except _compiled.MaskError:
+        return None
+
+
+def outlines_of(box: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The corners of boxes in xywh, as pycocotools writes them. Shape (N, 8)."""
+    x, y, width, height = box.T
+    right, bottom = x + width, y + height
+    return np.stack([x, y, x, bottom, right, bottom, right, y], axis=1)
 
 
 def _has_categories(header: LazyDataset | Dict) -> bool:
     return isinstance(header, LazyDataset) or "categories" in header
 
 
-def _read_boxes(file: FileSnapshot) -> Any:
-    """The `_compiled.CocoFile` of a file; None if it does not have boxes of images with integer ids."""
-    read = file.read_columns()
+def _read_boxes(file: FileSnapshot, *, has_masks: bool = False) -> Any:
+    """The `_compiled.CocoFile` of a file; None if it does not have boxes, or masks, of images with integer ids."""
+    read = file.read_columns(has_masks=has_masks)
     return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
 
 
@@ -232,6 +319,16 @@ def complete_boxes(anns: list[Dict]) -> None:
         ann["area"] = width * height
         ann["id"] = number
         ann["iscrowd"] = 0
+
+
+def complete_masks(anns: list[Dict]) -> None:
+    """Give results that have masks alone an area, a box and an id, and mark them as not crowds."""
+    masks = [ann["segmentation"] for ann in anns]
+    for number, (ann, area, box) in enumerate(zip(anns, mask.area(masks), mask.toBbox(masks), strict=True), start=1):
+        ann["area"] = area
+        if "bbox" not in ann:
+            ann["bbox"] = box
+        ann["id"], ann["iscrowd"] = number, 0
 
 
 def array_to_dicts(data: NDArray[Any]) -> list[Dict]:

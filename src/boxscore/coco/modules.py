@@ -150,9 +150,8 @@ def original_module(name: str, purpose: str) -> ModuleType:
             _patches[0]._remember(package, {each: own for each in MODULES if (own := _module(each)) is not None})
         return module
     except ModuleNotFoundError:
-        raise ImportError(
-            f"boxscore measures boxes; {purpose} needs pycocotools, which is not installed: pip install pycocotools"
-        ) from None
+        reason = f"{purpose} needs {PACKAGE}, which is not installed"
+        raise ImportError(f"boxscore measures boxes and masks; {reason}: pip install {PACKAGE}") from None
     finally:
         for key, before in present.items():
             if _patches or before is not None:

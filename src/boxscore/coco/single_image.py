@@ -27,14 +27,18 @@ class ImageRules(NamedTuple):
     limit: Any
 
 
-def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any) -> Any:
+SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation"}
+"""The key of the shapes in dicts, by similarity."""
+
+
+def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, key: str = "bbox") -> Any:
     """One row per detection, by falling score within the limit, one column per truth; [] if either side is empty."""
-    overlap = measure_plain(detections, truths, limit)
+    overlap = measure_plain(detections, truths, limit) if key == "bbox" else None
     if overlap is not None:
         return overlap
     detections = _by_score(detections)[:limit]
     crowds = [int(truth["iscrowd"]) for truth in truths]
-    return mask.iou([each["bbox"] for each in detections], [each["bbox"] for each in truths], crowds)
+    return mask.iou([each[key] for each in detections], [each[key] for each in truths], crowds)
 
 
 def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:

@@ -9,6 +9,7 @@
 #include "python/arrays.h"
 #include "images.h"
 #include "memory.h"
+#include "python/geometry.h"
 #include "python/unlocked.h"
 
 namespace nb = nanobind;
@@ -63,6 +64,13 @@ nb::object overlaps(const GroupsObject& group_starts, const Input& box, const In
     });
     const size_t size = overlap.size();
     return to_numpy(std::move(overlap), {size});
+}
+
+// The same for shapes of any geometry, in the order of the groups.
+nb::object similarities(const GroupsObject& group_starts, const Geometry& detections, const Geometry& truths, const Input& is_crowd,
+                        size_t num_threads) {
+    const uint8_t* flags = typed<uint8_t>(is_crowd, truths.size(), "is_crowd");
+    return detections.measure(truths, group_starts.groups(detections.size(), truths.size()), flags, num_threads);
 }
 
 AssignmentsObject assign_groups(const GroupsObject& group_starts, const Input& overlap, const GroupedDetections& detections,
@@ -120,6 +128,7 @@ void bind_images(nb::module_& module) {
         .def_ro("is_truth_ignored", &AssignmentsObject::is_truth_ignored)
         .def_ro("truth_order", &AssignmentsObject::truth_order);
     module.def("overlaps", &overlaps, "groups"_a, "box"_a, "truth_box"_a, "is_crowd"_a, "num_threads"_a);
+    module.def("similarities", &similarities, "groups"_a, "detections"_a, "truths"_a, "is_crowd"_a, "num_threads"_a);
     module.def("assign", &assign_groups, "groups"_a, "overlap"_a, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);
 }
 

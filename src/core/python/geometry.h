@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "images.h"
 #include "match.h"
 #include "nearest.h"
 #include "python/arrays.h"
@@ -39,6 +40,9 @@ public:
                             size_t num_threads) const = 0;
     virtual nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                                     const Input& is_truth_used, size_t num_threads) const = 0;
+    // The similarity of every pair of each group, group by group; the detections and truths of a group are in order.
+    virtual nb::object measure(const Geometry& truths, const ImageGroups& groups, const uint8_t* is_crowd,
+                               size_t num_threads) const = 0;
     virtual nb::object match_across(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                                     const Input& is_truth_used, const Rules& rules, size_t num_threads) const = 0;
 };
@@ -251,13 +255,27 @@ public:
         return to_numpy(std::move(taken), {size});
     }
 
+    nb::object measure(const Geometry& truths, const ImageGroups& groups, const uint8_t* is_crowd,
+                       size_t num_threads) const override {
+        Buffer<double> values(groups.matrix_starts().back());
+        with_policy(truths, [&](const auto& policy) {
+            run_without_lock(values.size(), num_threads,
+                             [&](const Run& run) { measure_pairs(policy, groups, is_crowd, run, values.data()); });
+        });
+        const size_t size = values.size();
+        return to_numpy(std::move(values), {size});
+    }
+
 private:
     template <class Use>
     auto with_policy(const TruthsObject& truths, Use use) const {
-        if (typeid(*truths.geometry) != typeid(*this)) {
-            throw std::invalid_argument("geometry: detections and truths must have the same");
-        }
-        return static_cast<const Self*>(this)->with_policy(static_cast<const Self&>(*truths.geometry), use);
+        return with_policy(*truths.geometry, use);
+    }
+
+    template <class Use>
+    auto with_policy(const Geometry& truths, Use use) const {
+        if (typeid(truths) != typeid(*this)) throw std::invalid_argument("geometry: detections and truths must have the same");
+        return static_cast<const Self*>(this)->with_policy(static_cast<const Self&>(truths), use);
     }
 
     template <class Use>

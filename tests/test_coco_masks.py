@@ -1,0 +1,206 @@
+"""Masks through the drop-in: every array, entry, overlap and letter of pycocotools."""
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pycocotools import mask as reference
+
+import boxscore
+import boxscore.coco
+from tests.support.dropin import (
+    OURS,
+    Tool,
+    check_equal,
+    check_same,
+    dataset_of,
+    evaluated,
+    from_dicts,
+    from_files,
+    match_by_steps,
+    measure_by_steps,
+    run,
+    write_files,
+)
+from tests.support.mask_scenes import random_masks
+from tests.support.shared import shared_data
+
+pytestmark = pytest.mark.native
+
+
+@pytest.mark.parametrize("has_boxes", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_everything_is_pycocotools_own(seed: int, has_boxes: bool) -> None:
+    """From dicts: crowds, ties, empty masks, masks of another size, images without masks."""
+    dataset, results = random_masks(seed, has_boxes=has_boxes)
+    check_same(lambda tool: evaluated(tool, dataset, results, iou_type="segm"))
+
+
+@pytest.mark.parametrize("has_boxes", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_everything_is_pycocotools_own_from_files(seed: int, has_boxes: bool, tmp_path: Path) -> None:
+    """Masks and boxes, one after the other, from one reading."""
+    files = write_files(tmp_path, *random_masks(seed, has_boxes=has_boxes))
+
+    def script(tool: Tool) -> Any:
+        truths = tool.COCO(files[0])
+        results = truths.loadRes(files[1])
+        return [run(tool.COCOeval(truths, results, kind)) for kind in ("bbox", "segm", "bbox")]
+
+    check_same(script)
+
+
+@pytest.mark.parametrize(
+    "params", [{"useCats": 0}, {"maxDets": [1, 2, 3]}, {"imgIds": [1, 4]}, {"catIds": [2, 0]}], ids=str
+)
+def test_parameters_change_the_same(params: dict[str, Any], tmp_path: Path) -> None:
+    """From dicts and from files."""
+    dataset, results = random_masks(3)
+    files = write_files(tmp_path, dataset, results)
+
+    def script(tool: Tool) -> Any:
+        evaluation = from_files(tool, files, "segm")
+        for name, value in params.items():
+            setattr(evaluation.params, name, copy.copy(value))
+        return run(evaluation, summarize=False)
+
+    check_same(script)
+    check_same(lambda tool: evaluated(tool, dataset, results, iou_type="segm", summarize=False, **params))
+
+
+def test_results_that_have_boxes_alone_are_evaluated_by_the_masks_of_these(tmp_path: Path) -> None:
+    """As in COCO: `loadRes` gives them the outline of their box."""
+    dataset, results = random_masks(5, has_boxes=True)
+    results = [{key: value for key, value in row.items() if key != "segmentation"} for row in results]
+    check_same(lambda tool: evaluated(tool, dataset, results, iou_type="segm"))
+    files = write_files(tmp_path, dataset, results)
+    check_same(lambda tool: run(from_files(tool, files, "segm")))
+
+
+def test_steps_by_themselves() -> None:
+    """As evaluators call them that match image by image: `_prepare`, `computeIoU`, `evaluateImg`."""
+    dataset, results = random_masks(7)
+
+    def script(tool: Tool) -> Any:
+        evaluation = from_dicts(tool, dataset, results, iou_type="segm")
+        evaluation._prepare()
+        measure_by_steps(evaluation)
+        return evaluation.ious, match_by_steps(evaluation)
+
+    check_same(script)
+
+
+def test_a_subclass_with_a_step_of_its_own() -> None:
+    """Is asked for every image."""
+    dataset, results = random_masks(8)
+
+    def script(tool: Tool) -> Any:
+        class Own(tool.COCOeval):  # type: ignore[misc, name-defined]
+            def computeIoU(self, imgId: Any, catId: Any) -> Any:
+                found = super().computeIoU(imgId, catId)
+                return np.asarray(found) / 2 if len(found) else found
+
+        truths = dataset_of(tool, dataset)
+        return run(Own(truths, truths.loadRes(copy.deepcopy(results)), "segm"))
+
+    check_same(script)
+
+
+def test_masks_of_annotations_in_every_spelling() -> None:
+    """`annToRLE` and `annToMask`, of polygons, plain and compressed run lengths."""
+    dataset, _ = random_masks(2, num_images=9)
+
+    def script(tool: Tool) -> Any:
+        coco = dataset_of(tool, dataset)
+        return [(coco.annToRLE(ann), coco.annToMask(ann)) for ann in coco.anns.values()]
+
+    assert len(check_same(script)) > 10
+
+
+def test_dicts_read_after_an_evaluation_are_pycocotools_own(tmp_path: Path) -> None:
+    """`anns` of results from a file: areas, boxes and ids."""
+    for has_boxes in (False, True):
+        files = write_files(tmp_path, *random_masks(9, has_boxes=has_boxes))
+
+        def script(tool: Tool) -> Any:
+            evaluation = run(from_files(tool, files, "segm"))  # noqa: B023 (called at once)
+            return [
+                {key: value for key, value in ann.items() if key != "segmentation"}
+                for ann in evaluation.cocoDt.anns.values()
+            ]
+
+        check_same(script)
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        ({"size": [4, 4], "counts": "0"}, "`counts` must have run lengths for the 4 x 4 pixels of `size`; got fewer"),
+        ({"size": [4, 4], "counts": "P0"}, "`counts` must have run lengths for the 4 x 4 pixels of `size`; got fewer"),
+        ({"size": [4, 4], "counts": "`"}, "`counts` must be compressed run lengths; the last one is cut off"),
+        ({"size": [4, 4], "counts": "!"}, "`counts` must be compressed run lengths, of the characters '0' to 'o'"),
+        (
+            {"size": [4, 4], "counts": [3, 20]},
+            "`counts` must have run lengths for the 4 x 4 pixels of `size`; got more",
+        ),
+        ({"size": [4, 4], "counts": [17, -1]}, "`counts` must"),
+        ({"size": [10**9, 10**9], "counts": "0"}, "must have at most 4294967295 pixels"),
+        ({"size": [4], "counts": "0"}, "must have a `size` of two whole numbers, height and width"),
+        ([[1, 2, 3]], "must have polygons of pairs x, y; got 3 numbers"),
+        ([[1, 2, float("nan"), 4]], "must have polygons of finite numbers"),
+        ([], "must have at least one polygon; got none"),
+        (None, "must be a dict with `size` and `counts`, or a list of polygons; got NoneType"),
+    ],
+    ids=str,
+)
+def test_what_is_no_mask_is_an_error(broken: Any, rule: str) -> None:
+    """That names the annotation and the rule, before any number is given."""
+    dataset, results = random_masks(4, has_boxes=True)
+    for side, rows in enumerate((dataset["annotations"], results)):
+        good, rows[0]["segmentation"] = rows[0]["segmentation"], broken
+        evaluation = from_dicts(OURS, dataset, results, iou_type="segm")
+        where = f"annotation 1 of image {rows[0]['image_id']}: `segmentation` "
+        with pytest.raises(boxscore.InputError, match=re.escape(f"{where}{rule}")):
+            evaluation.evaluate()
+        assert evaluation.eval == {}, side
+        rows[0]["segmentation"] = good
+
+
+def test_the_example_of_the_coco_api() -> None:
+    """100 images of val2014: mask AP .3195, to the last bit, and everything beside it."""
+    files = tuple(
+        str(shared_data(f"val2014_100/{name}"))
+        for name in ("instances_val2014_100.json", "instances_val2014_fakesegm100_results.json")
+    )
+    evaluation = check_same(lambda tool: run(from_files(tool, (files[0], files[1]), "segm")))
+    assert evaluation.stats[0] == 0.3195452758576433
+
+
+def test_real_outlines_against_masks_near_them() -> None:
+    """COCO annotations with polygons and crowds, and results that are moved by some pixels."""
+    dataset = json.loads(shared_data("masks/instances_coco_tiny.json").read_text())
+    sizes = {image["id"]: (image["height"], image["width"]) for image in dataset["images"]}
+    coco = dataset_of(OURS, dataset)
+    random = np.random.default_rng(0)
+    results = []
+    for row in dataset["annotations"]:
+        pixels = coco.annToMask(row)
+        assert pixels.shape == sizes[row["image_id"]]
+        pixels = np.roll(pixels, random.integers(-6, 7, 2), axis=(0, 1))
+        rle = reference.encode(np.asfortranarray(pixels))
+        found = {"image_id": row["image_id"], "category_id": row["category_id"], "score": round(random.random(), 2)}
+        results.append(found | {"segmentation": rle})
+    evaluation = check_same(lambda tool: evaluated(tool, dataset, results, iou_type="segm"))
+    assert 0.2 < evaluation.stats[0] < 0.95
+
+
+def test_nothing_of_pycocotools_is_needed() -> None:
+    """No module of it is imported for masks."""
+    dataset, results = random_masks(1)
+    assert "pycocotools" not in boxscore.coco.mask.iou.__module__
+    evaluation = run(from_dicts(OURS, dataset, results, iou_type="segm"))
+    check_equal(len(evaluation.stats), 12)
