@@ -42,7 +42,7 @@ LAYERS = [
     ["pipeline", "analysis.diagnosis"],
     ["analysis"],
     ["report"],
-    ["training.metric", "training.stored_boxes", "scaling.shards"],
+    ["training.metric", "training.stored_shapes", "scaling.shards"],
     ["training", "coco"],
     ["formats"],
     ["scaling.out_of_core", "scaling.ray", "cli.sample"],

@@ -159,10 +159,10 @@ class Masks(Geometry):
     @classmethod
     def from_arrays(cls, counts: Any, start: Any, sizes: Any) -> "Masks":
         """Masks from the columns of others: `runs.counts`, `runs.start`, `runs.sizes`. They are validated again."""
-        columns = (np.ascontiguousarray(counts, np.uint8), np.ascontiguousarray(start, np.int64))
+        wanted = ((counts, np.uint8), (start, np.int64), (sizes, np.int64))
         try:
-            known = np.ascontiguousarray(sizes, np.int64)
-            return cls(runs=_in_rows(_compiled.Masks.from_arrays, *columns, known, num_threads(None)))
+            columns = [np.require(column, dtype, ["C", "A"]) for column, dtype in wanted]
+            return cls(runs=_in_rows(_compiled.Masks.from_arrays, *columns, num_threads(None)))
         except ValueError as error:
             if isinstance(error, InputError):
                 raise

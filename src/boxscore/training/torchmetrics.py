@@ -18,21 +18,24 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.diagnosis import Watch, Words
 from boxscore.analysis.suspicion import Counts
 from boxscore.geometry.boxes import BoxFormat, check_box_format, sizes
+from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import build_from_images, image_ids_of, in_argument
-from boxscore.model.dataset import Detections, Truths, host_ids, select_images
+from boxscore.model.dataset import Detections, Truths, host_ids, select_images, shaped_by
 from boxscore.model.protocol import Protocol, check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
 from boxscore.scaling import storage
-from boxscore.training import stored_boxes
+from boxscore.training import stored_shapes
 from boxscore.training.distributed import is_first, renumbered, without_copies
 
 Images = Sequence[Mapping[str, Any]]
 
+_COCO = Protocol.named("coco")
+
 _TARGET_KEYS = TRUTH_KEYS._replace(defaults={**TRUTH_KEYS.defaults, "area": 0})
-"""As in torchmetrics, an area of 0 means that of the box."""
+"""As in torchmetrics, an area of 0 means that of the shape."""
 
 
 class MeanAveragePrecision(Metric):
@@ -41,14 +44,15 @@ class MeanAveragePrecision(Metric):
     `update` takes a list of dicts, one per image: a prediction has `boxes` (D, 4), `scores` (D,) and
     `labels` (D,); a target has `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of `iscrowd`,
     `ignore` and `difficult` (G,). It matches them, and stores the verdicts as bytes; boxes are forgotten. Neither
-    torchvision nor pycocotools is needed.
+    torchvision nor pycocotools is needed. With `iou_type="segm"` dicts have `masks` in place of `boxes`, booleans or
+    bytes (D, H, W); with `iou_type=("bbox", "segm")` they have both, and the names begin with `bbox_` and `segm_`.
 
     The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Four are new:
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
     same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
     ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
     `skip_undefined`: leave out numbers that are undefined, in place of -1. `keep_boxes`: keep all boxes, about 90 bytes
-    each, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
+    each, and masks, about one byte per run, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
 
     >>> metric = MeanAveragePrecision()
     >>> pred = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
@@ -74,7 +78,7 @@ class MeanAveragePrecision(Metric):
     tallies: list[torch.Tensor]
     """Bytes of tallies, one or more per tensor."""
     boxes: list[torch.Tensor]
-    """Bytes of all boxes, if they are kept; see `boxscore.training.stored_boxes`."""
+    """Bytes of all boxes and masks, if they are kept; see `boxscore.training.stored_shapes`."""
 
     def __init__(
         self,
@@ -96,7 +100,7 @@ class MeanAveragePrecision(Metric):
     ) -> None:
         super().__init__(**settings)
         check_box_format(box_format)
-        _check_iou_type(iou_type)
+        self.iou_type = _iou_types(iou_type)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
@@ -105,7 +109,7 @@ class MeanAveragePrecision(Metric):
             if not isinstance(flag, bool):
                 raise InputError(f"`{name}` must be True or False; got {flag!r}")
         self.protocol = _protocol(iou_thresholds, rec_thresholds, max_detection_thresholds)
-        self.box_format, self.iou_type, self.average = box_format, ("bbox",), average
+        self.box_format, self.average = box_format, average
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
         self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
@@ -136,9 +140,12 @@ class MeanAveragePrecision(Metric):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
-        given: dict[str, Any] = {"box_format": self.box_format, "is_hosted": True}
-        detections: Detections = in_argument("preds", build_from_images, Detections, preds, DETECTION_KEYS, **given)
-        truths = _with_areas(in_argument("target", build_from_images, Truths, target, _TARGET_KEYS, **given))
+        keys, target_keys = (each.of_shapes(self.iou_type) for each in (DETECTION_KEYS, _TARGET_KEYS))
+        given: dict[str, Any] = {"is_hosted": True}
+        if "bbox" in self.iou_type:
+            given["box_format"] = self.box_format
+        detections: Detections = in_argument("preds", build_from_images, Detections, preds, keys, **given)
+        truths = _with_areas(in_argument("target", build_from_images, Truths, target, target_keys, **given))
         ids = list(range(len(target)))
         if self.unique_images:
             every = in_argument("target", image_ids_of, target, "for unique_images=True").numbers
@@ -148,16 +155,18 @@ class MeanAveragePrecision(Metric):
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         if self.warn_on_mistakes and self._watch.is_open:
-            self._watch.add(detections, truths)
-        content = storage.to_bytes(match(detections, truths, self.protocol))
-        if self.average == "micro":
-            # as in torchmetrics: one label for all, in the order that they came
-            pooled = replace(detections, label=np.zeros(len(detections), np.int64))
-            pooled_truths = replace(truths, label=np.zeros(len(truths), np.int64))
-            content += storage.to_bytes(match(pooled, pooled_truths, self.protocol.replace(class_agnostic=True)))
+            self._watch.add(shaped_by(detections, self.iou_type[0]), shaped_by(truths, self.iou_type[0]))
+        content = b""
+        for protocol in self._protocols():
+            content += storage.to_bytes(match(detections, truths, protocol))
+            if self.average == "micro":
+                # as in torchmetrics: one label for all, in the order that they came
+                pooled = replace(detections, label=np.zeros(len(detections), np.int64))
+                pooled_truths = replace(truths, label=np.zeros(len(truths), np.int64))
+                content += storage.to_bytes(match(pooled, pooled_truths, protocol.replace(class_agnostic=True)))
         self.tallies.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
         if self.keep_boxes and ids:
-            content = stored_boxes.pack(detections, truths, ids)
+            content = stored_shapes.pack(detections, truths, ids)
             self.boxes.append(torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device))
 
     @torch.jit.unused  # type: ignore[untyped-decorator]
@@ -172,35 +181,43 @@ class MeanAveragePrecision(Metric):
     def compute(self) -> dict[str, Any]:
         """The numbers of all updates, on all processes. Undefined is -1, as torchmetrics has it."""
         each = list(self._split())
-        per_class = self._finish(self.protocol, each)
-        if self.warn_on_mistakes and not self._is_diagnosed and not self._is_in_forward and is_first():
-            self._diagnose(per_class)
-        averaged = per_class
-        if self.average == "micro":
-            averaged = self._finish(self.protocol.replace(class_agnostic=True), each)
-        numbers = _numbers(averaged)
-        if self.skip_undefined:
-            numbers = {name: value for name, value in numbers.items() if value >= 0}
-        if self.scalars_only:
-            return numbers
-        classes = per_class.per_class
-        last = self.max_detection_thresholds[-1]
+        computed: dict[str, Any] = {}
+        for protocol in self._protocols():
+            prefix = "" if len(self.iou_type) == 1 else f"{protocol.iou_type}_"
+            per_class = self._finish(protocol, each)
+            if self.warn_on_mistakes and not self._is_diagnosed and not self._is_in_forward and is_first():
+                self._diagnose(per_class)
+            averaged = per_class
+            if self.average == "micro":
+                averaged = self._finish(protocol.replace(class_agnostic=True), each)
+            numbers = _numbers(averaged)
+            if self.skip_undefined:
+                numbers = {name: value for name, value in numbers.items() if value >= 0}
+            if not self.scalars_only:
+                numbers |= self._arrays(per_class, averaged)
+            computed |= {f"{prefix}{name}": value for name, value in numbers.items()}
+        if not self.scalars_only:
+            computed["classes"] = torch.from_numpy(per_class.per_class.label.astype(np.int32))
+        return computed
+
+    def _arrays(self, per_class: Result, averaged: Result) -> dict[str, Any]:
+        """What is not one number: numbers of classes, and curves and IoUs if they are wanted."""
+        classes, last = per_class.per_class, self.max_detection_thresholds[-1]
         values = (classes.ap, classes.ar) if self.class_metrics else (np.array([-1.0]), np.array([-1.0]))
         extended: dict[str, Any] = {}
         if self.extended_summary:
             curves = averaged.curves
             extended = {name: torch.tensor(getattr(curves, name)) for name in ("precision", "recall", "scores")}
-            ious = self._stored_boxes().ious(last, is_pooled=self.average == "micro")
+            iou_type = averaged.protocol.iou_type
+            ious = self._stored_shapes().ious(last, iou_type, is_pooled=self.average == "micro")
             extended["ious"] = {
                 key: torch.tensor(iou, dtype=torch.float32) if len(iou) else [] for key, iou in ious.items()
             }
-        return {
-            **numbers,
-            **extended,
-            "map_per_class": _tensor(values[0]),
-            f"mar_{last}_per_class": _tensor(values[1]),
-            "classes": torch.from_numpy(classes.label.astype(np.int32)),
-        }
+        return {**extended, "map_per_class": _tensor(values[0]), f"mar_{last}_per_class": _tensor(values[1])}
+
+    def _protocols(self) -> list[Protocol]:
+        """The protocol for each similarity."""
+        return [self.protocol.replace(iou_type=each) for each in self.iou_type]
 
     def _diagnose(self, result: Result) -> None:
         """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
@@ -217,7 +234,7 @@ class MeanAveragePrecision(Metric):
         """
         if not self.keep_boxes:
             raise InputError("`tm_to_coco` needs the boxes: make the metric with keep_boxes=True")
-        self._stored_boxes().write_coco(name)
+        self._stored_shapes().write_coco(name, self.iou_type)
 
     @staticmethod
     def coco_to_tm(
@@ -225,19 +242,20 @@ class MeanAveragePrecision(Metric):
     ) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
         """What COCO's files hold as `update` takes it, boxes as xywh: predictions and targets, one dict per image.
 
-        Images with truths come in the order of their first one in the file, then those without.
+        `iou_type`: with "segm" they have masks, uint8 (N, H, W), with several both. Images with truths come in the
+        order of their first one in the file, then those without.
         """
-        _check_iou_type(iou_type)
+        iou_types = _iou_types(iou_type)
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         preds, target = (
             [{key: torch.from_numpy(column) for key, column in image.items()} for image in images]
-            for images in stored_boxes.read_coco(coco_preds, coco_target)
+            for images in stored_shapes.read_coco(coco_preds, coco_target, iou_types)
         )
         return preds, target
 
-    def _stored_boxes(self) -> stored_boxes.StoredBoxes:
+    def _stored_shapes(self) -> stored_shapes.StoredShapes:
         content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
-        return stored_boxes.StoredBoxes.unpack(content, unique_images=self.unique_images)
+        return stored_shapes.StoredShapes.unpack(content, unique_images=self.unique_images)
 
     def reset(self) -> None:
         """Forget all that was seen."""
@@ -277,10 +295,11 @@ class MeanAveragePrecision(Metric):
         )
 
 
-def _check_iou_type(iou_type: Any) -> None:
-    if iou_type not in ("bbox", ("bbox",), ["bbox"]):
-        instead = "masks are torchmetrics.detection.MeanAveragePrecision's"
-        raise InputError(f"`iou_type` must be 'bbox', for boxes; {instead}; got {iou_type!r}")
+def _iou_types(iou_type: Any) -> tuple[str, ...]:
+    types = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type) if isinstance(iou_type, tuple | list) else ()
+    if not types or len(set(types)) < len(types) or not set(types) <= {"bbox", "segm"}:
+        raise InputError(f"`iou_type` must be 'bbox', 'segm' or a tuple of these; got {iou_type!r}")
+    return types
 
 
 def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
@@ -306,14 +325,20 @@ def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
 
 
 def _with_areas(truths: Truths) -> Truths:
-    """The same with the boxes' own areas in place of 0."""
+    """The same with the shapes' own areas in place of 0; as in torchmetrics, those of masks, if there are any."""
+    masks = next((each for each in truths.geometries if isinstance(each, Masks)), None)
     if truths.area is None:
-        return truths
+        is_both = masks is not None and len(truths.geometries) > 1
+        return replace(truths, area=masks.areas(_COCO)) if masks is not None and is_both else truths
     area = to_numpy(truths.area)
     if area.all():
         return truths
-    width, height = sizes(to_numpy(truths.box).astype(np.float64), truths.box_format)
-    return replace(truths, area=convert(np.where(area > 0, area, width * height), like=truths.box))
+    if masks is not None:
+        own = to_numpy(masks.areas(_COCO))
+    else:
+        width, height = sizes(to_numpy(truths.box).astype(np.float64), truths.box_format)
+        own = width * height
+    return replace(truths, area=convert(np.where(area > 0, area, own), like=truths.geometry.arrays[0]))
 
 
 def _warn_of_many(detections: Detections, limit: int) -> None:
