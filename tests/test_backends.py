@@ -9,6 +9,7 @@ import pytest
 import boxscore
 from boxscore import parallel
 from boxscore._support.arrays import library, to_numpy
+from boxscore.coco import mask as mask_functions
 from tests.conftest import Backend, make_backend
 from tests.support.scenes import padded, random_scene
 
@@ -63,6 +64,22 @@ def test_every_stage_of_the_paper(backend: Backend, batch: Any) -> None:
         ours = to_numpy(compiled(*(backend.array(column) for column in (*curves, num_truths))))
         theirs = average(parallel.ClassCurves(*curves), num_truths)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)  # only the order of a sum differs
+
+
+def test_masks_are_compared_by_their_pixels(backend: Backend) -> None:
+    """A product of matrices, exact, with crowds and masks without pixels."""
+    random = np.random.default_rng(0)
+    masks, truths = random.random((2, 5, 13, 17)) < 0.4, random.random((2, 4, 13, 17)) < 0.6
+    masks[1, 2], truths[0, 3] = False, False
+    is_crowd = random.random((2, 4)) < 0.3
+
+    def iou(mask: Any, truth: Any, is_crowd: Any) -> Any:
+        return parallel.pairwise_mask_iou(mask, truth, is_crowd=is_crowd)
+
+    found = assert_same(backend, iou, [masks, truths, is_crowd])[0]
+    for image in range(2):
+        ours, theirs = (boxscore.Masks.from_pixels(each[image]).rle() for each in (masks, truths))
+        assert np.array_equal(found[image], mask_functions.iou(ours, theirs, is_crowd[image].astype(int)))
 
 
 @pytest.mark.parametrize("is_by_class", [False, True])

@@ -25,6 +25,7 @@ from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
+from tests.support.mask_scenes import columns_of, mask_tables, random_masks
 from tests.support.scenes import Scene, random_scene
 
 ray: Any = pytest.importorskip("ray")
@@ -363,6 +364,19 @@ def test_what_is_no_dataset_is_refused(cluster: Path) -> None:
         evaluate(*nothing, memory="1kB")
     with pytest.raises(InputError, match=r"`memory` must be an amount like 500MB or 2GiB; got 'much'"):
         boxscore._support.memory_size.parse_size("much")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_masks_travel_as_run_lengths() -> None:
+    """And give the bits of one machine; a protocol of boxes misses them."""
+    segm = Protocol.named("coco", iou_type="segm")
+    found, there = mask_tables(*columns_of(*random_masks(21, num_images=14)))
+    sides = [ray.data.from_arrow(blocks(shuffled(table, 1), 3)) for table in (found, there)]
+    expected = boxscore.match_shard(shuffled(found, 1), shuffled(there, 1), segm, name="all").finish()
+    assert 0 < expected["map"] < 1
+    assert_same(evaluate(*sides, segm), expected)
+    with pytest.raises(InputError, match="`detections` must have the columns image, label, score, box; got image"):
+        evaluate(*sides)
 
 
 @pytest.mark.usefixtures("cluster")

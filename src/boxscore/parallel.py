@@ -4,7 +4,7 @@
 |---|---|---|
 | data loading | 4 | `pad_truths`; for a loader: `collate_truths` |
 | post-processing | 5 | `discard_below`, `discard_beyond_top`, `discard_overlapping` |
-| IoU computation | 6 | `pairwise_iou` |
+| IoU computation | 6 | `pairwise_iou`; of masks: `pairwise_mask_iou` |
 | IoU filtering | 7 | `filter_iou` |
 | categorization | 8, 9 | `categorize_below`, `categorize_above`; all cells at once: `match_batch` |
 | extraction | 10 | `extract` |
@@ -19,7 +19,7 @@ from boxscore.engines.parallel.average import average_at_recalls, average_every_
 from boxscore.engines.parallel.batch import Matched, match_batch
 from boxscore.engines.parallel.categorization import categorize_above, categorize_below
 from boxscore.engines.parallel.extraction import Extracted, extract
-from boxscore.engines.parallel.iou import filter_iou, pairwise_iou
+from boxscore.engines.parallel.iou import filter_iou, pairwise_iou, pairwise_mask_iou
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths, collate_truths, pad_truths
 from boxscore.engines.parallel.postprocessing import (
     discard_below,
@@ -49,6 +49,7 @@ __all__ = [
     "match_batch",
     "pad_truths",
     "pairwise_iou",
+    "pairwise_mask_iou",
     "precision_recall",
     "rank_by_score",
 ]

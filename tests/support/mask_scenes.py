@@ -126,3 +126,17 @@ def columns_of(dataset: Dict, results: list[Dict]) -> tuple[boxscore.Detections,
         mask=[row["segmentation"] for row in results],
     )
     return detections, truths
+
+
+def mask_tables(detections: boxscore.Detections, truths: boxscore.Truths) -> tuple[Any, Any]:
+    """Both sides as Arrow tables, masks as structs."""
+    import pyarrow
+
+    from boxscore.scaling.arrow import column_of
+
+    found = {name: np.asarray(getattr(detections, name)) for name in ("image", "label", "score")}
+    there = {name: np.asarray(getattr(truths, name)) for name in ("image", "label", "ignore", "area")}
+    return (
+        pyarrow.table(found | {"mask": column_of(detections.mask)}),
+        pyarrow.table(there | {"mask": column_of(truths.mask)}),
+    )

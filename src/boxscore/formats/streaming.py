@@ -24,6 +24,8 @@ from boxscore.model.dataset import Detections, Truths
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read from a file at once, however large its row groups are."""
+MASK_COLUMNS = ("segmentation", "mask")
+"""The names of the column of masks."""
 _KEYS = {*tables.IMAGE_IDS, *tables.IMAGE_NAMES, *tables.LABEL_IDS, *tables.LABEL_NAMES}
 
 
@@ -54,15 +56,18 @@ class BatchSettings(NamedTuple):
     """With more than one, columns are decoded by the threads of pyarrow."""
 
 
-def read_batches(path: str, settings: BatchSettings, *, only_keys: bool = False) -> Iterator[Table]:
+def read_batches(
+    path: str, settings: BatchSettings, *, only_keys: bool = False, has_masks: bool = False
+) -> Iterator[Table]:
     """The rows of a file, batch by batch; `only_keys`: without all that is neither image nor class."""
+    known = {*tables.KNOWN, *MASK_COLUMNS} if has_masks else tables.KNOWN
     import pyarrow
 
     with whole(path, "Parquet"):
         buffered = {"buffer_size": _BUFFER, "pre_buffer": False}
         with open_parquet(path, path, Path(path).stat().st_size, **buffered) as file:
             schema = file.schema_arrow
-            names = list(chosen(schema, path, _KEYS if only_keys else tables.KNOWN).values())
+            names = list(chosen(schema, path, _KEYS if only_keys else known).values())
             unread = [name.lower() for name in schema.names if name not in names]
             first = 0
             for batch in file.iter_batches(settings.num_rows, columns=names, use_threads=settings.threads > 1):
@@ -218,14 +223,14 @@ def stream_truths(
     path: str, numbering: Numbering, options: Options, settings: BatchSettings
 ) -> Iterator[tuple[Truths, int]]:
     """The truths of a file, batch by batch, each with the number of those left out: on unlisted images."""
-    for table in read_batches(path, settings):
+    for table in read_batches(path, settings, has_masks=options.has_masks):
         records = tables.truth_records(table, options)
         image, is_lost = numbering.truths[0].find(records.image)
         label, _ = numbering.truths[1].find(records.label)
         if is_lost.any():
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
         more = {"ignore": records.ignore, "area": records.area}
-        yield _checked(records, Truths, image=image, label=label, **more), int(is_lost.sum())
+        yield _checked(records, Truths, options, image=image, label=label, **more), int(is_lost.sum())
 
 
 def stream_detections(
@@ -235,7 +240,7 @@ def stream_detections(
 
     A detection on an image, or of a class, that the truths don't have is left out, or, if `is_strict`, an error.
     """
-    for table in read_batches(path, settings):
+    for table in read_batches(path, settings, has_masks=options.has_masks):
         records = tables.detection_records(table, options)
         image, lost_image = numbering.detections[0].find(records.image)
         label, lost_label = numbering.detections[1].find(records.label)
@@ -244,12 +249,16 @@ def stream_detections(
             raise InputError(_complaint(records, lost_image, is_lost, numbering))
         if is_lost.any():
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-        yield _checked(records, Detections, image=image, label=label, score=records.score), int(is_lost.sum())
+        columns = {"image": image, "label": label, "score": records.score}
+        yield _checked(records, Detections, options, **columns), int(is_lost.sum())
 
 
-def _checked(records: Records, kind: Any, **columns: Any) -> Any:
+def _checked(records: Records, kind: Any, options: Options, **columns: Any) -> Any:
+    if options.has_masks and records.mask is None:
+        raise InputError(f"{records.source}: must have a column `segmentation` with run lengths; got none")
+    shapes = {"mask": records.mask} if options.has_masks else {"box": records.box, "box_format": records.box_format}
     try:
-        return kind(**columns, box=records.box, box_format=records.box_format)
+        return kind(**columns, **shapes)
     except RowError as error:
         raise records.refuse(error) from None
 

@@ -22,7 +22,7 @@ from boxscore.model.protocol import Protocol
 Size = tuple[int, int]
 """Height and width."""
 
-_LARGEST_SINGLE = 2**24
+LARGEST_SINGLE = 2**24
 """Up to so many pixels single precision counts exactly."""
 
 
@@ -104,7 +104,7 @@ class Masks(Geometry):
     """The outlines that masks were made from, if they are kept for a file."""
 
     @classmethod
-    def from_rle(cls, masks: Sequence[Any], sizes: Any = None) -> "Masks":
+    def from_rle(cls, masks: Any, sizes: Any = None) -> "Masks":
         """Masks as COCO's files have them: dicts with `size` and `counts`, text, bytes or a list; or lists of polygons.
 
         `sizes`: height and width of each image, or of all, for polygons.
@@ -255,9 +255,10 @@ class Masks(Geometry):
         if shape.pixels.shape != truth.pixels.shape:
             return -1.0  # as in COCO
         iou = _iou(shape.pixels, truth.pixels, is_crowd=is_crowd)
-        if protocol.iou_type != "boundary" or shape.boundary is None or truth.boundary is None:
+        # As in the reference of boundary IoU: a crowd has no boundary that one of its objects would have, too.
+        if protocol.iou_type != "boundary" or is_crowd or shape.boundary is None or truth.boundary is None:
             return iou
-        return min(iou, _iou(shape.boundary, truth.boundary, is_crowd=is_crowd))
+        return min(iou, _iou(shape.boundary, truth.boundary, is_crowd=False))
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
         """Of pixels, those of boundaries or the same again, outer boxes and sizes.
@@ -270,7 +271,7 @@ class Masks(Geometry):
         def stacked(rows: NDArray[np.int64], outline: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
             each = [self.pixels(int(row)) if row < len(self) else np.zeros((0, 0)) for row in rows.reshape(-1)]
             dense = np.zeros((len(each), max(pixels.size for pixels in each)), np.float32)
-            if dense.shape[1] > _LARGEST_SINGLE:
+            if dense.shape[1] > LARGEST_SINGLE:
                 dense = dense.astype(np.float64)
             for index, pixels in enumerate(each):
                 dense[index, : pixels.size] = outline(pixels).reshape(-1)
@@ -296,7 +297,8 @@ class Masks(Geometry):
         xp = namespace(pixels_NDP)
         iou_NDG = iou_of_pixels(pixels_NDP, truth_NGP, is_crowd_NG=is_crowd)
         if protocol.iou_type == "boundary":
-            iou_NDG = xp.minimum(iou_NDG, iou_of_pixels(boundary_NDP, truth_boundary_NGP, is_crowd_NG=is_crowd))
+            both_NDG = xp.minimum(iou_NDG, iou_of_pixels(boundary_NDP, truth_boundary_NGP))
+            iou_NDG = xp.where(is_crowd[:, None, :], iou_NDG, both_NDG)
         near_NDG2 = xp.maximum(box_ND4[:, :, None, :2], truth_box_NG4[:, None, :, :2])
         far_NDG2 = xp.minimum(box_ND4[:, :, None, 2:], truth_box_NG4[:, None, :, 2:])
         is_touching_NDG = xp.all(near_NDG2 < far_NDG2, axis=-1)
@@ -321,7 +323,8 @@ def iou_of_pixels(pixels_NDP: Array, truth_NGP: Array, *, is_crowd_NG: Array | N
     if is_crowd_NG is not None:
         union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND1 + xp.zeros_like(union_NDG), union_NDG)
     is_apart_NDG = shared_NDG <= 0
-    return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / xp.where(is_apart_NDG, 1.0, union_NDG))
+    safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
+    return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)
 
 
 def boundary_of(pixels: NDArray[Any], ratio: float) -> NDArray[np.bool_]:

@@ -100,7 +100,7 @@ class Protocol:
 
     iou_type: str = "bbox"
     """Which similarity of which shapes: "bbox", IoU of boxes; "segm", IoU of masks; "boundary", of the masks and of
-    their boundaries, whichever is smaller (Cheng et al. 2021)."""
+    their boundaries, whichever is smaller, and of the masks alone with a crowd (Cheng et al. 2021)."""
 
     dilation_ratio: float = 0.02
     """The width of boundaries as a share of the image's diagonal, for `iou_type="boundary"`."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.tally import ROWS, Tally
 from boxscore.scaling import storage
@@ -41,15 +42,27 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def detections_of(table: Any, *, box_format: BoxFormat) -> Detections:
-    """The rows of a table with the columns `image`, `label`, `score` and `box`, a list of 4."""
-    return Detections(**_columns(table, "image", "label", "score", "box"), box_format=box_format)
+def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") -> Detections:
+    """The rows of a table with the columns `image`, `label`, `score` and `box`, a list of 4, or `mask`.
+
+    A mask is a struct of `size`, height and width, and `counts`, COCO's compressed run lengths.
+    """
+    shape, settings = _shape_of(iou_type, box_format)
+    return Detections(**_columns(table, "image", "label", "score", shape), **settings)
 
 
-def truths_of(table: Any, *, box_format: BoxFormat, class_names: ClassNames | None = None) -> Truths:
+def truths_of(
+    table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
+) -> Truths:
     """The same for truths, which need no score and may have `ignore` and `area`."""
-    columns: dict[str, Any] = _columns(table, "image", "label", "box", optional=("ignore", "area"))
-    return Truths(**columns, box_format=box_format, class_names=class_names)
+    shape, settings = _shape_of(iou_type, box_format)
+    columns: dict[str, Any] = _columns(table, "image", "label", shape, optional=("ignore", "area"))
+    return Truths(**columns, **settings, class_names=class_names)
+
+
+def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]]:
+    """The column of the shapes of a similarity, and what goes with it."""
+    return ("mask", {}) if iou_type in Masks.iou_types else ("box", {"box_format": box_format})
 
 
 def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str, Any]:
@@ -61,7 +74,62 @@ def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str,
     for name in (*names, *optional):
         if table.column_names.count(name) > 1:
             raise InputError(f"must have each column once; got `{name}` more than once")
-    return {name: to_numpy(table.column(name), name) for name in (*names, *optional) if name in table.column_names}
+    return {
+        name: masks_of(table.column(name), name) if name == "mask" else to_numpy(table.column(name), name)
+        for name in (*names, *optional)
+        if name in table.column_names
+    }
+
+
+def masks_of(column: Any, name: str = "mask") -> Masks:
+    """The masks of a column of structs: `size`, a list of height and width, and `counts`, text or bytes.
+
+    The run lengths are taken as they are in memory, without an object per mask.
+    """
+    arrow = pyarrow()
+    kind = column.type
+    if not arrow.types.is_struct(kind) or {kind.field(i).name for i in range(kind.num_fields)} < {"size", "counts"}:
+        raise InputError(f"`{name}` must be a struct of `size` and `counts`; got {kind}")
+    parts, first = [], 0
+    for chunk in column.chunks if isinstance(column, arrow.ChunkedArray) else [column]:
+        size, counts = chunk.field("size"), chunk.field("counts")
+        for each in (chunk, size, counts):
+            if each.null_count:
+                raise RowError(name, first + int(np.argmax(each.is_null().to_numpy(False))), "must not be null")
+        try:
+            counts = counts.cast(arrow.large_binary())
+            sides = _twos(size, name, first)
+        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
+            rule = "must have `size` as a list of integers, and `counts` as text or bytes"
+            raise InputError(f"`{name}` {rule}; got {kind}") from None
+        _, offsets, data = counts.buffers()
+        start = np.frombuffer(offsets, np.int64)[counts.offset : counts.offset + len(counts) + 1]
+        text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+        try:
+            parts.append(Masks.from_arrays(text[start[0] : start[-1]], start - start[0], sides))
+        except RowError as error:
+            raise RowError(name, first + error.row, error.rule) from None
+        first += len(chunk)
+    return Masks.concatenate(parts) if parts else Masks.from_rle([])
+
+
+def _twos(column: Any, name: str, first: int) -> NDArray[np.int64]:
+    """Lists of two integers. Shape (R, 2)."""
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    if (lengths != 2).any():
+        raise RowError(
+            name, first + int(np.argmax(lengths != 2)), "must have a `size` of two numbers, height and width"
+        )
+    return np.asarray(column.flatten().cast(pyarrow().int64()).to_numpy(zero_copy_only=False)).reshape(-1, 2)
+
+
+def column_of(masks: Masks) -> Any:
+    """The masks as a column of structs, which `masks_of` reads."""
+    arrow, runs = pyarrow(), masks.runs
+    buffers = [None, arrow.py_buffer(runs.start.tobytes()), arrow.py_buffer(runs.counts.tobytes())]
+    counts = arrow.Array.from_buffers(arrow.large_binary(), len(masks), buffers)
+    sizes = arrow.FixedSizeListArray.from_arrays(runs.sizes.astype(np.int64).ravel(), 2)
+    return arrow.StructArray.from_arrays([sizes, counts], ["size", "counts"])
 
 
 def to_numpy(column: Any, name: str) -> NDArray[Any]:

@@ -27,9 +27,11 @@ from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words
 from boxscore.analysis.suspicion import Counts
+from boxscore.formats.parquet import whole
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import BatchSettings, Keys, Numbering, files_of, stream_detections, stream_truths
 from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.masks import Masks
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Truths
 from boxscore.model.protocol import Protocol, as_protocol, check_choice
@@ -48,6 +50,8 @@ MATCH_BYTES = 300
 """Memory per row, detection or truth, while its shard is matched."""
 FINISH_BYTES = 150
 """Memory per detection while its bin is drawn."""
+MASK_COPIES = 4
+"""Copies of a mask that are in memory while it is read, spilled or matched."""
 MIN_BIN_SIZE = 1_000
 """Detections that a bin may always have."""
 SPARE = 32_000_000
@@ -76,9 +80,10 @@ def evaluate_files(
     """The result of Parquet files, within a limit of memory for the whole process: 500_000_000, "500MB", "2GiB".
 
     `detections` and `truths` are each a file, a folder, or a pattern like "found/*.parquet"; rows may be in any order.
-    Columns are named as `read_detections` and `read_truths` have it. What doesn't fit goes to a temporary folder, which
-    is removed when this returns or raises. Beside boxes and verdicts, some 200 bytes per image are in memory all the
-    time, for its id or name. `threads`: for reading, matching and drawing. `step` is told what is being done.
+    Columns are named as `read_detections` and `read_truths` have it; a protocol of masks takes these from a column
+    `segmentation` or `mask`, a struct of `size` and `counts`. What doesn't fit goes to a temporary folder, which is
+    removed when this returns or raises. Beside boxes and verdicts, some 200 bytes per image are in memory all the time,
+    for its id or name. `threads`: for reading, matching and drawing. `step` is told what is being done.
     """
     protocol = as_protocol(protocol)
     check_choice("unmatched", unmatched, ("error", "warn"))
@@ -87,7 +92,8 @@ def evaluate_files(
     paths = {"detections": files_of(detections), "truths": files_of(truths)}
     limit = parse_size(memory)
     with _temporary_folder() as folder:
-        spill = _Spill(folder, limit, num_threads(threads), paths)
+        iou_types = (protocol.iou_type,)
+        spill = _Spill(folder, limit, num_threads(threads), paths, has_masks=Options(iou_types=iou_types).has_masks)
         spill.check_memory(curve_bytes(protocol, 1))  # the least that it takes is known before anything is read
         step(f"reading the images of {truths}")
         truth_keys = spill.read_keys("truths")
@@ -97,9 +103,10 @@ def evaluate_files(
         numbering = Numbering.of(truth_keys, detection_keys)
         spill.plan_shards(truth_keys.num_rows + detection_keys.num_rows)
         step(f"reading {truths}")
-        spill.add_truths(numbering, Options(box_format=box_format))
+        options = Options(box_format=box_format, iou_types=iou_types)
+        spill.add_truths(numbering, options)
         step(f"reading {detections}")
-        spill.add_detections(numbering, Options(box_format=box_format), is_strict=unmatched == "error")
+        spill.add_detections(numbering, options, is_strict=unmatched == "error")
         for shard in range(spill.num_shards):
             step(f"matching shard {shard + 1} of {spill.num_shards}")
             spill.match(shard, numbering.known, protocol)
@@ -127,9 +134,14 @@ def _temporary_folder() -> Iterator[Path]:
 class _Spill:
     """Shards of boxes on disk, and how much of it all may be in memory at once."""
 
-    def __init__(self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]]) -> None:
+    def __init__(
+        self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], *, has_masks: bool = False
+    ) -> None:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
-        self.batches = BatchSettings(int(np.clip(limit // 10 // READ_BYTES, 1_000, 200_000)), threads)
+        self.mask_bytes = max(map(_mask_bytes, paths.values())) if has_masks else 0
+        self.has_masks = has_masks
+        row_bytes = READ_BYTES + MASK_COPIES * self.mask_bytes
+        self.batches = BatchSettings(int(np.clip(limit // 10 // row_bytes, 1_000, 200_000)), threads)
         self.num_shards = 1
         self.num_given = 0
         self.watch = Watch()
@@ -156,8 +168,10 @@ class _Spill:
 
     def plan_shards(self, num_rows: int) -> None:
         """There are as many shards as so many rows need, and there is disk for all of them."""
-        self.num_shards = max(1, ceil(1.2 * num_rows * MATCH_BYTES / self.check_memory(self._curve_bytes)))
-        needed, free = num_rows * SPILL_BYTES, shutil.disk_usage(self.folder).free
+        row_bytes = MATCH_BYTES + MASK_COPIES * self.mask_bytes
+        self.num_shards = max(1, ceil(1.2 * num_rows * row_bytes / self.check_memory(self._curve_bytes)))
+        needed = num_rows * (SPILL_BYTES + self.mask_bytes)
+        free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise InputError(
                 f"{self.folder.parent}: must have {format_size(needed)} free for the boxes of these files; got"
@@ -203,21 +217,26 @@ class _Spill:
                 yield source, batch
 
     def _append(self, side: str, columns: Any, source: int) -> None:
-        if self._box_format.setdefault(side, columns.box_format) != columns.box_format:
-            raise InputError(f"the boxes of all {side} must be {self._box_format[side]}; got {columns.box_format}, too")
-        rows = _packed(columns, source, _DTYPES[side])
+        box_format: BoxFormat = "xyxy" if self.has_masks else columns.box_format
+        if self._box_format.setdefault(side, box_format) != box_format:
+            raise InputError(f"the boxes of all {side} must be {self._box_format[side]}; got {box_format}, too")
+        rows = _packed(columns, source, _DTYPES[side], has_masks=self.has_masks)
         shard = shard_of(rows["image"], self.num_shards)
         for number in np.unique(shard).tolist():
             with (self.folder / f"{side}-{number}").open("ab") as file:
                 file.write(rows[shard == number].view(np.uint8).data)  # `tofile` would not say why it can't
+            if self.has_masks:
+                with (self.folder / f"{side}-{number}-masks").open("ab") as file:
+                    file.write(_packed_masks(columns.mask.take(shard == number)))
 
     def match(self, shard: int, known: Truths, protocol: Protocol) -> None:
         """The verdicts of a shard are on disk, and its boxes no more."""
         rows = {side: self._take(side, shard) for side in _DTYPES}
+        masks = {side: self._take_masks(side, shard) for side in _DTYPES}
         formats = {side: self._box_format.get(side, "xyxy") for side in _DTYPES}
-        detections = detections_from(rows["detections"], formats["detections"])
-        truths = truths_from(rows["truths"], formats["truths"], known.class_names)
-        del rows
+        detections = detections_from(rows["detections"], formats["detections"], masks["detections"])
+        truths = truths_from(rows["truths"], formats["truths"], known.class_names, masks["truths"])
+        del rows, masks
         self.watch.add(detections, truths)
         self._tallies.append(self.folder / f"tally-{shard}")
         match(detections, truths, protocol, threads=self.threads).save(self._tallies[-1])
@@ -230,6 +249,14 @@ class _Spill:
         del rows
         check_sources(columns, name_source=self.paths[side].__getitem__)
         return columns
+
+    def _take_masks(self, side: str, shard: int) -> Masks | None:
+        if not self.has_masks:
+            return None
+        path = self.folder / f"{side}-{shard}-masks"
+        content = path.read_bytes() if path.exists() else b""
+        path.unlink(missing_ok=True)
+        return _unpacked_masks(content)
 
     def finish(self) -> Result:
         """The result of all shards."""
@@ -283,11 +310,49 @@ def curve_bytes(protocol: Protocol, num_classes: int) -> int:
     return 4 * 8 * num_cells * len(protocol.recall_points) * max(num_classes, 1)
 
 
-def _packed(columns: Any, source: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Columns as rows; truths without an area have NaN there."""
+def _packed(columns: Any, source: int, dtype: np.dtype[Any], *, has_masks: bool) -> NDArray[Any]:
+    """Columns as rows; truths without an area have NaN there. Masks have their outer boxes, to be told apart by."""
     rows = np.zeros(len(columns), dtype)
     rows["source"] = source
     for name in {*(dtype.names or ())} - {"source"}:
-        column = getattr(columns, name)
+        column = columns.geometry.outer_boxes() if name == "box" and has_masks else getattr(columns, name)
         rows[name] = column if column is not None else np.nan if name == "area" else 0
     return rows
+
+
+def _packed_masks(masks: Masks) -> bytes:
+    """A block of masks: how many masks and bytes there are, then their columns."""
+    runs = masks.runs
+    head = np.array([len(runs), runs.counts.size], np.int64)
+    columns = (head, runs.start, runs.sizes.astype(np.int64), runs.counts)
+    return b"".join(column.tobytes() for column in columns)
+
+
+def _unpacked_masks(content: bytes) -> Masks:
+    """The masks of all blocks."""
+    parts, first = [Masks.from_rle([])], 0
+
+    def taken(num: int, dtype: Any = np.int64) -> NDArray[Any]:
+        nonlocal first
+        values = np.frombuffer(content, dtype, num, first)
+        first += values.nbytes
+        return values
+
+    while first < len(content):
+        num, num_bytes = taken(2).tolist()
+        start, sizes = taken(num + 1), taken(2 * num).reshape(-1, 2)
+        parts.append(Masks.from_arrays(taken(num_bytes, np.uint8), start, sizes))
+    return Masks.concatenate(parts)
+
+
+def _mask_bytes(paths: Sequence[str]) -> int:
+    """The memory of a mask, at most on average: the largest of any row group of the files."""
+    from pyarrow import parquet
+
+    largest = 0.0
+    for path in paths:
+        with whole(path, "Parquet"):
+            about = parquet.read_metadata(path)
+        for group in map(about.row_group, range(about.num_row_groups)):
+            largest = max(largest, group.total_byte_size / max(group.num_rows, 1))
+    return ceil(largest)

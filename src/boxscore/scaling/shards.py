@@ -11,6 +11,7 @@ from boxscore._support.arrays import is_array
 from boxscore._support.checks import as_array, as_ids
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
@@ -33,7 +34,8 @@ def match_shard(
     """The verdicts of a shard; errors begin with its `name`.
 
     `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
-    tensor of 4; `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
+    tensor of 4; for protocols of masks `mask`, a struct of `size`, height and width, and `counts`, COCO's compressed
+    run lengths. `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
     is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
     Tallies of shards that share an image can't be merged, so a shard that is given twice is found by its image ids.
 
@@ -45,12 +47,13 @@ def match_shard(
     Traceback (most recent call last):
     boxscore.InputError: part-00001: image 0 is not one of the shard's
     """
+    iou_type = protocol.iou_type if isinstance(protocol, Protocol) else "bbox"
     with _named(f"{name}: detections"):
         if not isinstance(detections, Detections):
-            detections = arrow.detections_of(detections, box_format=box_format)
+            detections = arrow.detections_of(detections, box_format=box_format, iou_type=iou_type)
     with _named(f"{name}: truths"):
         if not isinstance(truths, Truths):
-            truths = arrow.truths_of(truths, box_format=box_format, class_names=class_names)
+            truths = arrow.truths_of(truths, box_format=box_format, iou_type=iou_type, class_names=class_names)
     with _named(name):
         if images is not None:
             own = as_ids("images", as_array("images", images if is_array(images) else list(images)))
@@ -113,21 +116,29 @@ def check_sources(
             raise InputError(f"image {name_image(images[index])} comes twice, with the same boxes: from {names}")
 
 
-def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat) -> Detections:
-    """The detections of a shard."""
-    return Detections(
-        image=rows["image"], label=rows["label"], score=rows["score"], box=rows["box"], box_format=box_format
-    )
+def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None = None) -> Detections:
+    """The detections of a shard, by their masks, if there are any, else by their boxes."""
+    columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "score")}
+    return Detections(**columns, **_shapes(rows, box_format, masks))
 
 
-def truths_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, class_names: ClassNames | None) -> Truths:
+def _shapes(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None) -> dict[str, Any]:
+    return {"box": rows["box"], "box_format": box_format} if masks is None else {"mask": masks}
+
+
+def truths_from(
+    rows: Mapping[str, NDArray[Any]],
+    box_format: BoxFormat,
+    class_names: ClassNames | None,
+    masks: Masks | None = None,
+) -> Truths:
     """The truths of a shard; NaN in `area` stands for none."""
     has_area = ~np.isnan(rows["area"])
     if has_area.any() and not has_area.all():
         raise InputError("`area` must be a column of all truths, or of none; got some of each")
-    columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "box", "ignore")}
+    columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "ignore")}
     area = rows["area"] if has_area.any() else None
-    return Truths(**columns, area=area, box_format=box_format, class_names=class_names)
+    return Truths(**columns, **_shapes(rows, box_format, masks), area=area, class_names=class_names)
 
 
 @contextmanager

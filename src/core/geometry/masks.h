@@ -127,12 +127,13 @@ public:
         if (static_cast<double>(most) < least * whole(shape.area, truth.area, most, is_relative)) return;
         const uint64_t shared = count_common(work.detection(detections_, shape.row), work.truth(truths_, truth.row));
         const double iou = ratio(shared, shape.area, truth.area, is_relative);
-        if (boundary_ratio_ == 0 || iou < least || shared == 0) return use(iou);
+        // As in the reference of boundary IoU: a region of many objects has no boundary that one of them would have, too.
+        if (boundary_ratio_ == 0 || is_relative || iou < least || shared == 0) return use(iou);
         const uint32_t width = boundary_width(shape.size, boundary_ratio_);
         const DrawnMask& one = work.detection_boundary(detections_, width);
         const DrawnMask& other = work.truth_boundary(truths_, truth.row, width);
         use(std::min(iou, ratio(count_common(one.boundary(), other.boundary()), one.boundary_area(), other.boundary_area(),
-                                is_relative)));
+                                false)));
     }
 
     Index make_index(double) const { return {}; }

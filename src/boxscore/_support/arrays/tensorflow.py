@@ -13,6 +13,7 @@ bool = tf.bool
 uint8 = tf.uint8
 int32 = tf.int32
 int64 = tf.int64
+float32 = tf.float32
 float64 = tf.float64
 
 all = tf.reduce_all
@@ -20,6 +21,8 @@ any = tf.reduce_any
 broadcast_to = tf.broadcast_to
 ceil = tf.math.ceil
 isfinite = tf.math.is_finite
+matmul = tf.linalg.matmul
+matrix_transpose = tf.linalg.matrix_transpose
 max = tf.reduce_max
 maximum = tf.maximum
 min = tf.reduce_min

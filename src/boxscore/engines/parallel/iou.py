@@ -7,6 +7,7 @@ from typing import get_args
 
 from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
 from boxscore.geometry.boxes import BoxFormat, check_box_format, iou_of_measured, measure
+from boxscore.geometry.masks import LARGEST_SINGLE, iou_of_pixels
 from boxscore.model.protocol import Pixels, check_choice, extent_of
 
 NO_PAIR = -1.0
@@ -30,6 +31,25 @@ def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pi
     detections = measure(xp.astype(box, real), box_format=box_format, pixels=pixels)
     truths = measure(xp.astype(truth, real), box_format=box_format, pixels=pixels)
     return iou_of_measured(*detections, *truths, extent=extent_of(pixels))
+
+
+def pairwise_mask_iou(mask: Array, truth: Array, *, is_crowd: Array | None = None) -> Array:
+    """IoU of every detected mask with every true mask of its image, 0 for masks without pixels.
+
+    Exact: pixels are counted by a product of matrices, on the device of the masks. With a crowd the union is the
+    detection's own area. Shapes (N, D, H, W), (N, G, H, W), (N, G), of booleans or 0 and 1; gives (N, D, G).
+
+    >>> import numpy as np
+    >>> square, row = np.zeros((1, 1, 4, 4), bool), np.zeros((1, 1, 4, 4), bool)
+    >>> square[0, 0, :2, :2], row[0, 0, 0] = True, True
+    >>> pairwise_mask_iou(square, row).tolist()  # 2 of 6 pixels
+    [[[0.3333333333333333]]]
+    """
+    xp = namespace(mask, truth)
+    num_pixels = mask.shape[-2] * mask.shape[-1]
+    real = xp.float32 if num_pixels <= LARGEST_SINGLE else float_dtype(mask)
+    flat, truth_flat = (xp.astype(xp.reshape(each, (*each.shape[:2], num_pixels)), real) for each in (mask, truth))
+    return iou_of_pixels(flat, truth_flat, is_crowd_NG=is_crowd)
 
 
 def filter_iou(iou: Array, label: Array, truth_label: Array, discarded: Array | None = None) -> Array:

@@ -40,11 +40,14 @@ def messages_of(dataset: Any) -> list[Any]:
     return [pickle.loads(row["message"]) for row in dataset.iter_rows()]
 
 
-def check_columns(detections: Any, truths: Any) -> None:
-    """Raise `InputError` unless both sides have their columns, and images and classes are text, or not, on both."""
+def check_columns(detections: Any, truths: Any, shape: str = "box") -> None:
+    """Raise `InputError` unless both sides have their columns, and images and classes are text, or not, on both.
+
+    `shape`: the column of the shapes.
+    """
     sides = {"detections": _types_of(detections), "truths": _types_of(truths)}
     for side, types in sides.items():
-        needed = [name for name in ("image", "label", "score", "box") if name != "score" or side == "detections"]
+        needed = [name for name in ("image", "label", "score", shape) if name != "score" or side == "detections"]
         if types and not types.keys() >= set(needed):
             raise InputError(f"`{side}` must have the columns {', '.join(needed)}; got {', '.join(types)}")
     for name in ("image", "label"):

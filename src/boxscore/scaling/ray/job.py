@@ -12,6 +12,7 @@ from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
 from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.tally import Tally, num_words
@@ -89,6 +90,16 @@ class Job:
         names = Truths(image=[], label=[], box=[], class_names=class_names).names_by_label
         return cls(protocol=as_protocol(protocol), box_format=box_format, class_names=names, memory=limit)
 
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """How the shapes of tables are read."""
+        return {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the shapes are masks."""
+        return self.protocol.iou_type in Masks.iou_types
+
     def survey(self, detections: Any, truths: Any) -> "Job":
         """The same with the names of two datasets collected, their rows counted and shards planned."""
         image = label = None
@@ -134,9 +145,9 @@ class Job:
         try:
             numbered = self.names.numbered(table.drop_columns(["row"]))
             rows: Any = (
-                arrow.truths_of(numbered, box_format=self.box_format, class_names=self.class_names)
+                arrow.truths_of(numbered, **self.shapes, class_names=self.class_names)
                 if is_truth
-                else arrow.detections_of(numbered, box_format=self.box_format)
+                else arrow.detections_of(numbered, **self.shapes)
             )
         except RowError as error:
             raise InputError(f"{place_of(table, error.row, side)}: `{error.column}` {error.rule}") from None
@@ -146,7 +157,9 @@ class Job:
 
     def _shard_rows(self, table: Any, rows: Any, is_truth: bool) -> Any:
         num = table.num_rows
-        box, image = np.asarray(rows.box, np.float64), np.asarray(rows.image, np.int64)
+        image = np.asarray(rows.image, np.int64)
+        # Masks have their outer boxes beside them, by which a shard that was given twice is found.
+        box = np.asarray(rows.geometry.outer_boxes() if self.has_masks else rows.box, np.float64)
 
         def column(name: str, default: Any) -> Any:
             values = getattr(rows, name, None)
@@ -165,6 +178,7 @@ class Job:
                 "ignore": column("ignore", False),
                 # NaN stands for no area at all; all truths have one, or none has.
                 "area": column("area", np.nan),
+                **({"mask": arrow.column_of(rows.mask)} if self.has_masks else {}),
             }
         )
 
@@ -180,9 +194,13 @@ class Job:
         )
         for rows in (detections, truths):
             check_sources(rows, name_source="source {}".format, name_image=self.names.name_image)
+        masks, truth_masks = None, None
+        if self.has_masks:
+            every = arrow.masks_of(table.column("mask")).take(order)
+            masks, truth_masks = every.take(~is_truth), every.take(is_truth)
         tally = match_shard(
-            detections_from(detections, self.box_format),
-            truths_from(truths, self.box_format, self.class_names),
+            detections_from(detections, self.box_format, masks),
+            truths_from(truths, self.box_format, self.class_names, truth_masks),
             self.protocol,
             name=shard,
             threads=1,
@@ -203,5 +221,5 @@ class Job:
 
     def empty_tally(self) -> Tally:
         """The tally of no images, with the names of the classes."""
-        nothing: dict[str, Any] = {"image": [], "label": [], "box": []}
+        nothing: dict[str, Any] = {"image": [], "label": [], **({"mask": []} if self.has_masks else {"box": []})}
         return match(Detections(**nothing, score=[]), Truths(**nothing, class_names=self.class_names), self.protocol)

@@ -10,6 +10,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats import tables
+from boxscore.formats.streaming import MASK_COLUMNS
 from boxscore.formats.tables import Table
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.scaling import arrow
@@ -27,13 +28,13 @@ class Files:
     columns: Mapping[str, str]
     """The files' names for ours."""
     box: Sequence[str]
-    """One column of lists, or four of numbers."""
+    """One column of lists, or four of numbers; none where masks are read."""
     box_format: BoxFormat | None
     """As the names of the box's columns tell it; None if it is one column."""
 
     @classmethod
-    def at(cls, path: str, *, has_scores: bool = False, quiet: bool = False) -> "Files":
-        """The files that a path means; those of detections have scores."""
+    def at(cls, path: str, *, has_scores: bool = False, has_masks: bool = False, quiet: bool = False) -> "Files":
+        """The files that a path means; those of detections have scores. `has_masks`: masks are read, and no boxes."""
         files = files_at(path)
         kind = _kind_of(files[0])
         other = next((file for file in files if _kind_of(file) != kind), None)
@@ -51,14 +52,18 @@ class Files:
             "score": table.need("score", *tables.SCORES) if has_scores else None,
             "ignore": table.find(*tables.IGNORES),
             "area": table.find("area"),
+            "mask": table.need("mask", *MASK_COLUMNS) if has_masks else None,
         }
         columns = {"image": image, "label": label} | {ours: name for ours, name in more.items() if name is not None}
+        ours = {ours: named[name] for ours, name in columns.items()}
+        if has_masks:
+            return cls(files=files, kind=kind, columns=ours, box=(), box_format="xyxy")
         box = next((names for names in tables.BOXES if all(name in named for name in names)), None)
         one = table.need("box", *tables.LIST_BOXES) if box is None else ""
         return cls(
             files=files,
             kind=kind,
-            columns={ours: named[name] for ours, name in columns.items()},
+            columns=ours,
             box=[named[name] for name in box or (one,)],
             box_format=None if box is None else tables.BOXES[box],
         )
@@ -84,6 +89,8 @@ class Files:
     def renamed(self, table: Any) -> Any:
         """The columns that are needed, under our names; the box as a list of four."""
         columns = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
+        if not self.box:
+            return arrow.pyarrow().table(columns)
         if len(self.box) == 1:
             return arrow.pyarrow().table(columns | {"box": table.column(self.box[0])})
         try:

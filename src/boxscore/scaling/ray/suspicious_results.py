@@ -39,8 +39,8 @@ def _read_some(job: Job, detections: Any, truths: Any) -> tuple[Any, Any]:
             return None, None
         near_rows = near.take_batch(_NUM_DETECTIONS, batch_format="pyarrow")
         return (
-            arrow.detections_of(job.names.numbered(near_rows), box_format=job.box_format),
-            arrow.truths_of(job.names.numbered(rows), box_format=job.box_format, class_names=job.class_names),
+            arrow.detections_of(job.names.numbered(near_rows), **job.shapes),
+            arrow.truths_of(job.names.numbered(rows), **job.shapes, class_names=job.class_names),
         )
     except Exception:  # the result is complete: a diagnosis that fails must not lose it
         return None, None
