@@ -6,6 +6,7 @@ Each must give a result or an `InputError` of one line, nothing else, within sec
 is found is told with its seed; the same seed makes the same file.
 """
 
+import base64
 import faulthandler
 import gzip
 import io
@@ -66,6 +67,36 @@ TABLE = "image_id,file_name,category_id,class_name,x1,y1,x2,y2,ignore,area,image
 SCORED = "image,label,score,x,y,w,h\na.jpg,cat,0.5,1,2.5,8,9\nb.jpg,dog,1e-3,1,2,8,9\n"
 OPEN = "ImageID,LabelName,Score,XMin,XMax,YMin,YMax,IsGroupOf\na,cat,0.5,0.1,0.5,0.2,1,0\nb,dog,0.25,0,1,0,1,1\n"
 YAML = "path: .\nval: images\nnc: 2\nnames:\n  0: cat\n  1: 'a dog'\n"
+
+RLE = {"size": [80, 90], "counts": "Q]16j1:O1O1O00"}
+MASK_PNG = PNG[:16] + struct.pack(">IIBBBBB", 3, 2, 8, 0, 0, 0, 0) + b"\0\0\0\0"
+MASK_PNG += b"\0\0\0\x13IDAT" + zlib.compress(b"\0\1\0\1\2\0\1\0", 0) + b"\0\0\0\0\0\0\0\0IEND\0\0\0\0"
+MASKED_COCO = COCO | {
+    "annotations": [
+        {"id": 1, "image_id": 7, "category_id": 3, "bbox": [1, 2, 30, 40], "segmentation": [[1, 2, 31, 2, 31, 42.5]]},
+        {"id": 2, "image_id": 9, "category_id": 5, "segmentation": {"size": [100, 100], "counts": [7, 8, 9985]}},
+    ]
+}
+MASKED_CVAT = CVAT.replace(
+    "</image>", '<mask label="cat" rle="1, 3, 2" left="4" top="5" width="3" height="2"/></image>', 1
+)
+MASKED_LABELME = LABELME | {
+    "shapes": [
+        *LABELME["shapes"],  # type: ignore[misc]
+        {
+            "label": "cat",
+            "points": [[4, 5], [6, 6]],
+            "shape_type": "mask",
+            "mask": base64.b64encode(MASK_PNG).decode(),
+            "group_id": 1,
+        },
+        {"label": "cat", "points": [[1, 2], [3, 4], [5, 1]], "shape_type": "polygon", "group_id": 1},
+    ]
+}
+MASKED_TABLE = "image_id,category_id,segmentation,image_width,image_height\n" + "".join(
+    f'0,0,"{json.dumps(cell)}",90,80\n'.replace('"', '""').replace('""', '"', 1).replace('"",90', '",90')
+    for cell in (RLE, [[1, 2, 30.5, 4, 5, 60]])
+)
 
 NUMBERS = (
     b"nan inf -inf 1e400 -1 0 -0 1 2 7 0.5 1e-400 007 1_0 0x1 1. .5 1e9 1e300 4294967296 9223372036854775808"
@@ -232,6 +263,37 @@ def arrow_table(rand: random.Random) -> Any:
     return table.replace_schema_metadata({b"boxscore": damaged(lists, rand) if rand.random() < 0.2 else lists})
 
 
+def masked_arrays(rand: random.Random) -> Files:
+    """The columns as .npy files, and the arrays of two masks."""
+    masks = boxscore.Masks.from_pixels(np.array([np.eye(9), np.ones((9, 9))], bool)).runs
+    columns = {"mask_counts": masks.counts, "mask_start": masks.start, "mask_sizes": masks.sizes}
+    if rand.random() < 0.3:
+        name = rand.choice(list(columns))
+        columns[name] = rand.choice([columns[name][:-1], columns[name].astype(rand.choice(["i2", "f8"])), np.ones(2)])
+    files = arrays(rand)
+    for name, column in columns.items():
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.asarray(column))
+        files[f"{name}.npy"] = buffer.getvalue()
+    return files
+
+
+def masked_parquet(rand: random.Random) -> Files:
+    """The table as Parquet, with a column of masks: structs, or text."""
+    import pyarrow.parquet
+
+    table = arrow_table(rand)
+    rows: list[Any] = [RLE, {"size": [80, 90], "counts": "0"}, {"size": [2], "counts": "2"}, None, [[1, 2, 3, 4]]]
+    some = [rand.choices(rows, [20, 2, 1, 1, 1])[0] for _ in range(table.num_rows)]
+    try:
+        column = pyarrow.array(some)
+    except (pyarrow.ArrowException, TypeError):
+        column = pyarrow.array([json.dumps(each) for each in some])
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(table.append_column("segmentation", column), buffer)
+    return {"t.parquet": buffer.getvalue()}
+
+
 def parquet(rand: random.Random) -> Files:
     """The table as Parquet."""
     import pyarrow.parquet
@@ -295,6 +357,12 @@ IN_GZ: dict[str, Any] = {
     "pack": lambda files, _: {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in files.items()}
 }
 IN_NPZ: dict[str, Any] = {"pack": lambda files, rand: {"t.npz": zipped(files, rand)}, "is_random": True}
+YOLO_POLYGONS = texts(
+    labels__a_dot_txt="0 0.5 0.5 0.5 0.25 0.1 0.3\n1 0.1 0.1 0.3 0.3 0.2 0.4 0.1 0.7\n",
+    images__a_dot_png=PNG,
+    data_dot_yaml=YAML,
+)
+MASKS: dict[str, Any] = {"iou_type": ("bbox", "segm"), "keep_polygons": True}
 GROUPS = json.dumps({"a.jpg": "night", "b.jpg": 7})
 IMAGES = json.dumps({"images": [{"id": 0, "night": True, "file_name": "a.jpg"}, {"id": 1, "night": "x"}]})
 
@@ -342,6 +410,21 @@ FORMATS: dict[str, Format] = {
     ),
     "parquet in pieces": Format(make=parquet, read=read_in_pieces, is_random=True, needs="pyarrow"),
     "arrow": Format(make=arrow, read=truths_at("t.arrow", box_format="xyxy"), is_random=True, needs="pyarrow"),
+    "coco masks": Format(make=text("c.json", json.dumps(MASKED_COCO)), read=truths_at("c.json", **MASKS)),
+    "yolo masks": Format(make=YOLO_POLYGONS, read=truths_at("", format="yolo", **MASKS)),
+    "yolo mask results": Format(
+        make=texts(a_dot_txt="0 0.5 0.5 0.5 0.25 0.1 0.3 0.9\n", b_dot_txt="1 0.5 0.5 0.5 0.25 0.3 0.3 0.9\n"),
+        read=detections_at("", format="yolo", **MASKS),
+    ),
+    "cvat masks": Format(make=text("c.xml", MASKED_CVAT), read=truths_at("c.xml", **MASKS)),
+    "labelme masks": Format(
+        make=text("a.json", json.dumps(MASKED_LABELME)), read=truths_at("", format="labelme", **MASKS)
+    ),
+    "csv masks": Format(make=text("t.csv", MASKED_TABLE), read=truths_at("t.csv", **MASKS)),
+    "npz masks": Format(make=masked_arrays, read=truths_at("t.npz", box_format="xyxy", **MASKS), **IN_NPZ),
+    "parquet masks": Format(
+        make=masked_parquet, read=truths_at("t.parquet", box_format="xyxy", **MASKS), is_random=True, needs="pyarrow"
+    ),
     "groups": Format(make=text("g.json", GROUPS), read=lambda folder: read_groups(folder / "g.json", TRUTHS)),
     "groups of images": Format(
         make=text("g.json", IMAGES), read=lambda folder: read_groups(folder / "g.json", TRUTHS, column="night")

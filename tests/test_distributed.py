@@ -9,7 +9,7 @@ import pytest
 import boxscore
 from boxscore.training.distributed import renumbered, without_copies
 from tests.support.processes import run_world
-from tests.support.world_of_metrics import PROTOCOLS, SCENE, numbered, over, plain, uneven
+from tests.support.world_of_metrics import PROTOCOLS, SCENE, numbered, over, over_masks, plain, uneven
 from tests.support.world_with_a_death import TIMEOUT
 
 EVERYTHING = list(range(SCENE.num_images))
@@ -39,6 +39,14 @@ def test_uneven_shards_give_the_bits_of_one_process(world: list[dict[str, Any]],
     expected = plain(over(EVERYTHING, protocol).compute())
     for rank in world:
         check_equal(rank[f"uneven {protocol}"], expected)
+
+
+def test_masks_give_the_bits_of_one_process(world: list[dict[str, Any]]) -> None:
+    """They are matched where they are; verdicts travel."""
+    expected = plain(over_masks(EVERYTHING).compute())
+    assert 0 < expected["numbers"][0] < 1
+    for rank in world:
+        check_equal(rank["masks"], expected)
 
 
 def test_a_process_without_data_is_welcome(world: list[dict[str, Any]]) -> None:

@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 
 import boxscore
+from boxscore.model.dataset import take
+from tests.support.mask_scenes import columns_of, random_masks
 from tests.support.processes import hand_over, join_world
 from tests.support.scenes import Scene, random_scene
 
@@ -55,6 +57,15 @@ def over(images: list[int], protocol: str = "coco", **settings: Any) -> boxscore
     for half in (images[::2], images[1::2]):
         if half:
             metric.update(*seen(SCENE, half), image_ids=half)
+    return metric
+
+
+def over_masks(images: list[int]) -> boxscore.MeanAveragePrecision:
+    """A metric that has seen the masks of some images by their ids."""
+    detections, truths = columns_of(*random_masks(5, num_images=SCENE.num_images))
+    metric = boxscore.MeanAveragePrecision("coco", iou_type="segm", warn=False)
+    some = take(detections, np.isin(detections.image, images)), take(truths, np.isin(truths.image, images))
+    metric.update(*some, image_ids=images)
     return metric
 
 
@@ -142,6 +153,7 @@ def main() -> None:
     cases["pair"] = plain(group_metric.compute()) if rank < 2 else refused(group_metric.compute)
     cases["collectives"] = counted(over(mine).compute)
     cases["stays"] = stays(mine)
+    cases["masks"] = plain(over_masks(mine).compute())
     hand_over(cases, folder, rank)
     dist.barrier()
     dist.destroy_process_group()
