@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contestants, files, scale, script
+from benchmarks import contestants, files, masks, scale, script
 from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
@@ -25,7 +25,19 @@ LEFT_OUT = {("lvis-like", "vernier")}
 """What takes a minute and a half and 13 GB per run."""
 SCRIPTED = ("coco-val-like", "val2017", "lvis-like")
 WORKLOADS = ("coco-val-like", "val2017", "aerial", "lvis-like")
-SECTIONS = (*WORKLOADS, "stream", "files", "script", "folders", "voc2007", "bootstrap", "growth", "scale", "slow")
+SECTIONS = (
+    *WORKLOADS,
+    "stream",
+    "files",
+    "script",
+    "masks",
+    "folders",
+    "voc2007",
+    "bootstrap",
+    "growth",
+    "scale",
+    "slow",
+)
 GROWTH = (50_000, 200_000, 1_000_000, 5_000_000, 20_000_000)
 
 
@@ -280,6 +292,8 @@ def markdown(report: dict[str, Any]) -> str:
             faster = "" if row["tool"] == "boxscore" else f"{row['ratio']:.1f}x"
             seconds, *cpu = (f"{row[key]:.3f}" for key in ("seconds", "cpu_seconds", "import_cpu_seconds"))
             lines.append("| " + " | ".join([row["workload"], row["tool"], seconds, faster, *cpu]) + " |")
+    if report["masks"]:
+        lines += masks.markdown(report["masks"])
     if report["folders"]:
         lines += [
             "",
@@ -363,6 +377,7 @@ def main() -> None:
         "script": unchanged_scripts(SCRIPTED, options.rounds, is_with_slow="slow" in chosen)
         if "script" in chosen
         else None,
+        "masks": masks.measure(worker, say, options.rounds) if "masks" in chosen else None,
         "folders": folders(options.rounds) if "folders" in chosen else None,
         "voc": voc2007(options.rounds) if has_voc else None,
         "bootstrap": resampling(options.rounds, cores) if "bootstrap" in chosen else None,

@@ -157,18 +157,25 @@ def _stream_into(metric: Any, loaded: Any) -> tuple[Any, Any]:
     return [float(result[name]) for name in STATS], None
 
 
-def _run_torchmetrics_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
-    """Torchmetrics wants torchvision for one function, which has nothing to do where boxes are xywh already."""
-    del threads
+def torchmetrics_metric(**settings: Any) -> Any:
+    """Torchmetrics' own metric, with faster-coco-eval behind it.
+
+    It wants torchvision for one function, which has nothing to do where boxes are xywh already.
+    """
     import torchmetrics.detection.mean_ap as module
 
     ops = ModuleType("torchvision.ops")
     ops.box_convert = lambda boxes, **_: boxes  # type: ignore[attr-defined]
     sys.modules.update({"torchvision": ModuleType("torchvision"), "torchvision.ops": ops})
     module._TORCHVISION_AVAILABLE = True
-    metric = module.MeanAveragePrecision(box_format="xywh", backend="faster_coco_eval")
+    metric = module.MeanAveragePrecision(box_format="xywh", backend="faster_coco_eval", **settings)
     metric.warn_on_many_detections = False
-    return _stream_into(metric, loaded)
+    return metric
+
+
+def _run_torchmetrics_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
+    del threads
+    return _stream_into(torchmetrics_metric(), loaded)
 
 
 def _run_boxscore_torchmetrics_stream(loaded: Any, threads: int, **settings: Any) -> tuple[Any, Any]:

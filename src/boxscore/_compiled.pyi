@@ -398,10 +398,18 @@ class PlainResult:
     def num_false(self) -> list[int]: ...
 
 def read_coco_file(
-    path: bytes, num_threads: int, chunk_size: int = 262144, shapes: CocoShapes = CocoShapes.boxes
+    path: bytes,
+    num_threads: int,
+    chunk_size: int = 262144,
+    shapes: CocoShapes = CocoShapes.boxes,
+    compared: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> CocoFile: ...
 def read_coco_bytes(
-    content: Any, num_threads: int, chunk_size: int = 262144, shapes: CocoShapes = CocoShapes.boxes
+    content: Any,
+    num_threads: int,
+    chunk_size: int = 262144,
+    shapes: CocoShapes = CocoShapes.boxes,
+    compared: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> CocoFile: ...
 def evaluate_coco_files(
     truths: bytes,

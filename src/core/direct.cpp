@@ -176,13 +176,15 @@ PlainResult finish_files(const OwnTally<State>& tally, const std::vector<int64_t
 }  // namespace
 
 CocoFile read_plain_truths(const Source& source, const ShapeRules& shapes, const Run& run) {
-    CocoFile file = read_coco(source, run, shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes);
+    CocoFile file = read_coco(source, run, {shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes});
     draw(file.boxes, file.images, run);
     return file;
 }
 
 CocoFile read_plain_detections(const Source& source, const CocoFile& truths, const ShapeRules& shapes, const Run& run) {
-    CocoFile file = read_coco(source, run, shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes);
+    PairFilter compared(truths.boxes.size());
+    for (size_t row = 0; row < truths.boxes.size(); ++row) compared.add(truths.boxes.image.value[row], truths.boxes.category[row]);
+    CocoFile file = read_coco(source, run, {shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes, &compared});
     draw(file.boxes, truths.images, run);
     if (!shapes.has(IouType::bbox)) file.boxes.box = std::vector<double>();
     return file;

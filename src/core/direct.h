@@ -40,7 +40,7 @@ struct ShapeRules {
 // A file of truths, with their masks drawn if they are wanted. Throws CocoError, MaskError, std::system_error, Interrupted.
 CocoFile read_plain_truths(const Source& source, const ShapeRules& shapes, const Run& run);
 
-// The same for detections on the images of truths.
+// The same for detections on the images of truths; of masks that no truth is compared with only the area is read.
 CocoFile read_plain_detections(const Source& source, const CocoFile& truths, const ShapeRules& shapes, const Run& run);
 
 // The result of detections for truths by each similarity, or none if there is anything in them that a person should be told about: this

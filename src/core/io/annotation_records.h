@@ -27,7 +27,8 @@ constexpr std::string_view name_of(AnnotationKey key) {
 // Annotations of a dataset, or results.
 class AnnotationRecords {
 public:
-    explicit AnnotationRecords(CocoShapes shapes = CocoShapes::boxes) : shapes_(shapes) {}
+    explicit AnnotationRecords(const CocoRequest& request = {})
+        : has_masks_(request.shapes == CocoShapes::masks), compared_(request.compared) {}
 
     size_t size() const { return columns_.size(); }
 
@@ -45,7 +46,7 @@ public:
                 case AnnotationKey::iscrowd: return read_flag(value, window, "iscrowd", is_crowd_);
                 case AnnotationKey::segmentation:
                     segmentation_ = value;
-                    return shapes_ == CocoShapes::masks ? reader_.read(value, window) : json::skip_value(value);
+                    return has_masks_ ? reader_.read(value, window) : json::skip_value(value);
                 default: break;
             }
             // An id only names a row in errors, so it may be any value.
@@ -69,7 +70,10 @@ public:
             throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
                                             : " must have `score`, as those before it have"};
         }
-        if (shapes_ == CocoShapes::masks) reader_.push(columns_.masks, columns_.polygons);
+        if (has_masks_) {
+            const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
+            reader_.push(columns_.masks, columns_.polygons, is_compared);
+        }
         images_.push(image_, window, "image_id");
         columns_.category.push_back(category_);
         for (const double number : box_) columns_.box.push_back(number);
@@ -98,7 +102,7 @@ public:
         images_.append(other.images_);
         append_all(columns_.category, more.category);
         append_all(columns_.box, more.box);
-        if (shapes_ == CocoShapes::masks) {
+        if (has_masks_) {
             columns_.masks.append(more.masks);
             columns_.polygons.append(more.polygons);
         }
@@ -119,7 +123,7 @@ public:
         images_.ids.value.reserve(num_rows);
         columns_.category.reserve(num_rows);
         columns_.box.reserve(num_rows * 4);
-        if (shapes_ == CocoShapes::masks) {
+        if (has_masks_) {
             const size_t num_bytes = columns_.masks.counts.size() * num_rows / std::max<size_t>(size(), 1);
             columns_.masks.reserve(num_rows, num_bytes);
         }
@@ -152,7 +156,7 @@ private:
     // Reads the mask of a record, or the box from it.
     void read_shapes(const Window& window) {
         const bool has_mask = has(AnnotationKey::segmentation);
-        if (shapes_ == CocoShapes::masks) {
+        if (has_masks_) {
             if (!has_mask) throw InvalidRecord{" must have `segmentation`"};
             if (!has(AnnotationKey::bbox)) box_.fill(kMissing), mask_area_ = kMissing;
         } else if (!has(AnnotationKey::bbox)) {
@@ -163,7 +167,8 @@ private:
         }
     }
 
-    CocoShapes shapes_;
+    bool has_masks_;
+    const PairFilter* compared_;
     SegmentationReader reader_;
     const char* segmentation_ = nullptr;
     CocoBoxes columns_;

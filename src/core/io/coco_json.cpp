@@ -14,8 +14,8 @@ namespace {
 // Reads a whole file, member by member.
 class FileReader {
 public:
-    FileReader(const Source& source, const Run& run, CocoShapes shapes, size_t chunk_size)
-        : source_(source), run_(run), annotations_(shapes), chunk_size_(std::max<size_t>(chunk_size, 1)), window_(source, chunk_size_) {}
+    FileReader(const Source& source, const Run& run, const CocoRequest& request, size_t chunk_size)
+        : source_(source), run_(run), annotations_(request), chunk_size_(std::max<size_t>(chunk_size, 1)), window_(source, chunk_size_) {}
 
     CocoFile read() {
         CocoFile file;
@@ -139,8 +139,8 @@ private:
 
 }  // namespace
 
-CocoFile read_coco(const Source& source, const Run& run, CocoShapes shapes, size_t chunk_size) {
-    return FileReader(source, run, shapes, chunk_size).read();
+CocoFile read_coco(const Source& source, const Run& run, const CocoRequest& request, size_t chunk_size) {
+    return FileReader(source, run, request, chunk_size).read();
 }
 
 void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const Run& run) {

@@ -11,6 +11,7 @@
 #include "io/source.h"
 #include "masks/column.h"
 #include "masks/segmentations.h"
+#include "rules.h"
 #include "tasks.h"
 
 namespace boxscore {
@@ -45,6 +46,42 @@ struct CocoIds {
 
 // What is read of segmentations: nothing, unless an annotation has no box, or the mask of each.
 enum class CocoShapes : uint8_t { boxes, masks };
+
+// Images and classes that go together, as those of truths. It may say yes to others, but never no to one of these.
+class PairFilter {
+public:
+    explicit PairFilter(size_t num_pairs) {
+        size_t num_words = 1024;
+        while (num_words * kBitsPerWord < num_pairs * 32) num_words *= 2;
+        words_.resize(num_words);
+    }
+
+    void add(int64_t image, int64_t category) {
+        const uint64_t bit = bit_of(image, category);
+        words_[bit / kBitsPerWord] |= uint64_t{1} << bit % kBitsPerWord;
+    }
+    bool may_have(int64_t image, int64_t category) const {
+        const uint64_t bit = bit_of(image, category);
+        return (words_[bit / kBitsPerWord] >> bit % kBitsPerWord & 1) != 0;
+    }
+
+private:
+    uint64_t bit_of(int64_t image, int64_t category) const {
+        uint64_t mixed = static_cast<uint64_t>(image) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(category);
+        mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
+        return (mixed ^ mixed >> 32) & (words_.size() * kBitsPerWord - 1);
+    }
+
+    std::vector<uint64_t> words_;
+};
+
+// What of a file is wanted.
+struct CocoRequest {
+    CocoShapes shapes = CocoShapes::boxes;
+    // If given, masks of other images and classes are only measured: they have an area, but no runs and no box. Nothing is compared
+    // with them.
+    const PairFilter* compared = nullptr;
+};
 
 // Annotations or results, one row each.
 struct CocoBoxes {
@@ -90,7 +127,7 @@ inline constexpr size_t kCocoChunk = size_t{1} << 18;
 
 // Reads a dataset or a list of results. The columns, or the error, are the same for any number of threads and any
 // `chunk_size`, the number of bytes that a thread takes at a time. Throws CocoError, std::system_error, Interrupted.
-CocoFile read_coco(const Source& source, const Run& run, CocoShapes shapes = CocoShapes::boxes, size_t chunk_size = kCocoChunk);
+CocoFile read_coco(const Source& source, const Run& run, const CocoRequest& request = {}, size_t chunk_size = kCocoChunk);
 
 // Draws the polygons of annotations, and takes the box of a row that has none from its mask. `size(row)` is that of the row's image; a
 // size without pixels says that it is unknown. Throws MaskError.

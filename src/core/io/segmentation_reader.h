@@ -36,15 +36,22 @@ public:
         refuse(p, window, "segmentation", "must be a list of polygons, or an object with `size` and `counts`");
     }
 
-    // Adds what was read. Throws InvalidRecord if run lengths are no mask; then nothing was added.
-    void push(MaskColumn& masks, PolygonColumn& polygons) {
+    // Adds what was read; if it will not be compared, of run lengths only the area. Throws InvalidRecord if run lengths are no mask; then
+    // nothing was added.
+    void push(MaskColumn& masks, PolygonColumn& polygons, bool is_compared) {
         if (polygons_.num_parts() > 0) {
             masks.push_nothing();
             polygons.append(polygons_);
-        } else {
-            push_runs(masks);
-            polygons.finish_mask();
+            return;
         }
+        if (is_compared) {
+            push_runs(masks);
+        } else {
+            mask_.clear();
+            push_runs(mask_);
+            masks.push_area(mask_.area[0], size_);
+        }
+        polygons.finish_mask();
     }
 
     // The outer box of the run lengths that were read, left, top, width, height, and their area.

@@ -34,9 +34,6 @@ BOXSCORE_FAST_BITS uint64_t count_words(const uint64_t* words, size_t num) {
     return count;
 }
 
-// The bits first .. end - 1 of a word; `end` may be 64.
-inline uint64_t bits_between(uint32_t first, uint32_t end) { return (~uint64_t{0} >> (64 - (end - first))) << first; }
-
 }  // namespace
 
 void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
@@ -45,30 +42,34 @@ void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
     words_.assign(num_words(box), 0);
     if (words_.empty()) return;
     uint32_t x = 0, y = 0;  // of the next pixel
-    const auto move = [&](uint32_t count) {
-        const uint64_t row = uint64_t{y} + count;
-        if (row < height) {
-            y = static_cast<uint32_t>(row);
-        } else if (row < 2 * uint64_t{height}) {
-            ++x, y = static_cast<uint32_t>(row - height);
-        } else {
-            x += static_cast<uint32_t>(row / height), y = static_cast<uint32_t>(row % height);
+    // Sets the pixels of the column from row y to `end`.
+    const auto set = [&](uint32_t end) {
+        const uint32_t first = y / kRows, last = (end - 1) / kRows;
+        uint64_t* word = stripe(first) + (x - left_);
+        const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
+        if (first == last) {
+            *word |= from & to;
+            return;
         }
+        *word |= from;
+        for (uint32_t i = first + 1; i < last; ++i) *(word += num_columns_) = ~uint64_t{0};
+        *(word + num_columns_) |= to;
     };
     for (size_t i = 0; i + 1 < runs.size(); i += 2) {
-        move(runs[i]);
-        // A run may go on in the next column.
-        for (uint32_t num_left = runs[i + 1]; num_left > 0;) {
-            const uint32_t end = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{y} + num_left, height)), num = end - y;
-            uint64_t* word = stripe(y / kRows) + (x - left_);
-            for (uint32_t row = y; row < end; word += num_columns_) {
-                const uint32_t stop = std::min(end, (row / kRows + 1) * kRows);
-                *word |= bits_between(row % kRows, (stop - 1) % kRows + 1);
-                row = stop;
-            }
-            num_left -= num;
-            move(num);
+        y += runs[i];
+        if (y >= height) {
+            y -= height, ++x;
+            if (y >= height) x += y / height, y %= height;
         }
+        uint32_t num_left = runs[i + 1];
+        // A run may go on in the next column.
+        for (; num_left > height - y; y = 0, ++x) {
+            num_left -= height - y;
+            set(height);
+        }
+        if (num_left == 0) continue;
+        set(y + num_left);
+        y += num_left;
     }
 }
 

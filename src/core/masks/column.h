@@ -17,7 +17,7 @@
 
 namespace boxscore {
 
-// Bytes that grow at their end; large ones are moved by the system, without a copy.
+// Bytes that grow at their end; the system moves large ones without a copy.
 class Bytes {
 public:
     Bytes() = default;
@@ -56,13 +56,6 @@ public:
         std::memcpy(data_ + size_, bytes, num);
         size_ += num;
     }
-    // The memory, which is the caller's to free, with nothing to spare.
-    char* release() {
-        if (void* const cut = std::realloc(data_, size_ == 0 ? 1 : size_)) data_ = static_cast<char*>(cut);
-        size_ = capacity_ = 0;
-        return std::exchange(data_, nullptr);
-    }
-
 private:
     void grow(size_t size) { reserve(size + size / 2 + 64); }
 
@@ -105,6 +98,13 @@ struct MaskColumn {
 
     // Adds a row that gets its mask later.
     void push_nothing() { finish_row({}, {}); }
+
+    // Adds a mask of which only the area is known.
+    void push_area(uint32_t mask_area, MaskSize mask_size) {
+        MaskMeasure measure;
+        measure.area = mask_area;
+        finish_row(measure, mask_size);
+    }
 
     // Ends the mask whose compressed counts were appended to `counts`, and measured.
     void finish_row(const MaskMeasure& measure, MaskSize mask_size);

@@ -104,7 +104,16 @@ bool decode_runs(const char* text, size_t num, Runs& runs) {
 #endif
     while (decoding.next < decoding.end) decoding.read_one();
     runs.resize(decoding.num);
-    for (size_t i = 3; i < runs.size(); ++i) runs[i] += runs[i - 2];
+    // From the fourth on, each is a difference to the one two before.
+    if (runs.size() > 3) {
+        uint32_t on = runs[1], off = runs[2];
+        size_t i = 3;
+        for (; i + 1 < runs.size(); i += 2) {
+            runs[i] = on += runs[i];
+            runs[i + 1] = off += runs[i + 1];
+        }
+        if (i < runs.size()) runs[i] += on;
+    }
     return decoding.is_plain;
 }
 

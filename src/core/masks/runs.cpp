@@ -46,50 +46,40 @@ RunsError validate_runs(const char* text, size_t num, MaskSize size) {
 bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure) {
     measure = {};
     const uint32_t height = size.height;
-    uint64_t num_pixels = 0;
-    if (size.num_pixels() == 0) {
-        for (const uint32_t count : runs) num_pixels += count;
-        measure.has_empty_run = runs.size() > 1;
-        return num_pixels == 0;
-    }
-    uint32_t x = 0, y = 0;  // of the next pixel
-    uint32_t left = UINT32_MAX, top = UINT32_MAX, right = 0, bottom = 0, area = 0;
-    // Goes on to the column of a row that is beyond `most`. A run is seldom longer than some columns; only then is it divided.
-    const auto wrap = [&x, height](uint32_t row, uint32_t most) {
-        for (; row > most; row -= height, ++x) {
-            if (row / 4 < height) continue;
-            const uint32_t num_columns = (row - most) / height;
-            x += num_columns;
-            row -= num_columns * height;
-            if (row <= most) break;
-        }
-        return row;
-    };
     const size_t num_pairs = runs.size() / 2;
-    bool has_empty_run = false;
+    uint64_t num_pixels = 0;
+    uint32_t num_empty = 0;  // counted, not looked for: that takes many at a time
+    for (const uint32_t count : runs) num_pixels += count;
+    for (size_t i = 1; i < runs.size(); ++i) num_empty += runs[i] == 0;
+    measure.has_empty_run = num_empty > 0;
+    if (num_pixels != size.num_pixels()) return false;
+    if (num_pixels == 0) return true;
+    uint32_t x = 0, y = 0;  // of the next pixel
+    uint32_t left = UINT32_MAX, top = height, right = 0, bottom = 0, area = 0;
     for (size_t i = 0; i < num_pairs; ++i) {
-        const uint32_t num_off = runs[2 * i], num_on = runs[2 * i + 1];
-        num_pixels += uint64_t{num_off} + num_on;
-        has_empty_run |= (num_on == 0) | ((num_off == 0) & (i > 0));
-        y = wrap(y + num_off, height - 1);
+        y += runs[2 * i];
+        if (y >= height) {
+            y -= height, ++x;
+            // A run is seldom longer than a column; only then is it divided.
+            if (y >= height) x += y / height, y %= height;
+        }
+        const uint32_t num_on = runs[2 * i + 1];
         if (num_on == 0) continue;
         area += num_on;
         left = std::min(left, x);
         top = std::min(top, y);
-        y += num_on;
-        if (y > height) top = 0, bottom = height;
-        y = wrap(y, height);  // below the last pixel
+        y += num_on;  // below the last pixel
+        if (y > height) {
+            top = 0, bottom = height;
+            const uint32_t num_columns = (y - 1) / height;
+            x += num_columns, y -= num_columns * height;
+        }
         bottom = std::max(bottom, y);
         right = x + 1;
     }
-    if (runs.size() % 2 == 1) {
-        num_pixels += runs.back();
-        has_empty_run |= (runs.back() == 0) & (num_pairs > 0);
-    }
     measure.area = area;
-    measure.has_empty_run = has_empty_run;
     if (area > 0) measure.box = {left, top, right - left, bottom - top};
-    return num_pixels == size.num_pixels();
+    return true;
 }
 
 void counts_of_edges(const std::vector<uint32_t>& edges, MaskSize size, Runs& runs) {

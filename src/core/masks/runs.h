@@ -13,12 +13,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace boxscore {
 
-using Runs = std::vector<uint32_t>;
+// Elements that are about to be written are not set to 0 before.
+template <class T>
+struct UninitializedAllocator : std::allocator<T> {
+    template <class U>
+    struct rebind {
+        using other = UninitializedAllocator<U>;
+    };
+    template <class U>
+    void construct(U* element) noexcept {
+        ::new (static_cast<void*>(element)) U;
+    }
+    template <class U, class... Values>
+    void construct(U* element, Values&&... values) {
+        ::new (static_cast<void*>(element)) U(std::forward<Values>(values)...);
+    }
+};
+
+using Runs = std::vector<uint32_t, UninitializedAllocator<uint32_t>>;
 
 // Positions of pixels have 32 bits.
 inline constexpr uint64_t kMostPixels = std::numeric_limits<uint32_t>::max();

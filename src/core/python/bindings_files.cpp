@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -162,13 +163,25 @@ FileObject to_python(CocoFile&& file) {
     throw nb::python_error();
 }
 
-CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, size_t chunk_size) {
+// The images and classes of a column each.
+using Pairs = std::optional<std::pair<Input, Input>>;
+
+CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, const Pairs& compared, size_t chunk_size) {
+    std::optional<PairFilter> filter;
+    if (compared) {
+        const auto& [image, category] = *compared;
+        const int64_t* images = typed<int64_t>(image, image.size(), "compared");
+        const int64_t* categories = typed<int64_t>(category, image.size(), "compared");
+        filter.emplace(image.size());
+        for (size_t row = 0; row < image.size(); ++row) filter->add(images[row], categories[row]);
+    }
     CocoFile file;
-    run_without_lock(source.size(), num_threads, [&](const Run& run) { file = read_coco(source, run, shapes, chunk_size); });
+    const CocoRequest request{shapes, filter ? &*filter : nullptr};
+    run_without_lock(source.size(), num_threads, [&](const Run& run) { file = read_coco(source, run, request, chunk_size); });
     return file;
 }
 
-FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size, CocoShapes shapes) {
+FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size, CocoShapes shapes, const Pairs& compared) {
     try {
         std::unique_ptr<Source> source;
         {
@@ -176,7 +189,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
             nb::gil_scoped_release unlock;
             source = open_source(name);
         }
-        return to_python(read_unlocked(*source, num_threads, shapes, chunk_size));
+        return to_python(read_unlocked(*source, num_threads, shapes, compared, chunk_size));
     } catch (const std::system_error& error) {
         raise(error);
     }
@@ -197,9 +210,10 @@ private:
     Py_buffer buffer_;
 };
 
-FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size, CocoShapes shapes) {
+FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size, CocoShapes shapes,
+                           const Pairs& compared) {
     const BytesView view(content);
-    return to_python(read_unlocked(view.source(), num_threads, shapes, chunk_size));
+    return to_python(read_unlocked(view.source(), num_threads, shapes, compared, chunk_size));
 }
 
 // The names of the classes of a result.
@@ -317,9 +331,9 @@ void bind_files(nb::module_& module) {
         .def_prop_ro("num_true", column([](const PlainResult& each) { return each.num_true; }))
         .def_prop_ro("num_false", column([](const PlainResult& each) { return each.num_false; }));
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
-               "shapes"_a = CocoShapes::boxes);
+               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none());
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
-               "shapes"_a = CocoShapes::boxes);
+               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none());
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
                "shapes"_a, "num_threads"_a);
 }
