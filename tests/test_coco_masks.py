@@ -14,6 +14,7 @@ import boxscore
 import boxscore.coco
 from tests.support.dropin import (
     OURS,
+    THEIRS,
     Tool,
     check_equal,
     check_same,
@@ -59,7 +60,7 @@ def test_everything_is_pycocotools_own_from_files(seed: int, has_boxes: bool, tm
 )
 def test_parameters_change_the_same(params: dict[str, Any], tmp_path: Path) -> None:
     """From dicts and from files."""
-    dataset, results = random_masks(3)
+    dataset, results = random_masks(3, has_boxes=True)
     files = write_files(tmp_path, dataset, results)
 
     def script(tool: Tool) -> Any:
@@ -70,6 +71,34 @@ def test_parameters_change_the_same(params: dict[str, Any], tmp_path: Path) -> N
 
     check_same(script)
     check_same(lambda tool: evaluated(tool, dataset, results, iou_type="segm", summarize=False, **params))
+
+
+def test_masks_that_were_not_wanted_before_are_read_when_they_are(tmp_path: Path) -> None:
+    """By class, then whatever the class, then against other truths; the files may be gone by then."""
+    dataset, results = random_masks(4, num_images=40, has_boxes=True)
+    for row in results[::3]:
+        row["category_id"] = (row["category_id"] + 1) % 3
+    others = copy.deepcopy(dataset)
+    for ann in others["annotations"]:
+        ann["category_id"] = dataset["annotations"][0]["category_id"]
+    files = write_files(tmp_path, dataset, results)
+    (tmp_path / "others").mkdir()
+    other_files = write_files(tmp_path / "others", others, results)
+    loaded = {}
+    for tool in (THEIRS, OURS):
+        truths = tool.COCO(files[0])
+        loaded[tool] = truths, truths.loadRes(files[1]), tool.COCO(other_files[0])
+    for file in (*files, *other_files):
+        Path(file).unlink()
+
+    def script(tool: Tool) -> Any:
+        truths, found, other_truths = loaded[tool]
+        pooled = tool.COCOeval(truths, found, "segm")
+        pooled.params.useCats = 0
+        by_class, by_others = (tool.COCOeval(each, found, "segm") for each in (truths, other_truths))
+        return [run(each) for each in (by_class, pooled, by_others)]
+
+    check_same(script)
 
 
 def test_results_that_have_boxes_alone_are_evaluated_by_the_masks_of_these(tmp_path: Path) -> None:

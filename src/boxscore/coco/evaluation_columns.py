@@ -155,7 +155,11 @@ def _shapes(side: SideColumns) -> Dict:
 def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns:
     """The annotations that pycocotools would evaluate under these parameters, in its order."""
     index = ImageClassIndex(
-        list(params.imgIds), list(params.catIds), is_pooled=not params.useCats, has_masks=params.iouType == "segm"
+        list(params.imgIds),
+        list(params.catIds),
+        is_pooled=not params.useCats,
+        has_masks=params.iouType == "segm",
+        compared=get_lazy(truths) if params.useCats else None,
     )
     return EvaluationColumns(
         detections=_select_detections(index, results),
@@ -173,15 +177,19 @@ def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColum
 class ImageClassIndex:
     """The indices of images and classes in an evaluation; if classes are pooled, they only order an image's rows."""
 
-    def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool, has_masks: bool) -> None:
+    def __init__(
+        self, images: list[Any], classes: list[Any], *, is_pooled: bool, has_masks: bool, compared: Any
+    ) -> None:
         self.images, self.classes, self.is_pooled, self.has_masks = images, classes, is_pooled, has_masks
+        self.compared = compared
+        """The lazy truths, if masks are compared with nothing but these, class by class."""
 
     def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
         """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
         lazy = get_lazy(coco)
         if lazy is None or not all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes)):
             return None
-        return None if self.has_masks and lazy.masks() is None else lazy
+        return None if self.has_masks and lazy.masks(self.compared) is None else lazy
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
@@ -190,7 +198,7 @@ class ImageClassIndex:
         row, label = _select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
         row, image, label = self._ordered(row, image[row], label)
         shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
-        if self.has_masks and (masks := lazy.masks()) is not None:
+        if self.has_masks and (masks := lazy.masks(self.compared)) is not None:
             shared["mask"] = masks if row is ALL else masks.take(row)
         return row, {"image": image, "label": label, **shared}
 

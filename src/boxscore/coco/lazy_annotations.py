@@ -22,6 +22,8 @@ from boxscore.geometry.masks import Masks
 
 Dict = dict[str, Any]
 FileName = str | os.PathLike[str]
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Images and classes, one pair per row."""
 
 _HEAD_SIZE = 1 << 16
 """The number of bytes in which the first record of a file surely begins."""
@@ -44,18 +46,28 @@ class FileSnapshot:
         weakref.finalize(self, os.close, self._descriptor)
         self._identity = _identity(os.fstat(self._descriptor))
 
-    def read_columns(self, *, has_masks: bool = False) -> Any:
-        """The `_compiled.CocoFile` of the file; None if it is not a file of boxes, or of masks if these are wanted."""
+    def read_columns(self, *, has_masks: bool = False, compared: Pairs | None = None) -> Any:
+        """The `_compiled.CocoFile` of the file; None if it is not a file of boxes, or of masks if these are wanted.
+
+        Masks of other images and classes than the `compared` ones have an area alone.
+        """
         shapes = _compiled.CocoShapes.masks if has_masks else _compiled.CocoShapes.boxes
+        settings: Dict = {"num_threads": num_threads(None), "shapes": shapes, "compared": compared}
         try:
-            if self._content is None:
-                columns = _compiled.read_coco_file(os.fsencode(self.name), num_threads(None), shapes=shapes)
-                if _identity(Path(self.name).stat()) == self._identity:
+            if self._content is None and self._is_there():
+                columns = _compiled.read_coco_file(os.fsencode(self.name), **settings)
+                if self._is_there():
                     return columns
-            # From memory; or another file has that name already.
-            return _compiled.read_coco_bytes(self.content(), num_threads(None), shapes=shapes)
+            # From memory; or the file is gone, or another one has that name already.
+            return _compiled.read_coco_bytes(self.content(), **settings)
         except _compiled.CocoError:
             return None
+
+    def _is_there(self) -> bool:
+        try:
+            return _identity(Path(self.name).stat()) == self._identity
+        except OSError:
+            return False
 
     def head(self, size: int) -> bytes:
         """The first bytes."""
@@ -139,8 +151,8 @@ class LazyDataset:
         names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
         return cls(file, columns, image_sizes(read.images), names)
 
-    def masks(self) -> Masks | None:
-        """The masks of all annotations; None if not all have one."""
+    def masks(self, truths: "LazyDataset | None" = None) -> Masks | None:
+        """The masks of all annotations; None if not all have one. With what they are compared makes no difference."""
         if self._masks is None and self._file is not None:
             read = self._file.read_columns(has_masks=True)
             self._masks = None if read is None else drawn(read.boxes, self.images)
@@ -171,18 +183,27 @@ class LazyResults:
         masks: Masks | None = None,
         *,
         has_boxes: bool = True,
+        is_partial: bool = False,
     ) -> None:
         self.columns = columns
         self._source, self._header = source, header
         self._masks, self._has_boxes = masks, has_boxes
+        self._is_partial = is_partial
 
     @classmethod
     def from_file(cls, file: FileSnapshot, header: "LazyDataset | Dict") -> "LazyResults | None":
         """None if the file has anything that columns can't represent."""
         if not _has_categories(header) or b'"caption"' in (head := file.head(_HEAD_SIZE)):
             return None
-        # A results file with masks is most likely evaluated by them: they come with the first reading.
-        read = _read_boxes(file, has_masks=True) if b'"segmentation"' in head else None
+        # A results file with masks is most likely evaluated by them, against its dataset: those that are compared come
+        # with the first reading.
+        read, compared = None, None
+        if b'"segmentation"' in head:
+            if isinstance(header, LazyDataset) and b'"bbox"' in head:
+                compared = header.columns.image, header.columns.category
+            read = _read_boxes(file, has_masks=True, compared=compared)
+            if read is not None and read.boxes.mask_area is not None and compared is not None:
+                read, compared = _read_boxes(file, has_masks=True), None  # the boxes of all of them are wanted
         read = read or _read_boxes(file)
         if read is None or read.is_dataset or read.boxes.score is None:
             return None
@@ -205,7 +226,7 @@ class LazyResults:
             id=np.arange(1, len(box) + 1),
             score=boxes.score,
         )
-        return cls(file, columns, header, masks, has_boxes=has_boxes)
+        return cls(file, columns, header, masks, has_boxes=has_boxes, is_partial=compared is not None)
 
     @classmethod
     def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
@@ -225,11 +246,16 @@ class LazyResults:
         )
         return cls(data, columns, header)
 
-    def masks(self) -> Masks | None:
+    def masks(self, truths: LazyDataset | None = None) -> Masks | None:
         """The masks of all results; None if some of their images have no size.
 
+        If they are only compared with `truths` of the same image and class, the others may have an area alone.
         As in COCO: a result without a mask has that of its box.
         """
+        if self._is_partial and self._masks is not None and (truths is None or truths is not self._header):
+            assert isinstance(self._source, FileSnapshot)
+            read = self._source.read_columns(has_masks=True)
+            self._masks, self._is_partial = drawn(read.boxes, _sizes_of(self._header)), False
         if self._masks is None:
             sizes = sizes_at(self.columns.image, _sizes_of(self._header))
             if sizes is None:
@@ -293,9 +319,9 @@ def _has_categories(header: LazyDataset | Dict) -> bool:
     return isinstance(header, LazyDataset) or "categories" in header
 
 
-def _read_boxes(file: FileSnapshot, *, has_masks: bool = False) -> Any:
+def _read_boxes(file: FileSnapshot, **settings: Any) -> Any:
     """The `_compiled.CocoFile` of a file; None if it does not have boxes, or masks, of images with integer ids."""
-    read = file.read_columns(has_masks=has_masks)
+    read = file.read_columns(**settings)
     return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
 
 

@@ -42,16 +42,10 @@ public:
         if (polygons_.num_parts() > 0) {
             masks.push_nothing();
             polygons.append(polygons_);
-            return;
-        }
-        if (is_compared) {
-            push_runs(masks);
         } else {
-            mask_.clear();
-            push_runs(mask_);
-            masks.push_area(mask_.area[0], size_);
+            push_runs(masks, is_compared);
+            polygons.finish_mask();
         }
-        polygons.finish_mask();
     }
 
     // The outer box of the run lengths that were read, left, top, width, height, and their area.
@@ -85,8 +79,8 @@ private:
         return object_end;
     }
 
-    void push_runs(MaskColumn& masks) {
-        const RunsError error = *counts_ == '"' ? push_compressed(masks) : push_plain(masks);
+    void push_runs(MaskColumn& masks, bool is_compared = true) {
+        const RunsError error = *counts_ == '"' ? push_compressed(masks, is_compared) : push_plain(masks, is_compared);
         if (error != RunsError::none) throw InvalidRecord{": `counts` of `segmentation` " + rule_of(error, size_)};
     }
 
@@ -104,7 +98,7 @@ private:
 
     // Run lengths as text. A backslash, which is one of its characters, is escaped in JSON, so most texts have some of them: a fast
     // path for these, beside `json::read_string` for all others.
-    RunsError push_compressed(MaskColumn& masks) {
+    RunsError push_compressed(MaskColumn& masks, bool is_compared) {
         const char *from = counts_ + 1, *const end = counts_end_ - 1;
         while (from < end) {
             const auto* escape = static_cast<const char*>(std::memchr(from, '\\', static_cast<size_t>(end - from)));
@@ -114,12 +108,13 @@ private:
             if (escape[1] != '\\') {
                 masks.counts.truncate(static_cast<size_t>(masks.start.back()));
                 const json::String string = json::read_string(counts_ + 1, text_);
-                return masks.push_text(string.text.data(), string.text.size(), size_, runs_);
+                masks.counts.append(string.text.data(), string.text.size());
+                break;
             }
             masks.counts.push_back('\\');
             from = escape + 2;
         }
-        return masks.finish_text(size_, runs_);
+        return is_compared ? masks.finish_text(size_, runs_) : masks.finish_area(size_, runs_);
     }
 
     // Throws InvalidRecord unless `counts` is a list of integers.
@@ -136,7 +131,7 @@ private:
         if (!is_fine) refuse(counts_, window, "counts", "of `segmentation` must be text or a list of integers");
     }
 
-    RunsError push_plain(MaskColumn& masks) {
+    RunsError push_plain(MaskColumn& masks, bool is_compared) {
         runs_.clear();
         uint64_t num_left = size_.num_pixels();
         const char* p = json::skip_space(counts_ + 1);
@@ -151,7 +146,11 @@ private:
             runs_.push_back(static_cast<uint32_t>(count));
         }
         if (num_left != 0) return RunsError::short_of;
-        masks.push(runs_, size_);
+        if (is_compared) {
+            masks.push(runs_, size_);
+        } else {
+            masks.push_nothing(area_of(runs_), size_);
+        }
         return RunsError::none;
     }
 

@@ -24,17 +24,21 @@ bool has_only_codes(const char* text, size_t num) {
     return (others & 0xc0) == 0;
 }
 
+// Decodes compressed counts, if they are valid.
+RunsError decode_valid(const char* text, size_t num, MaskSize size, Runs& runs, uint32_t& num_on) {
+    const DecodedRuns decoded = decode_runs(text, num, runs);
+    num_on = static_cast<uint32_t>(decoded.num_on);
+    // Most texts are seen to be valid by what was decoded; else the reader of one count after the other decides.
+    const bool is_valid = decoded.are_surely_for(size) && has_only_codes(text, num);
+    return is_valid ? RunsError::none : validate_runs(text, num, size);
+}
+
 }  // namespace
 
 void MaskColumn::push(Runs& runs, MaskSize mask_size) {
-    MaskMeasure measure;
-    measure_runs(runs, mask_size, measure);
-    if (measure.has_empty_run) {
-        drop_empty_runs(runs);
-        measure_runs(runs, mask_size, measure);
-    }
+    if (has_empty_run(runs)) drop_empty_runs(runs);
     encode_runs(runs.data(), runs.size(), [&](char c) { counts.push_back(c); });
-    finish_row(measure, mask_size);
+    finish_row(area_of(runs), box_of_runs(runs, mask_size.height), mask_size);
 }
 
 RunsError MaskColumn::push_text(const char* text, size_t num, MaskSize mask_size, Runs& scratch) {
@@ -46,26 +50,33 @@ RunsError MaskColumn::finish_text(MaskSize mask_size, Runs& scratch) {
     const auto begin = static_cast<size_t>(start.back());
     const char* const text = counts.data() + begin;
     const size_t num = counts.size() - begin;
-    const bool is_plain = decode_runs(text, num, scratch) && has_only_codes(text, num);
-    MaskMeasure measure;
-    const bool is_whole = measure_runs(scratch, mask_size, measure);
-    // Most texts are seen to be valid by what was decoded; else the reader of one count after the other decides.
-    const RunsError error = is_plain && is_whole ? RunsError::none : validate_runs(text, num, mask_size);
-    if (error != RunsError::none || measure.has_empty_run) counts.truncate(begin);
-    if (error != RunsError::none) return error;
-    if (measure.has_empty_run) {
+    uint32_t num_on = 0;
+    const RunsError error = decode_valid(text, num, mask_size, scratch, num_on);
+    if (error != RunsError::none) {
+        counts.truncate(begin);
+    } else if (has_empty_run(scratch)) {
+        counts.truncate(begin);
         push(scratch, mask_size);
     } else {
-        finish_row(measure, mask_size);
+        finish_row(num_on, box_of_runs(scratch, mask_size.height), mask_size);
     }
     return error;
 }
 
-void MaskColumn::finish_row(const MaskMeasure& measure, MaskSize mask_size) {
+RunsError MaskColumn::finish_area(MaskSize mask_size, Runs& scratch) {
+    const auto begin = static_cast<size_t>(start.back());
+    uint32_t num_on = 0;
+    const RunsError error = decode_valid(counts.data() + begin, counts.size() - begin, mask_size, scratch, num_on);
+    counts.truncate(begin);
+    if (error == RunsError::none) push_nothing(num_on, mask_size);
+    return error;
+}
+
+void MaskColumn::finish_row(uint32_t mask_area, MaskBox mask_box, MaskSize mask_size) {
     start.push_back(static_cast<int64_t>(counts.size()));
     size.push_back(mask_size);
-    area.push_back(measure.area);
-    box.push_back(measure.box);
+    area.push_back(mask_area);
+    box.push_back(mask_box);
 }
 
 void MaskColumn::append(const MaskColumn& other) {

@@ -96,18 +96,14 @@ struct MaskColumn {
     // memory from one call to the next.
     RunsError finish_text(MaskSize mask_size, Runs& scratch);
 
-    // Adds a row that gets its mask later.
-    void push_nothing() { finish_row({}, {}); }
+    // The same for a mask of which only the area is kept.
+    RunsError finish_area(MaskSize mask_size, Runs& scratch);
 
-    // Adds a mask of which only the area is known.
-    void push_area(uint32_t mask_area, MaskSize mask_size) {
-        MaskMeasure measure;
-        measure.area = mask_area;
-        finish_row(measure, mask_size);
-    }
+    // Adds a row that gets its mask later, or never.
+    void push_nothing(uint32_t mask_area = 0, MaskSize mask_size = {}) { finish_row(mask_area, {}, mask_size); }
 
     // Ends the mask whose compressed counts were appended to `counts`, and measured.
-    void finish_row(const MaskMeasure& measure, MaskSize mask_size);
+    void finish_row(uint32_t mask_area, MaskBox mask_box, MaskSize mask_size);
 
     void append(const MaskColumn& other);
     void append_row(const MaskColumn& other, size_t row);

@@ -94,7 +94,7 @@ __attribute__((target("sse4.1"))) void read_by_eight(Decoding& decoding) {
 
 }  // namespace
 
-bool decode_runs(const char* text, size_t num, Runs& runs) {
+DecodedRuns decode_runs(const char* text, size_t num, Runs& runs) {
     constexpr size_t kWrittenAhead = 8;
     runs.resize(num + kWrittenAhead);
     Decoding decoding{text, text + num, runs.data()};
@@ -104,17 +104,18 @@ bool decode_runs(const char* text, size_t num, Runs& runs) {
 #endif
     while (decoding.next < decoding.end) decoding.read_one();
     runs.resize(decoding.num);
+    DecodedRuns decoded{decoding.is_plain};
+    if (runs.empty()) return decoded;
     // From the fourth on, each is a difference to the one two before.
-    if (runs.size() > 3) {
-        uint32_t on = runs[1], off = runs[2];
-        size_t i = 3;
-        for (; i + 1 < runs.size(); i += 2) {
-            runs[i] = on += runs[i];
-            runs[i + 1] = off += runs[i + 1];
-        }
-        if (i < runs.size()) runs[i] += on;
+    decoded.num_off = runs[0];
+    uint32_t on = 0, off = 0;
+    size_t i = 1;
+    for (; i + 1 < runs.size(); i += 2) {
+        decoded.num_on += runs[i] = on += runs[i];
+        decoded.num_off += runs[i + 1] = off += runs[i + 1];
     }
-    return decoding.is_plain;
+    if (i < runs.size()) decoded.num_on += runs[i] += on;
+    return decoded;
 }
 
 }  // namespace boxscore

@@ -5,8 +5,9 @@
 namespace boxscore {
 
 void decode_loosely(const char* text, size_t size, Runs& runs) {
-    runs.clear();
     const char* const end = std::find(text, text + size, '\0');
+    if (decode_runs(text, static_cast<size_t>(end - text), runs).is_plain) return;
+    runs.clear();
     for (const char* p = text; p < end;) {
         uint64_t value = 0;
         int c = CountCode::kMore, shift = 0;

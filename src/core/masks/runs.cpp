@@ -43,19 +43,11 @@ RunsError validate_runs(const char* text, size_t num, MaskSize size) {
     return num_left == 0 ? RunsError::none : RunsError::short_of;
 }
 
-bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure) {
-    measure = {};
-    const uint32_t height = size.height;
+MaskBox box_of_runs(const Runs& runs, uint32_t height) {
+    if (height == 0) return {};
     const size_t num_pairs = runs.size() / 2;
-    uint64_t num_pixels = 0;
-    uint32_t num_empty = 0;  // counted, not looked for: that takes many at a time
-    for (const uint32_t count : runs) num_pixels += count;
-    for (size_t i = 1; i < runs.size(); ++i) num_empty += runs[i] == 0;
-    measure.has_empty_run = num_empty > 0;
-    if (num_pixels != size.num_pixels()) return false;
-    if (num_pixels == 0) return true;
     uint32_t x = 0, y = 0;  // of the next pixel
-    uint32_t left = UINT32_MAX, top = height, right = 0, bottom = 0, area = 0;
+    uint32_t left = UINT32_MAX, top = height, right = 0, bottom = 0;
     for (size_t i = 0; i < num_pairs; ++i) {
         y += runs[2 * i];
         if (y >= height) {
@@ -65,7 +57,6 @@ bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure) {
         }
         const uint32_t num_on = runs[2 * i + 1];
         if (num_on == 0) continue;
-        area += num_on;
         left = std::min(left, x);
         top = std::min(top, y);
         y += num_on;  // below the last pixel
@@ -77,9 +68,13 @@ bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure) {
         bottom = std::max(bottom, y);
         right = x + 1;
     }
-    measure.area = area;
-    if (area > 0) measure.box = {left, top, right - left, bottom - top};
-    return true;
+    return right == 0 ? MaskBox{} : MaskBox{left, top, right - left, bottom - top};
+}
+
+bool has_empty_run(const Runs& runs) {
+    uint32_t num_empty = 0;  // counted, not looked for: that takes many at a time
+    for (size_t i = 1; i < runs.size(); ++i) num_empty += runs[i] == 0;
+    return num_empty > 0;
 }
 
 void counts_of_edges(const std::vector<uint32_t>& edges, MaskSize size, Runs& runs) {

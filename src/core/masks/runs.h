@@ -71,24 +71,30 @@ inline uint64_t common_area(const MaskBox& a, const MaskBox& b) {
     return left < right && top < bottom ? uint64_t{right - left} * (bottom - top) : 0;
 }
 
-// What is asked of every mask.
-struct MaskMeasure {
-    uint32_t area = 0;
-    MaskBox box;
-    bool has_empty_run = false;  // other than the first: the same mask has fewer runs
-};
+// The box of counts for exactly the pixels of an image of this height.
+MaskBox box_of_runs(const Runs& runs, uint32_t height);
 
-// Measures counts. False if they are not for exactly the pixels of the size.
-bool measure_runs(const Runs& runs, MaskSize size, MaskMeasure& measure);
+// Whether a run other than the first has no pixels: the same mask has fewer runs.
+bool has_empty_run(const Runs& runs);
 
 // The bits of a character of compressed counts.
 struct CountCode {
     static constexpr int kFirst = 48, kMore = 32, kSign = 16, kBits = 5, kMostCharacters = 7;
 };
 
-// The counts of compressed ones. If the text is not valid they are anything, but no more than it has characters. False if the text ends
-// within a count, or has one of more than 30 bits.
-bool decode_runs(const char* text, size_t num, Runs& runs);
+// What is known of counts once they are decoded.
+struct DecodedRuns {
+    bool is_plain = true;  // the text does not end within a count, and has none of more than 30 bits
+    uint64_t num_off = 0, num_on = 0;
+
+    // Whether they are surely for exactly the pixels of the size. A negative count was taken for one of billions.
+    bool are_surely_for(MaskSize size) const {
+        return is_plain && num_off + num_on == size.num_pixels() && num_off + num_on < uint64_t{1} << 31;
+    }
+};
+
+// The counts of compressed ones. If the text is not valid they are anything, but no more than it has characters.
+DecodedRuns decode_runs(const char* text, size_t num, Runs& runs);
 
 // Whether compressed counts are a mask of the size, and if not, why.
 RunsError validate_runs(const char* text, size_t num, MaskSize size);

@@ -178,9 +178,7 @@ MaskBox box_of(const LooseMask& mask) {
     // As if the image had as many columns as there are pixels for; what is missing in the last one is off.
     if (runs.size() % 2 == 0) runs.push_back(0);
     runs.back() += static_cast<uint32_t>(num_columns * mask.height - num_pixels);
-    MaskMeasure measure;
-    measure_runs(runs, {static_cast<uint32_t>(mask.height), static_cast<uint32_t>(num_columns)}, measure);
-    return measure.box;
+    return box_of_runs(runs, static_cast<uint32_t>(mask.height));
 }
 
 nb::object measure_boxes(nb::handle objects) {
@@ -196,12 +194,12 @@ nb::object measure_boxes(nb::handle objects) {
 // The masks as a column, if all are masks of their sizes without runs that have no pixels.
 bool read_column(const std::vector<LooseMask>& masks, MaskColumn& column) {
     Runs runs;
-    MaskMeasure measure;
     for (const LooseMask& mask : masks) {
-        if (!mask.has_fitting_size() || !decode_runs(mask.characters, mask.num_characters, runs)) return false;
-        if (!measure_runs(runs, mask.size(), measure) || measure.has_empty_run) return false;
+        if (!mask.has_fitting_size() || std::memchr(mask.characters, '\0', mask.num_characters) != nullptr) return false;
+        const DecodedRuns decoded = decode_runs(mask.characters, mask.num_characters, runs);
+        if (!decoded.are_surely_for(mask.size()) || has_empty_run(runs)) return false;
         column.counts.append(mask.characters, mask.num_characters);
-        column.finish_row(measure, mask.size());
+        column.finish_row(static_cast<uint32_t>(decoded.num_on), box_of_runs(runs, mask.size().height), mask.size());
     }
     return true;
 }
