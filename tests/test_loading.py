@@ -122,3 +122,39 @@ def test_samples_that_are_none_are_refused() -> None:
         boxscore.collate_truths([(torch.zeros(1), {"boxes": torch.ones(1, 4)})])
     with pytest.raises(boxscore.InputError, match=r"samples\[0\] must be an image and its target"):
         boxscore.collate_truths([torch.zeros(2)])
+
+
+@pytest.mark.parametrize("iou_type", ["segm", ("bbox", "segm")])
+def test_masks_are_padded_to_the_largest(iou_type: Any) -> None:
+    """With pixels that are off; the batch gives what one dict per image gives."""
+    random = np.random.default_rng(0)
+    sizes, nums = [(6, 9), (8, 5), (7, 7)], [2, 0, 3]
+    targets = [
+        {
+            "boxes": torch.zeros(num, 4),
+            "labels": torch.arange(num),
+            "masks": torch.as_tensor(random.random((num, *size)) < 0.5),
+            "iscrowd": torch.zeros(num, dtype=torch.int64),
+        }
+        for num, size in zip(nums, sizes, strict=True)
+    ]
+    samples = [(torch.zeros(3, 8, 9), target) for target in targets]
+    _, batch = boxscore.collate_truths(samples, iou_type)
+    assert ("boxes" in batch) == ("bbox" in iou_type)
+    assert batch["masks"].shape == (3, 3, 8, 9)
+    assert batch["masks"].dtype == torch.bool
+    for image, (target, (height, width)) in enumerate(zip(targets, sizes, strict=True)):
+        own = batch["masks"][image, : nums[image], :height, :width]
+        assert torch.equal(own, target["masks"])
+        assert int(batch["masks"][image].sum()) == int(target["masks"].sum())
+    preds = {"masks": batch["masks"], "labels": batch["labels"], "scores": torch.rand(3, 3)}
+    metric = boxscore.MeanAveragePrecision(iou_type="segm")
+    metric.update(preds, {key: value for key, value in batch.items() if key != "boxes"})
+    assert metric.compute()["map"] == pytest.approx(1)
+
+
+def test_masks_must_be_there_if_they_are_wanted() -> None:
+    """As boxes must."""
+    sample = (torch.zeros(1), {"boxes": torch.ones(1, 4), "labels": torch.tensor([2])})
+    with pytest.raises(boxscore.InputError, match=r"samples\[0\] must have the key 'masks'"):
+        boxscore.collate_truths([sample], "segm")

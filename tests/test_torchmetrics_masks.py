@@ -162,7 +162,7 @@ def test_files_of_coco_go_there_and_back(iou_type: Any, theirs: Any, tmp_path: P
     [
         ({"masks": torch.zeros(3, 4)}, r"preds\[0\]: `masks` must have shape \(\d, H, W\) for \d labels; got \(3, 4\)"),
         ({"masks": torch.zeros(9, 4, 4, dtype=torch.bool)}, r"preds\[0\]: `masks` must have shape"),
-        ({"masks": None}, r"preds\[0\]: must have the key 'masks'"),
+        ({"masks": None}, r"preds\[0\]: `masks` must be a sequence of masks; got NoneType"),
         ({"mask": torch.zeros(1)}, r"preds\[0\] must not have the key 'mask', which is not read: rename it"),
     ],
 )

@@ -228,13 +228,12 @@ def _with_masks(batch: ImageBatch) -> ImageBatch:
     key = next((key for key, name in batch.keys.items() if name == "mask"), None)
     if key is None:
         return batch
-    given = [image.get(key) for image in batch.images]
     parts = []
-    for index, (masks, num) in enumerate(zip(given, batch.num_rows, strict=True)):
+    for index, (image, num) in enumerate(zip(batch.images, batch.num_rows, strict=True)):
+        if key not in image:
+            raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
         try:
-            if masks is None:
-                raise InputError(f"must have the key {key!r}")
-            parts.append(_masks_of_image(masks, num))
+            parts.append(_masks_of_image(image[key], num))
         except RowError as error:
             raise InputError(f"images[{index}]: `{key}` row {error.row} {error.rule}") from None
         except InputError as error:

@@ -6,10 +6,14 @@ Dimensions: N images, G truths of the image that has most.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace
-from boxscore._support.checks import as_flags, check_rows
+from boxscore._support.checks import as_flags, check_rows, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.model.batch_keys import TRUTH_KEYS
+from boxscore.geometry.masks import Masks
+from boxscore.model.batch_keys import TRUTH_KEYS, Keys
 from boxscore.model.batches import image_ids_of, in_argument, pad_rows, read_images
 
 
@@ -78,18 +82,19 @@ def pad_truths(
 
 
 def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) -> PaddedTruths:
+    """The padded columns; without boxes, `box` is None."""
     xp = namespace(columns["label"])
     label = xp.astype(columns["label"], int_dtype(columns["label"]))
     ignore = columns["ignore"] if "ignore" in columns else xp.zeros_like(label, dtype=xp.bool)
     return PaddedTruths(
-        box=pad_rows(columns["box"], num_rows, length, fill=0),
+        box=pad_rows(columns["box"], num_rows, length, fill=0) if "box" in columns else None,
         label=pad_rows(label, num_rows, length, fill=-1),
         ignore=pad_rows(ignore, num_rows, length, fill=True),
         area=pad_rows(columns["area"], num_rows, length, fill=0) if "area" in columns else None,
     )
 
 
-def collate_truths(samples: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+def collate_truths(samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox") -> tuple[Any, dict[str, Any]]:
     """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
 
     A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, any of `ignore`,
@@ -97,6 +102,9 @@ def collate_truths(samples: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
     batch has `boxes` (N, G, 4), `labels` (N, G), -1 for dummies, `ignore` (N, G), and `area` and `image_id` if the
     targets have them, as `MeanAveragePrecision.update` takes it. Ids that are names stay a list. Other keys are left
     out.
+
+    `iou_type`: with "segm" targets have `masks` (G, H, W) in place of `boxes`, with ("bbox", "segm") both; the batch
+    has `masks` (N, G, H, W), smaller ones with pixels that are off to their right and below.
 
     >>> import numpy as np
     >>> one = {"boxes": np.ones((1, 4)), "labels": np.array([7]), "image_id": 3}
@@ -112,10 +120,15 @@ def collate_truths(samples: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
             rule = "must be an image and its target, a dict"
             raise InputError(f"samples[{index}] {rule}; got {type(sample).__name__}")
     images, targets = (list(part) for part in zip(*samples, strict=True))
-    padded = in_argument("samples", _pad_targets, targets)
-    batch = {"boxes": padded.box, "labels": padded.label, "ignore": padded.ignore}
-    if padded.area is not None:
-        batch["area"] = padded.area
+    padded, masks = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type))
+    columns = {
+        "boxes": padded.box,
+        "masks": masks,
+        "labels": padded.label,
+        "ignore": padded.ignore,
+        "area": padded.area,
+    }
+    batch = {key: column for key, column in columns.items() if column is not None}
     if any("image_id" in target for target in targets):
         ids = in_argument("samples", image_ids_of, targets, "as other samples do")
         names = [ids.names.get(number, number) for number in ids.numbers]
@@ -126,8 +139,9 @@ def collate_truths(samples: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
     return images, batch
 
 
-def _pad_targets(targets: Sequence[Mapping[str, Any]]) -> PaddedTruths:
-    read = read_images(targets, TRUTH_KEYS)
+def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, Array | None]:
+    """The padded columns, and the pixels of masks, if they are wanted."""
+    read = read_images(targets, keys)
     framework = library(*read.columns.values())
     home = next(column for column in read.columns.values() if library(column) == framework)
     columns = {name: convert(column, like=home) for name, column in read.columns.items()}
@@ -135,4 +149,21 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]]) -> PaddedTruths:
         check_rows("label", columns["label"] >= 0, "must not be negative, as dummies are", columns["label"])
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
-    return _padded(columns, read.num_rows, max(read.num_rows))
+    length = max(read.num_rows)
+    padded = _padded(columns, read.num_rows, length)
+    if read.mask is None:
+        return padded, None
+    shapes = [shape_of(target["masks"]) for target in targets if is_array(target["masks"])]
+    sizes = [*read.mask.runs.sizes.tolist(), *(shape[1:] for shape in shapes if len(shape) == 3)]
+    pixels = np.zeros((len(targets), length, *np.max([(0, 0), *sizes], axis=0).tolist()), bool)
+    _draw(read.mask, read.num_rows, pixels)
+    return padded, convert(pixels, like=home)
+
+
+def _draw(masks: Masks, num_rows: Sequence[int], pixels: NDArray[np.bool_]) -> None:
+    """Set the pixels of all images' masks. Shape (N, G, H, W)."""
+    places = ((image, row) for image, num in enumerate(num_rows) for row in range(num))
+    for index, (image, row) in enumerate(places):
+        each = masks.pixels(index)
+        height, width = each.shape
+        pixels[image, row, :height, :width] = each
