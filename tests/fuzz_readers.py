@@ -6,7 +6,6 @@ Each must give a result or an `InputError` of one line, nothing else, within sec
 is found is told with its seed; the same seed makes the same file.
 """
 
-import base64
 import faulthandler
 import gzip
 import io
@@ -33,6 +32,7 @@ import boxscore
 from boxscore import InputError, Tally, Truths
 from boxscore.formats import read_groups
 from boxscore.scaling.storage import to_bytes
+from tests.support.masked_files import MASKED_COCO, MASKED_TABLE, RLE, with_mask_in_cvat, with_masks_in_labelme
 from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC
 
 SECONDS = 20
@@ -67,36 +67,6 @@ TABLE = "image_id,file_name,category_id,class_name,x1,y1,x2,y2,ignore,area,image
 SCORED = "image,label,score,x,y,w,h\na.jpg,cat,0.5,1,2.5,8,9\nb.jpg,dog,1e-3,1,2,8,9\n"
 OPEN = "ImageID,LabelName,Score,XMin,XMax,YMin,YMax,IsGroupOf\na,cat,0.5,0.1,0.5,0.2,1,0\nb,dog,0.25,0,1,0,1,1\n"
 YAML = "path: .\nval: images\nnc: 2\nnames:\n  0: cat\n  1: 'a dog'\n"
-
-RLE = {"size": [80, 90], "counts": "Q]16j1:O1O1O00"}
-MASK_PNG = PNG[:16] + struct.pack(">IIBBBBB", 3, 2, 8, 0, 0, 0, 0) + b"\0\0\0\0"
-MASK_PNG += b"\0\0\0\x13IDAT" + zlib.compress(b"\0\1\0\1\2\0\1\0", 0) + b"\0\0\0\0\0\0\0\0IEND\0\0\0\0"
-MASKED_COCO = COCO | {
-    "annotations": [
-        {"id": 1, "image_id": 7, "category_id": 3, "bbox": [1, 2, 30, 40], "segmentation": [[1, 2, 31, 2, 31, 42.5]]},
-        {"id": 2, "image_id": 9, "category_id": 5, "segmentation": {"size": [100, 100], "counts": [7, 8, 9985]}},
-    ]
-}
-MASKED_CVAT = CVAT.replace(
-    "</image>", '<mask label="cat" rle="1, 3, 2" left="4" top="5" width="3" height="2"/></image>', 1
-)
-MASKED_LABELME = LABELME | {
-    "shapes": [
-        *LABELME["shapes"],  # type: ignore[misc]
-        {
-            "label": "cat",
-            "points": [[4, 5], [6, 6]],
-            "shape_type": "mask",
-            "mask": base64.b64encode(MASK_PNG).decode(),
-            "group_id": 1,
-        },
-        {"label": "cat", "points": [[1, 2], [3, 4], [5, 1]], "shape_type": "polygon", "group_id": 1},
-    ]
-}
-MASKED_TABLE = "image_id,category_id,segmentation,image_width,image_height\n" + "".join(
-    f'0,0,"{json.dumps(cell)}",90,80\n'.replace('"', '""').replace('""', '"', 1).replace('"",90', '",90')
-    for cell in (RLE, [[1, 2, 30.5, 4, 5, 60]])
-)
 
 NUMBERS = (
     b"nan inf -inf 1e400 -1 0 -0 1 2 7 0.5 1e-400 007 1_0 0x1 1. .5 1e9 1e300 4294967296 9223372036854775808"
@@ -269,11 +239,10 @@ def masked_arrays(rand: random.Random) -> Files:
     columns = {"mask_counts": masks.counts, "mask_start": masks.start, "mask_sizes": masks.sizes}
     if rand.random() < 0.3:
         name = rand.choice(list(columns))
-        columns[name] = rand.choice([columns[name][:-1], columns[name].astype(rand.choice(["i2", "f8"])), np.ones(2)])
+        columns[name] = rand.choice([columns[name][:-1], columns[name].astype("f8"), columns[name].astype("i2")])
     files = arrays(rand)
     for name, column in columns.items():
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.asarray(column))
+        np.lib.format.write_array(buffer := io.BytesIO(), np.asarray(column))
         files[f"{name}.npy"] = buffer.getvalue()
     return files
 
@@ -283,8 +252,8 @@ def masked_parquet(rand: random.Random) -> Files:
     import pyarrow.parquet
 
     table = arrow_table(rand)
-    rows: list[Any] = [RLE, {"size": [80, 90], "counts": "0"}, {"size": [2], "counts": "2"}, None, [[1, 2, 3, 4]]]
-    some = [rand.choices(rows, [20, 2, 1, 1, 1])[0] for _ in range(table.num_rows)]
+    rows: list[Any] = [RLE, {"size": [2], "counts": "2"}, None, [[1, 2, 3, 4]]]
+    some = [rand.choices(rows, [20, 1, 1, 1])[0] for _ in range(table.num_rows)]
     try:
         column = pyarrow.array(some)
     except (pyarrow.ArrowException, TypeError):
@@ -416,11 +385,11 @@ FORMATS: dict[str, Format] = {
         make=texts(a_dot_txt="0 0.5 0.5 0.5 0.25 0.1 0.3 0.9\n", b_dot_txt="1 0.5 0.5 0.5 0.25 0.3 0.3 0.9\n"),
         read=detections_at("", format="yolo", **MASKS),
     ),
-    "cvat masks": Format(make=text("c.xml", MASKED_CVAT), read=truths_at("c.xml", **MASKS)),
+    "cvat masks": Format(make=text("c.xml", with_mask_in_cvat(CVAT)), read=truths_at("c.xml", **MASKS)),
     "labelme masks": Format(
-        make=text("a.json", json.dumps(MASKED_LABELME)), read=truths_at("", format="labelme", **MASKS)
+        make=text("a.json", json.dumps(with_masks_in_labelme(LABELME))), read=truths_at("", format="labelme", **MASKS)
     ),
-    "csv masks": Format(make=text("t.csv", MASKED_TABLE), read=truths_at("t.csv", **MASKS)),
+    "tsv masks": Format(make=text("t.tsv", MASKED_TABLE), read=truths_at("t.tsv", **MASKS)),
     "npz masks": Format(make=masked_arrays, read=truths_at("t.npz", box_format="xyxy", **MASKS), **IN_NPZ),
     "parquet masks": Format(
         make=masked_parquet, read=truths_at("t.parquet", box_format="xyxy", **MASKS), is_random=True, needs="pyarrow"

@@ -64,7 +64,7 @@ def test_the_numbers_are_close_where_digits_are_lost(tmp_path: Path, name: str) 
 def test_every_pair_of_formats_converts(tmp_path: Path) -> None:
     """Truths from each written format to each other one, with their 222 boxes."""
     written = [name for name, each in FORMATS.items() if each.is_written]
-    assert len(written) == 7
+    assert len(written) == 9
     suffixes = {name: FORMATS[name].suffixes[0] if FORMATS[name].suffixes else f"-{name}" for name in written}
     suffixes["openimages"] = "-openimages.csv"
     for first in written:
@@ -146,8 +146,8 @@ def test_truths_are_truths_even_beside_truths(tmp_path: Path, capsys: Captured) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["out"], "argument --to: required, as the suffix of 'out' is not known; one of coco, voc, "),
-        (["out", "--to", "cvat"], "argument --to: must be one of coco, voc, "),
+        (["out"], "argument --to: required, as the suffix of 'out' is not known; one of labelme, coco, cvat, voc, "),
+        (["out", "--to", "text"], "argument --to: must be one of labelme, coco, cvat, voc, "),
         (["out.csv", "--from", "jason"], "argument --from: must be one of labelme, coco, "),
         ([], "the following arguments are required: OUT"),
     ],

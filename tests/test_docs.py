@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 import boxscore
@@ -57,13 +58,15 @@ def test_the_examples_of_training_run() -> None:
 
 def test_the_examples_of_protocols_run() -> None:
     """Changed protocols, kinds and coverage."""
-    truths = boxscore.Truths(image=[0], label=[3], box=[[0, 0, 10, 10]])
-    detections = boxscore.Detections(image=[0], label=[3], score=[0.9], box=[[0, 0, 10, 10]])
+    shapes: dict[str, Any] = {"image": [0], "label": [3], "box": [[0, 0, 10, 10]], "mask": np.ones((1, 10, 10), bool)}
+    truths = boxscore.Truths(**shapes)
+    detections = boxscore.Detections(**shapes, score=[0.9])
     names: dict[str, Any] = {"boxscore": boxscore, "truths": truths, "detections": detections}
-    changing, covering = blocks("docs/protocols.md", "python")
+    changing, comparing, covering = blocks("docs/protocols.md", "python")
     exec(changing, names)
     assert "mar_300" in boxscore.evaluate(detections, truths, names["coco300"])
     assert boxscore.evaluate(detections, truths, names["strict"])["map_tiny"] == pytest.approx(1)
+    exec(comparing, names)
     exec(covering, names)
     assert names["coverage"].is_exhaustive.tolist() == [True, False, True]
 
@@ -118,11 +121,11 @@ def test_the_script_of_pycocotools_prints_what_the_docs_show(tmp_path: Path) -> 
 
 
 def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the odd results that the docs show."""
-    (odd,) = blocks("docs/commands.md", "json")
-    (sample_folder / "odd.json").write_text(odd)
+    """With the files that the docs show."""
+    for name, content in zip(("masks", "found", "odd"), blocks("docs/commands.md", "json"), strict=True):
+        (sample_folder / f"{name}.json").write_text(content)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 7
+    assert len(shown) == 12
     assert_commands_print(shown, capsys)
 
 

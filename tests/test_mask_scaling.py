@@ -16,6 +16,7 @@ from tests.support.mask_scenes import columns_of, mask_tables, random_masks
 
 pyarrow = pytest.importorskip("pyarrow")
 SEGM = Protocol.named("coco", iou_type="segm")
+PLENTY = "8GB"
 
 
 def scene(seed: int = 21, num_images: int = 14) -> tuple[boxscore.Detections, boxscore.Truths]:
@@ -25,39 +26,49 @@ def scene(seed: int = 21, num_images: int = 14) -> tuple[boxscore.Detections, bo
     return detections, boxscore.Truths(**columns)
 
 
+RLE = {"size": [2, 2], "counts": "4"}
+
+
 def test_masks_travel_as_structs() -> None:
     """There and back, in chunks and slices, as text or bytes, with any kind of lists."""
     masks = scene()[0].mask
     column = arrow.column_of(masks)
     assert arrow.masks_of(column).rle() == masks.rle()
-    chunked = pyarrow.chunked_array([column.slice(0, 5), column.slice(5, 1), column.slice(6)])
-    assert arrow.masks_of(chunked).rle() == masks.rle()
-    assert arrow.masks_of(column.slice(3, 4)).rle() == masks.rle()[3:7]
-    plain = pyarrow.array(masks.rle())
-    assert pyarrow.types.is_string(plain.type.field("counts").type)
-    assert arrow.masks_of(plain).rle() == masks.rle()
+    chunked = pyarrow.chunked_array([column.slice(0, 5), column.slice(5, 0), column.slice(5)]).slice(2, 8)
+    assert arrow.masks_of(chunked).rle() == masks.rle()[2:10]
+    for counts in (pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary()):
+        for size in (
+            pyarrow.list_(pyarrow.int32()),
+            pyarrow.large_list(pyarrow.uint16()),
+            pyarrow.list_(pyarrow.int64(), 2),
+        ):
+            kind = pyarrow.struct({"other": pyarrow.int8(), "size": size, "counts": counts})
+            rows = pyarrow.array(masks.rle(), kind)
+            assert arrow.masks_of(rows.slice(3)).rle() == masks.rle()[3:], kind
     assert len(arrow.masks_of(pyarrow.chunked_array([], column.type))) == 0
+    assert len(arrow.column_of(Masks.from_rle([]))) == 0
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("rows", "message"),
     [
         ([1, 2], "`mask` must be a struct of `size` and `counts`; got int64"),
         ([{"size": [2, 2]}], "`mask` must be a struct of `size` and `counts`; got struct"),
-        ([{"size": [2, 2], "counts": "4"}, None], "`mask` row 1 must not be null"),
-        ([{"size": [2, 2], "counts": None}], "`mask` row 0 must not be null"),
-        ([{"size": [2, 2], "counts": "4"}, {"size": [2], "counts": "4"}], "`mask` row 1 must have a `size` of two"),
-        (
-            [{"size": [2, 2], "counts": "4"}, {"size": [2, 2], "counts": "3"}],
-            "`mask` row 1 `counts` must have run lengths",
-        ),
-        ([{"size": [2, 2], "counts": 4}], "`mask` must have `size` as a list of integers, and `counts` as text"),
+        ([{"a": 1, "b": 2}], "`mask` must be a struct of `size` and `counts`; got struct"),
+        ([RLE, None], "`mask` row 1 must not be null"),
+        ([RLE, RLE | {"counts": None}], "`mask` row 1 must not be null"),
+        ([RLE, RLE | {"size": [1]}], "`mask` row 1 must have a `size` of 2 integers, height and width; got 1"),
+        ([RLE, RLE | {"size": [1, None]}], "`mask` row 1 must have a `size` of 2 integers, height and width; got null"),
+        ([RLE, RLE | {"size": [1, 1]}], "`mask` row 1 `counts` must have run lengths for the 1 x 1"),
+        ([{"size": [0.5], "counts": ""}], "`size` of `mask` must be lists of integers, height and width; got "),
+        ([{"size": [1, 2], "counts": 7}], "`counts` of `mask` must be text or bytes; got int64"),
     ],
 )
-def test_columns_that_are_no_masks_are_refused(values: Any, message: str) -> None:
+def test_columns_that_are_no_masks_are_refused(rows: Any, message: str) -> None:
     """With the row and the rule."""
+    column = pyarrow.array(rows)
     with pytest.raises(InputError, match=message):
-        arrow.masks_of(pyarrow.chunked_array([pyarrow.array(values)]))
+        arrow.masks_of(pyarrow.chunked_array([column.slice(0, 1), column.slice(1)]))
 
 
 def test_shards_merge_to_what_one_pass_gives() -> None:
@@ -89,13 +100,13 @@ def test_files_larger_than_memory(tmp_path: Path) -> None:
         renamed = table.rename_columns([names.get(each, each) for each in table.column_names])
         parquet.write_table(renamed, path, row_group_size=17)
     expected = boxscore.evaluate(detections, truths)
-    result = evaluate_files(found, there, SEGM, memory="2GB")
+    result = evaluate_files(found, there, SEGM, memory=PLENTY)
     assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)
     boxes = parquet.read_table(there).drop_columns(["segmentation"])
     boxes = boxes.append_column("box", pyarrow.array([[0.0, 0, 1, 1]] * boxes.num_rows))
     parquet.write_table(boxes, there)
     with pytest.raises(InputError, match=r"there\.parquet: must have .*segmentation"):
-        evaluate_files(found, there, SEGM, memory="2GB", box_format="xyxy")
+        evaluate_files(found, there, SEGM, memory=PLENTY, box_format="xyxy")
 
 
 def test_many_shards_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +120,9 @@ def test_many_shards_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.Mon
     found, there = tmp_path / "found.parquet", tmp_path / "there.parquet"
     for table, path in zip(mask_tables(detections, truths), (found, there), strict=True):
         parquet.write_table(table, path)
-    monkeypatch.setattr(out_of_core, "MATCH_BYTES", 20_000_000)
+    monkeypatch.setattr(out_of_core, "MATCH_BYTES", 100_000_000)
     steps: list[str] = []
-    result = evaluate_files(found, there, SEGM, memory="2GB", step=steps.append)
+    result = evaluate_files(found, there, SEGM, memory=PLENTY, step=steps.append)
     assert sum(step.startswith("matching shard") for step in steps) > 2
     expected = boxscore.evaluate(detections, truths)
     assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)

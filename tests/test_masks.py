@@ -334,3 +334,14 @@ class TestEverythingAfter:
         result = boxscore.evaluate(given, truths, SEGM, engine)
         assert np.array_equal(result.curves.precision, expected.eval["precision"])
         assert not np.array_equal(boxscore.evaluate(detections, truths).curves.precision, expected.eval["precision"])
+
+
+def test_masks_of_different_sizes_are_a_likely_mistake() -> None:
+    """They never match: the metric warns at the first batch, the command at a result near 0."""
+    masks = np.ones((2, 4, 6), bool)
+    preds = [{"masks": masks[:, :3], "scores": np.array([0.9, 0.8]), "labels": np.array([1, 1])}]
+    metric = boxscore.MeanAveragePrecision(iou_type="segm")
+    message = "different sizes in `preds` and `targets` for 1 image, such as 3 x 6 and 4 x 6"
+    with pytest.warns(UserWarning, match=message):
+        metric.update(preds, [{"masks": masks, "labels": np.array([1, 1])}])
+    assert metric.compute()["map"] == 0

@@ -204,7 +204,7 @@ def test_several_models_are_in_one_chart(result: boxscore.Result) -> None:
     """A line each, with its name and AP, of its own colour."""
     detections, truths = sample.load()
     fewer = boxscore.evaluate(detections, truths, Protocol.named("coco", limits=(1, 2, 3)))
-    with pytest.raises(InputError, match="`results` must all have one protocol; got 2 different ones"):
+    with pytest.raises(InputError, match="`results` must all have one protocol, but for `iou_type`; got d"):
         plots.draw_models({"all": result, "fewer": fewer})
     moved = Truths(image=truths.image, label=truths.label, box=truths.box, box_format=truths.box_format)
     none = boxscore.evaluate(Detections(image=[], label=[], score=[], box=[]), moved)

@@ -371,10 +371,10 @@ def test_masks_travel_as_run_lengths() -> None:
     """And give the bits of one machine; a protocol of boxes misses them."""
     segm = Protocol.named("coco", iou_type="segm")
     found, there = mask_tables(*columns_of(*random_masks(21, num_images=14)))
-    sides = [ray.data.from_arrow(blocks(shuffled(table, 1), 3)) for table in (found, there)]
+    sides = tuple(ray.data.from_arrow(blocks(shuffled(table, 1), 3)) for table in (found, there))
     expected = boxscore.match_shard(shuffled(found, 1), shuffled(there, 1), segm, name="all").finish()
     assert 0 < expected["map"] < 1
-    assert_same(evaluate(*sides, segm), expected)
+    assert_same(evaluate(sides[0], sides[1], segm), expected)
     with pytest.raises(InputError, match="`detections` must have the columns image, label, score, box; got image"):
         evaluate(*sides)
 

@@ -77,7 +77,7 @@ def test_different_protocols_are_refused() -> None:
     """One report, one set of rules."""
     result = boxscore.evaluate(*sample.load())
     other = boxscore.evaluate(*sample.load(), Protocol.named("coco", thresholds=(0.5,)))
-    with pytest.raises(boxscore.InputError, match="`results` must all have one protocol; got different ones"):
+    with pytest.raises(boxscore.InputError, match="must all have one protocol, but for `iou_type`; got different"):
         make_report({"a": result, "b": other})
 
 

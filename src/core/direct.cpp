@@ -36,6 +36,7 @@ bool are_ids_fine(const std::vector<int64_t>& ids) {
 bool is_fine(const CocoFile& truths, const CocoFile& detections, const ShapeRules& shapes) {
     if (!truths.is_dataset || !truths.has_annotations || !truths.has_categories || detections.is_dataset) return false;
     if (detections.boxes.score.size() != detections.boxes.size()) return false;
+    if (!shapes.has_masks() && !detections.boxes.mask_area.empty()) return false;  // masks alone, evaluated as boxes
     for (const CocoBoxes* boxes : {&truths.boxes, &detections.boxes}) {
         if (boxes->image.are_names || boxes->size() > UINT32_MAX / 2) return false;
         const bool has_boxes = shapes.has(IouType::bbox);

@@ -158,12 +158,6 @@ private:
 
 }  // namespace
 
-std::vector<size_t> ImageGroups::matrix_starts() const {
-    std::vector<size_t> starts(size() + 1);
-    for (size_t n = 0; n < size(); ++n) starts[n + 1] = starts[n] + num_detections(n) * num_truths(n);
-    return starts;
-}
-
 void measure_overlaps(const ImageGroups& groups, const double* box, const double* truth_box, const uint8_t* is_crowd,
                       const Run& run, double* overlap) {
     const BoxPolicy<double, AnyBounds> policy({box, BoxFormat::xywh}, {truth_box, BoxFormat::xywh}, false);

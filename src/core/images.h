@@ -19,7 +19,11 @@ struct ImageGroups {
     size_t num_detections(size_t n) const { return static_cast<size_t>(start[n + 1] - start[n]); }
     size_t num_truths(size_t n) const { return static_cast<size_t>(truth_start[n + 1] - truth_start[n]); }
     // Where the matrix of each group begins, one row per detection and one column per truth; the last is how many pairs there are.
-    std::vector<size_t> matrix_starts() const;
+    std::vector<size_t> matrix_starts() const {
+        std::vector<size_t> starts(size() + 1);
+        for (size_t n = 0; n < size(); ++n) starts[n + 1] = starts[n] + num_detections(n) * num_truths(n);
+        return starts;
+    }
 };
 
 // Calls `work(n, workspace)` with each group, some groups per task, each thread with a workspace of its own.

@@ -17,6 +17,7 @@ from boxscore._support.text import count
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.geometry.boxes import Boxes, BoxFormat, to_xyxy
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Columns, Detections, Truths, host_ids, take
 from boxscore.model.protocol import Protocol
 
@@ -48,6 +49,7 @@ Kind = Literal[
     "other-labels",
     "foreign-labels",
     "few-images",
+    "mask-sizes",
 ]
 """Short names of mistakes, which stay the same for programs."""
 
@@ -192,6 +194,8 @@ def diagnose(
         )
     if detections is None or truths is None or not len(detections) or not len(truths):
         return None
+    if (message := unlike_sizes(detections, truths, words)) is not None:
+        return Diagnosis(kind="mask-sizes", message=message)
     has_boxes &= all(isinstance(each.geometry, Boxes) for each in (detections, truths))
     detections, truths = with_boxes(detections), with_boxes(truths)
     with np.errstate(all="ignore"):
@@ -295,6 +299,26 @@ def unlike_units(box: Floats, truth_box: Floats, words: Words) -> str | None:
             says = f"the boxes of {name} look like fractions of the image's size, those of {other} like pixels"
             return f"{says}; multiply the fractions by the image's width and height"
     return None
+
+
+def unlike_sizes(detections: Detections, truths: Truths, words: Words) -> str | None:
+    """What to say if masks of the same image have different sizes, and so nothing in common."""
+    geometry, truth_geometry = detections.geometry, truths.geometry
+    if not (isinstance(geometry, Masks) and isinstance(truth_geometry, Masks)):
+        return None
+    images, first = np.unique(host_ids(truths.image), return_index=True)
+    row = np.searchsorted(images, host_ids(detections.image)).clip(max=max(images.size - 1, 0))
+    if not images.size or not row.size:
+        return None
+    size, other = geometry.runs.sizes, truth_geometry.runs.sizes[first[row]]
+    is_unlike = (images[row] == host_ids(detections.image)) & (size != other).any(axis=1)
+    if not is_unlike.any():
+        return None
+    index = int(np.argmax(is_unlike))
+    sizes = [" x ".join(map(str, each[index].tolist())) for each in (size, other)]
+    num = np.unique(row[is_unlike]).size
+    what = f"masks have different sizes in {words.detections} and {words.truths} for {count(num, 'image')}"
+    return f"{what}, such as {sizes[0]} and {sizes[1]} (height x width): these never match; resize one of them"
 
 
 def _misread_labels(

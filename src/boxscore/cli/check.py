@@ -21,6 +21,7 @@ _EXAMPLES = """\
 examples:
   boxscore check instances_val2017.json
   boxscore check truths.json detections.json
+  boxscore check instances_val2017.json detections.json --iou-type segm
   boxscore check labels/ predictions/ --sizes images/ --names data.yaml --json findings.json
 
 error: the evaluation rejects the data. warning: it changes the result, or is very likely a mistake. note: information.
@@ -40,7 +41,13 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_files(parser, is_detections_optional=True)
-    arguments.add_limits(parser)
+    arguments.add_limits(parser).add_argument(
+        "--iou-type",
+        type=arguments.iou_types,
+        default=("bbox",),
+        metavar="TYPE",
+        help="what to check: bbox (default), segm or boundary (boxes and masks)",
+    )
     arguments.add_formats(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--strict", action="store_true", help="exit with code 1 for warnings, too")
@@ -58,7 +65,9 @@ def run(options: argparse.Namespace) -> Outcome:
     reading = Reading(
         truths_format=options.gt_format,
         detections_format=options.dt_format,
-        options=Options(box_format=options.box_format, sizes=options.sizes, names=options.names),
+        options=Options(
+            box_format=options.box_format, sizes=options.sizes, names=options.names, iou_types=options.iou_type
+        ),
     )
     findings = inspect_files(options.truths, options.detections, arguments.protocol_of(options), reading)
     bad = ("error", "warning") if options.strict else ("error",)

@@ -1,10 +1,11 @@
-"""`boxscore convert IN OUT`: the same boxes in another format, with a warning for what that format can't represent."""
+"""`boxscore convert IN OUT`: the same boxes and masks in another format, with a warning for what it can't represent."""
 
 import argparse
 import contextlib
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count, line
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
     from boxscore.formats import Loss, Role
     from boxscore.model.dataset import Detections, Truths
 
+Columns = TypeVar("Columns", "Detections", "Truths")
+
 _EXAMPLES = """\
 examples:
   boxscore convert instances_val2017.json truths.csv
+  boxscore convert instances_val2017.json labels/ --to yolo   # polygons, if the annotations have them
   boxscore convert VOC2007/Annotations labels/ --to yolo
   boxscore convert labels/ truths.json --sizes images/ --names data.yaml
   boxscore convert detections.json results/ --truths instances_val2017.json --to voc
 
 With --truths, IN contains detections: GT provides the names and sizes of images, and the classes.
+Masks are kept if every row of IN has one.
 The suffix of OUT sets its format: .json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz; else use --to."""
 
 
@@ -121,7 +126,9 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
 
     num_scores = _num_scores(options)
     try:
-        truths = read_truths(options.input, format=options.from_format, **_details(options))
+        truths = _with_masks(
+            options, "truths", lambda more: read_truths(options.input, format=options.from_format, **more)
+        )
     except InputError:
         if num_scores:
             raise InputError(f"{options.input}: contains detections; pass their ground truth with --truths") from None
@@ -131,6 +138,36 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
         hint = "to convert detections, pass their ground truth with --truths"
         warnings.warn(f"{count(num_scores, 'score')} in {options.input} left out: {hint}", stacklevel=2)
     return f"{count(len(truths), 'truth')} in {count(_num_images(truths, truths), 'image')}", losses
+
+
+def _with_masks(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
+    """The rows with boxes and masks, if the input has masks; with boxes alone if it has none, or not for all rows."""
+    details = _details(options)
+    if not _has_masks(options, role):
+        return read(details)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        try:
+            columns = read(details | {"iou_type": ("bbox", "segm"), "keep_polygons": True})
+        except InputError as error:
+            problem, columns = error, None
+    if columns is None:
+        columns = read(details)
+        warnings.warn(f"masks are left out, as not every row has a valid one: {problem}", stacklevel=2)
+        return columns
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=2)
+    return columns
+
+
+def _has_masks(options: argparse.Namespace, role: "Role") -> bool:
+    """Whether rows of the input have masks, some or all of them."""
+    from boxscore.formats.files import open_source
+    from boxscore.formats.registry import find_format
+
+    with contextlib.suppress(InputError):
+        source, each = find_format(options.from_format, open_source(options.input), role)
+        return each.has_masks(source, role)
+    return False
 
 
 def _num_scores(options: argparse.Namespace) -> int:
@@ -149,7 +186,11 @@ def _convert_detections(options: argparse.Namespace, output: Path, name: str) ->
     from boxscore.formats import read_detections, read_truths, write_detections
 
     truths = read_truths(options.truths, **_details(options))
-    detections = read_detections(options.input, truths, format=options.from_format, **_details(options))
+    detections = _with_masks(
+        options,
+        "detections",
+        lambda more: read_detections(options.input, truths, format=options.from_format, **more),
+    )
     losses = write_detections(output, detections, truths, format=name, overwrite=options.overwrite)
     return f"{count(len(detections), 'detection')} in {count(_num_images(detections, truths), 'image')}", losses
 

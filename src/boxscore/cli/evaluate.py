@@ -15,7 +15,7 @@ from boxscore.cli import arguments
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
 from boxscore.cli.large_data import evaluate_large_data
 from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
-from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
+from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.engines.native.direct import summarize_files
 from boxscore.model.measures import measures
@@ -208,6 +208,7 @@ def evaluate_files(
                 **selection,
                 **details,
             )
+            warn_of_masks(options, path, detections)
             if options.min_score is not None:
                 detections = take(detections, host_scores(detections.score) >= options.min_score)
             progress.step(f"evaluating {path}")
@@ -269,7 +270,7 @@ def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
     named = dict(zip(_names(parts), parts, strict=True))
     return make_report(
         {name: part.result for name, part in named.items() if part.result is not None},
-        title=options.title or title_of([part.model.name for part in parts if part.group is None], options.truths),
+        title=options.title or title_of(list(dict.fromkeys(part.model.name for part in parts)), options.truths),
         made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
         intervals={name: part.intervals for name, part in named.items() if part.intervals is not None},
     )

@@ -11,6 +11,7 @@ from boxscore.analysis.suspicion import Counts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from boxscore.model.dataset import Detections
     from boxscore.model.protocol import Protocol
     from boxscore.model.result import Result
 
@@ -48,6 +49,13 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
     else:
         return
     warnings.warn(f"{message}; try `{check_command(options, path)}`", stacklevel=2)
+
+
+def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detections") -> None:
+    """Warn if detections that have masks alone, and so areas of their own, are evaluated as boxes."""
+    if options.iou_type == ("bbox",) and detections.area is not None:
+        message = "has masks and no boxes, so the boxes around the masks are evaluated; `--iou-type segm` evaluates the"
+        warnings.warn(f"{path}: {message} masks", stacklevel=2)
 
 
 def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequence[tuple[str, float]]") -> None:

@@ -189,7 +189,10 @@ class ImageClassIndex:
         lazy = get_lazy(coco)
         if lazy is None or not all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes)):
             return None
-        return None if self.has_masks and lazy.masks(self.compared) is None else lazy
+        return None if self.has_masks and self._masks(lazy) is None else lazy
+
+    def _masks(self, lazy: "LazyDataset | LazyResults") -> Masks | None:
+        return lazy.masks(self.compared) if isinstance(lazy, LazyResults) else lazy.masks()
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
@@ -198,7 +201,7 @@ class ImageClassIndex:
         row, label = _select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
         row, image, label = self._ordered(row, image[row], label)
         shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
-        if self.has_masks and (masks := lazy.masks(self.compared)) is not None:
+        if self.has_masks and (masks := self._masks(lazy)) is not None:
             shared["mask"] = masks if row is ALL else masks.take(row)
         return row, {"image": image, "label": label, **shared}
 

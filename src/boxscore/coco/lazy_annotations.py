@@ -151,8 +151,8 @@ class LazyDataset:
         names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
         return cls(file, columns, image_sizes(read.images), names)
 
-    def masks(self, truths: "LazyDataset | None" = None) -> Masks | None:
-        """The masks of all annotations; None if not all have one. With what they are compared makes no difference."""
+    def masks(self) -> Masks | None:
+        """The masks of all annotations; None if not all have one."""
         if self._masks is None and self._file is not None:
             read = self._file.read_columns(has_masks=True)
             self._masks = None if read is None else drawn(read.boxes, self.images)

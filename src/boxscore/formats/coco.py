@@ -1,6 +1,7 @@
 """COCO JSON: a dataset with `images`, `annotations` and `categories`; a list of results."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -20,6 +21,8 @@ from boxscore.model.dataset import Detections, Truths
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
+_SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
+"""A segmentation that is not empty."""
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -28,6 +31,11 @@ def recognises(source: Source, role: str) -> bool:
         return False
     head = source.content[:200].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     return head == b"{" or (head == b"[" and role == "detections") or source.suffix == ".json"
+
+
+def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether an annotation or a result has a segmentation that is not empty."""
+    return _SEGMENTATION.search(source.read()) is not None
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -97,6 +105,8 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         sizes = more.get("image_sizes") or options.known_sizes or {}
         more["mask"] = mask = _masks(boxes, image, sizes, options, location)
         box = np.where(np.isnan(box), mask.runs.box, box)  # where an annotation has no box, that of its mask
+    elif options.has_masks and not len(image):
+        more["mask"] = Masks.from_rle([])
     return Records(
         image=image,
         label=boxes.category,
@@ -141,7 +151,7 @@ def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
     sizes = {
         key: (int(width), int(height))
         for key, width, height in zip(keys, images.width.tolist(), images.height.tolist(), strict=True)
-        if width > 0 and height > 0 and width.is_integer() and height.is_integer()
+        if 0 < width < 1e9 and 0 < height < 1e9 and width.is_integer() and height.is_integer()
     }
     if isinstance(listed, Named):
         return {"image_sizes": sizes}
@@ -161,7 +171,9 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     """A dataset; annotations are numbered 1, 2, 3, … in order."""
     host = Host.of(truths)
     box = host.left_top_sizes()
-    area = host.area if host.area is not None else box[:, 2] * box[:, 3]
+    area = host.area
+    if area is None:
+        area = box[:, 2] * box[:, 3] if host.mask is None else host.mask.runs.area.astype(np.float64)
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
     masks = _segmentations(host)

@@ -10,7 +10,9 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Output, Source, suffix_of
+from boxscore.formats.polygon_writers import outlines_as_runs
 from boxscore.formats.records import Options, Records
+from boxscore.formats.table_masks import NAMES, cells_of
 from boxscore.formats.tables import (
     BOXES,
     IMAGE_IDS,
@@ -39,6 +41,11 @@ def recognises(source: Source, role: str) -> bool:
 def is_open_images(source: Source) -> bool:
     """Whether the header is that of Open Images."""
     return {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= set(header(source))
+
+
+def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether the header has a column of masks."""
+    return not {*NAMES}.isdisjoint(header(source))
 
 
 def header(source: Source) -> list[str]:
@@ -119,12 +126,14 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     if host.area is not None:
         columns["area"] = [repr(area) for area in host.area.tolist()]
     columns |= _size_columns(host, host.image.tolist())
+    masks, lost = _mask_column(host)
+    columns |= masks
     rows = list(zip(*columns.values(), strict=True))
     if host.empty_images:
         empty = dict.fromkeys(columns, [""] * len(host.empty_images))
         empty |= _image_columns(host, host.empty_images) | _size_columns(host, host.empty_images)
         rows += zip(*empty.values(), strict=True)
-    losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes")]
+    losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"), lost]
     return {"": encoded(list(columns), rows, _delimiter_of(path))}, losses
 
 
@@ -132,7 +141,11 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     """One row per detection, in order."""
     host = Host.of(detections, truths)
     columns = _columns(host) | {"score": [repr(score) for score in host.scores.tolist()]}
-    return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, []
+    masks, lost = _mask_column(host)
+    if any(cell.startswith("[") for cell in masks.get("segmentation", ())):
+        columns |= _size_columns(host, host.image.tolist())  # polygons are drawn into images of these sizes
+    columns |= masks
+    return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, [lost]
 
 
 def _delimiter_of(path: Path) -> str:
@@ -162,6 +175,15 @@ def _size_columns(host: Host, images: Sequence[int]) -> dict[str, list[str]]:
         return {}
     sizes = [host.sizes.get(image, (0, 0)) for image in images]
     return {"image_width": [str(width) for width, _ in sizes], "image_height": [str(height) for _, height in sizes]}
+
+
+def _mask_column(host: Host) -> tuple[dict[str, list[str]], Loss]:
+    """The masks in JSON, if there are any, and the polygons that are lost."""
+    columns, num_lost = {}, 0
+    if host.mask is not None:
+        sizes = [host.sizes.get(image) for image in host.image.tolist()]
+        columns["segmentation"], num_lost = cells_of(host.mask, sizes, csv.field_size_limit())
+    return columns, outlines_as_runs(num_lost)
 
 
 def encoded(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:

@@ -1,17 +1,33 @@
-"""LabelMe: one JSON file per image; rectangles, and polygons and circles by their bounds."""
+"""LabelMe: one JSON file per image; rectangles, polygons, circles and masks, as boxes or as masks."""
 
+import base64
+import binascii
 import json
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
-from boxscore.formats.files import Source, base_of, stem_of
-from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
+from boxscore.formats.files import Output, Source, base_of, stem_of
+from boxscore.formats.pixel_masks import Crop, with_masks
+from boxscore.formats.png import decode_png
+from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points
+from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
+from boxscore.formats.voc import rounding_of_corners
+from boxscore.formats.writers import Host, Loss, named_classes
+from boxscore.geometry.masks import Masks
+from boxscore.model.dataset import Truths
+
+NUM_CORNERS = 64
+"""Corners of the polygon of a circle: it is nowhere farther from the circle than a thousandth of its radius."""
+VERSION = "5.5.0"
+"""The version of LabelMe whose files are written."""
+_KINDS = ("rectangle", "polygon", "circle", "mask", "rotation")
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -28,12 +44,45 @@ def _has_shapes(content: bytes) -> bool:
     return b'"shapes"' in content and b'"annotations"' not in content[:2000]
 
 
-def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
-    """The shapes in a folder of files. Images are numbered by name, classes alphabetically."""
+def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether a shape is more than a rectangle."""
+    for file in source.files(".json") if source.is_folder else [""]:
+        shapes = _load(source.read(file), source.location(file))["shapes"]
+        kinds = {_kind(shape) for shape in shapes if isinstance(shape, dict)}
+        if kinds & {*_KINDS} - {"rectangle"}:
+            return True
+    return False
+
+
+@dataclass(kw_only=True, slots=True)
+class _Object:
+    """What becomes a row: a shape, or several of one group."""
+
+    label: str
+    shape: int
+    """The index of the first shape in its file."""
+    boxes: list[Sequence[float]]
+    is_ignored: bool
+    parts: list[Floats] = field(default_factory=list)
+    crops: list[Crop] = field(default_factory=list)
+
+    def bounds(self) -> list[float]:
+        """Left, top, right, bottom of all shapes."""
+        corners = np.array(self.boxes, np.float64)
+        return [*corners[:, :2].min(axis=0).tolist(), *corners[:, 2:].max(axis=0).tolist()]
+
+
+def read_truths(source: Source, options: Options) -> Records:
+    """The shapes in a folder of files. Images are numbered by name, classes alphabetically.
+
+    For masks, shapes of one label and one `group_id` are one object.
+    """
     files = source.files(".json") if source.is_folder else [""]
     if not files:
         raise InputError(f"{source}: the folder has no LabelMe files (.json)")
-    names, labels, boxes, ignore, rows, offsets = [], [], [], [], [], [0]
+    names: list[str] = []
+    objects: list[_Object] = []
+    offsets = [0]
     sizes: dict[str, tuple[int, int]] = {}
     num_other = 0
     for file in files:
@@ -44,19 +93,10 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         width, height = data.get("imageWidth"), data.get("imageHeight")
         if type(width) is int and type(height) is int and 0 < min(width, height) <= max(width, height) < 10**9:
             sizes[name] = (width, height)
-        for row, shape in enumerate(data["shapes"]):
-            where = f"{location}: shape {row}"
-            if not isinstance(shape, dict) or not isinstance(shape.get("label"), str):
-                raise InputError(f"{where} must have a label, a text; got {_short(shape)}")
-            box = _bounds(shape, where)
-            if box is None:
-                num_other += 1
-                continue
-            labels.append(shape["label"])
-            boxes.append(box)
-            ignore.append(bool(shape.get("difficult", False)))
-            rows.append(row)
-        offsets.append(len(boxes))
+        found = _objects(data["shapes"], location, has_masks=options.has_masks)
+        num_other += len(data["shapes"]) - sum(len(each.boxes) for each in found)
+        objects += found
+        offsets.append(len(objects))
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{source}: files must be of different images; got {name!r} more than once")
@@ -66,16 +106,62 @@ def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
         message = f"{source}: {what} left out"
         warnings.warn(RowsWarning(message, num=num_other, what=what, fate=fate, location=str(source)), stacklevel=4)
     file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
-    return Records(
-        image=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=names),
-        label=Named.of(labels),
-        box=np.array(boxes, np.float64).reshape(-1, 4),
+    image = np.repeat(np.arange(len(files)), np.diff(offsets))
+    records = Records(
+        image=Named(code=image, names=names),
+        label=Named.of([each.label for each in objects]),
+        box=np.array([each.bounds() for each in objects], np.float64).reshape(-1, 4),
         box_format="xyxy",
-        ignore=np.array(ignore, bool),
-        location=lambda row: f"{file_of(row)}: shape {rows[row]}",
+        ignore=np.array([each.is_ignored for each in objects], bool),
+        location=lambda row: f"{file_of(row)}: shape {objects[row].shape}",
         source=str(source),
         image_sizes=sizes,
+        terms={"mask": "points"},
     )
+    if not options.has_masks:
+        return records
+    crops = {row: each.crops for row, each in enumerate(objects) if each.crops}
+    return with_masks(records, [each.parts for each in objects], crops, options)
+
+
+def _objects(shapes: Sequence[Any], location: str, *, has_masks: bool) -> list[_Object]:
+    """The objects of a file, without shapes of other kinds."""
+    objects: list[_Object] = []
+    of_group: dict[tuple[str, int | str], _Object] = {}
+    for row, shape in enumerate(shapes):
+        where = f"{location}: shape {row}"
+        if not isinstance(shape, dict) or not isinstance(shape.get("label"), str):
+            raise InputError(f"{where} must have a label, a text; got {_short(shape)}")
+        if _kind(shape) not in _KINDS:
+            continue
+        pairs = _pairs(shape, where)
+        own = _Object(
+            label=shape["label"],
+            shape=row,
+            boxes=[_bounds(_kind(shape), pairs)],
+            is_ignored=bool(shape.get("difficult", False)),
+        )
+        group = shape.get("group_id")
+        if has_masks:
+            if _kind(shape) == "mask":
+                own.crops.append(_crop(shape, pairs, where))
+            else:
+                own.parts.append(_polygon(_kind(shape), pairs))
+            if group is not None and type(group) not in (int, str):
+                raise InputError(f"{where}: `group_id` must be an integer or null; got {_short(group)}")
+        first = own if not has_masks or group is None else of_group.setdefault((own.label, group), own)
+        if first is own:
+            objects.append(own)
+            continue
+        first.boxes += own.boxes
+        first.parts += own.parts
+        first.crops += own.crops
+        first.is_ignored |= own.is_ignored
+    return objects
+
+
+def _kind(shape: dict[str, Any]) -> Any:
+    return shape.get("shape_type") or "polygon"
 
 
 def _load(content: bytes, location: str) -> dict[str, Any]:
@@ -88,27 +174,135 @@ def _load(content: bytes, location: str) -> dict[str, Any]:
     return data
 
 
-def _bounds(shape: dict[str, Any], location: str) -> Sequence[float] | None:
-    kind = shape.get("shape_type") or "polygon"
-    if kind not in ("rectangle", "polygon", "circle", "mask", "rotation"):
-        return None
+def _pairs(shape: dict[str, Any], location: str) -> Floats:
+    """The points of a shape. Shape (P, 2)."""
     points = shape.get("points")
     pairs = points if isinstance(points, list) else []
     is_fine = all(isinstance(p, list) and len(p) == 2 and all(type(x) in (int, float) for x in p) for p in pairs)
     if len(pairs) < 2 or not is_fine:
         raise InputError(f"{location}: `points` must be at least 2 pairs of numbers; got {_short(points)}")
     try:
-        pairs = [[float(x), float(y)] for x, y in pairs]
+        return np.array([[float(x), float(y)] for x, y in pairs])
     except OverflowError:
         raise InputError(f"{location}: `points` has a number that is too large") from None
+
+
+def _bounds(kind: str, pairs: Floats) -> Sequence[float]:
+    """Left, top, right, bottom of a shape."""
     if kind == "circle":
-        (x, y), edge = pairs[0], pairs[1]
+        (x, y), edge = pairs[:2].tolist()
         radius = math.dist((x, y), edge)
         return x - radius, y - radius, x + radius, y + radius
-    x, y = zip(*pairs, strict=True)
-    return min(x), min(y), max(x), max(y)
+    return bounds_of([pairs])
+
+
+def _polygon(kind: str, pairs: Floats) -> Floats:
+    """A shape as a polygon x, y, x, y, …"""
+    if kind == "rectangle":
+        left, top, right, bottom = _bounds(kind, pairs)
+        return np.array([left, top, right, top, right, bottom, left, bottom])
+    if kind == "circle":
+        angle = np.arange(NUM_CORNERS) * (2 * math.pi / NUM_CORNERS)
+        radius = math.dist(*pairs[:2].tolist())
+        return np.asarray((pairs[0] + radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)).reshape(-1))
+    return pairs.reshape(-1)
+
+
+def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
+    """The pixels of a mask: those of a PNG within a box, whose last row and column are given, too."""
+    text = shape.get("mask")
+    if not isinstance(text, str):
+        raise InputError(f"{location}: `mask` must be a PNG image in base64; got {_short(text)}")
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InputError(f"{location}: `mask` must be a PNG image in base64: {error}") from None
+    pixels = decode_png(content, f"{location}: `mask`")
+    left, top, right, bottom = bounds_of([pairs])
+    wanted = (bottom - top + 1, right - left + 1)
+    if pixels.shape != wanted or not left.is_integer() or not top.is_integer():
+        shown = " x ".join(f"{side:g}" for side in wanted[::-1])
+        got = f"{pixels.shape[1]} x {pixels.shape[0]}"
+        raise InputError(f"{location}: `mask` must have the {shown} pixels of the box in `points`; got {got}")
+    return Crop(int(left), int(top), pixels > 0)
 
 
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
+    """`STEM.json` for every image: rectangles, or the polygons of masks.
+
+    Several polygons of one mask have the same `group_id`.
+    """
+    host = Host.of(truths)
+    stems, names = host.file_stems(), named_classes(host)
+    sizes = dict(host.sizes)
+    corners = host.corners()
+    parts: list[list[Floats]] = []
+    losses = [rounding_of_corners(host, corners)]
+    if host.mask is not None:
+        parts, losses = _polygons(truths, host, host.mask, corners, sizes)
+    labels, rectangles = host.label.tolist(), corners.reshape(-1, 2, 2).tolist()
+    ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
+    output = {}
+    for image, rows in host.by_image().items():
+        shapes, num_groups = [], 0
+        for row in rows:
+            polygons = [part.reshape(-1, 2).tolist() for part in parts[row]] if parts else []
+            num_groups += len(polygons) > 1
+            group = num_groups if len(polygons) > 1 else None
+            kind = "polygon" if parts else "rectangle"
+            flag = {"difficult": True} if ignore[row] else {}
+            shapes += [
+                _shape(names[labels[row]], points, kind, group) | flag for points in polygons or [rectangles[row]]
+            ]
+        width, height = sizes.get(image, (None, None))
+        data: dict[str, Any] = {
+            "version": VERSION,
+            "flags": {},
+            "shapes": shapes,
+            "imagePath": host.image_names.get(image, stems[image]),
+            "imageData": None,
+            "imageHeight": height,
+            "imageWidth": width,
+        }
+        output[f"{stems[image]}.json"] = f"{json.dumps(data, indent=1)}\n".encode()
+    losses = [
+        *host.flags_lost("truncated"),
+        Loss(num=0 if host.area is None else len(host), what="area"),
+        Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
+        Loss(num=len(host.class_names or ()), what="class id"),
+        Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
+        *losses,
+    ]
+    return output, losses
+
+
+def _polygons(
+    truths: Truths, host: Host, mask: Masks, corners: Floats, sizes: dict[int, tuple[int, int]]
+) -> tuple[list[list[Floats]], list[Loss]]:
+    """The polygons of each mask, and what is lost. Sizes of images that are not known are those of their masks."""
+    images, sides = host.image.tolist(), mask.runs.sizes.tolist()
+    for image, (height, width) in zip(images, sides, strict=True):
+        sizes.setdefault(image, (width, height))
+    parts = [
+        [with_enough_points(part, corner[:2]) for part in polygons_of(mask, row) or [np.zeros(0)]]
+        for row, corner in enumerate(corners.tolist())
+    ]
+    known = np.array([sizes[image][::-1] for image in images], np.int64).reshape(-1, 2)
+    bounds = np.array([bounds_of(polygons) for polygons in parts], np.float64).reshape(-1, 4)
+    return parts, [shapes_lost(mask, Masks.from_polygons(parts, known)), *boxes_lost(truths, host, bounds)]
+
+
+def _shape(label: str, points: Any, kind: str, group: int | None) -> dict[str, Any]:
+    return {
+        "label": label,
+        "points": points,
+        "group_id": group,
+        "description": "",
+        "shape_type": kind,
+        "flags": {},
+    }

@@ -13,7 +13,9 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
+from boxscore.formats.polygon_writers import outlines_lost
 from boxscore.formats.records import Ids, Key, Named, Options, Records
+from boxscore.formats.table_masks import ARRAYS, arrays_of, masks_of_arrays
 from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
 from boxscore.model.dataset import Detections, Truths
@@ -27,12 +29,20 @@ def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
     return not source.is_folder and source.suffix == ".npz"
 
 
-def _arrays(source: Source) -> dict[str, Any]:
-    """The arrays by name in lower case; no name may occur twice."""
+def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there are arrays of masks."""
+    archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
+    return any(member.removesuffix(".npy").lower() in ARRAYS for member in archive.members)
+
+
+def _arrays(source: Source, options: Options) -> dict[str, Any]:
+    """The arrays by name in lower case; no name may occur twice. Those of masks are read only if they are wanted."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     arrays: dict[str, Any] = {}
     for member in archive.members:
         name = member.removesuffix(".npy").lower()
+        if name in ARRAYS and not options.has_masks:
+            continue
         if name in arrays:
             raise InputError(f"{source}: arrays must have different names, in any case; got {name!r} more than once")
         arrays[name] = _array(archive.read(member), archive.location_of(member))
@@ -66,9 +76,9 @@ def _array(content: bytes, location: str) -> NDArray[Any]:
     return np.array(flat.reshape(shape, order="F" if is_fortran else "C"), dtype.newbyteorder("="), order="C")
 
 
-def _table(source: Source) -> tuple[Table, dict[str, Any]]:
-    arrays = _arrays(source)
-    columns = {name: array for name, array in arrays.items() if name not in LISTS}
+def _table(source: Source, options: Options) -> tuple[Table, dict[str, Any]]:
+    arrays = _arrays(source, options)
+    columns: dict[str, Any] = {name: array for name, array in arrays.items() if name not in (*LISTS, *ARRAYS)}
     if not columns:
         raise InputError(f"{source}: must have an array for each column; got none")
     first = next(iter(columns))
@@ -79,6 +89,10 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
             raise InputError(
                 f"{source}: `{line(name)}` must have as many rows as `{line(first)}`, {num_rows}; got {got}"
             )
+    if (masks := masks_of_arrays(arrays, str(source))) is not None:
+        if len(masks) != num_rows:
+            raise InputError(f"{source}: masks must have as many rows as `{line(first)}`, {num_rows}; got {len(masks)}")
+        columns["mask"] = masks
     return (
         Table(source=str(source), columns=columns, num_rows=num_rows, location=lambda row: f"{source}: row {row}"),
         {name: arrays[name] for name in LISTS if name in arrays},
@@ -87,13 +101,13 @@ def _table(source: Source) -> tuple[Table, dict[str, Any]]:
 
 def read_truths(source: Source, options: Options) -> Records:
     """The arrays of the file as truths."""
-    table, lists = _table(source)
+    table, lists = _table(source, options)
     return _with_lists(truth_records(table, options), lists)
 
 
 def read_detections(source: Source, options: Options) -> Records:
     """The arrays of the file as detections."""
-    table, lists = _table(source)
+    table, lists = _table(source, options)
     return _with_lists(detection_records(table, options), {name: lists[name] for name in lists if "class" in name})
 
 
@@ -181,13 +195,14 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         arrays["images"] = np.array(host.images, np.int64)
         arrays["image_names"] = np.array([host.image_names[image] for image in host.images], str)
         arrays["image_sizes"] = np.array([host.sizes.get(image, (0, 0)) for image in host.images], np.int64)
-    return {"": _saved(arrays)}, []
+    return {"": _saved(arrays)}, [] if host.mask is None else [outlines_lost(host.mask)]
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
     """Every column, exactly."""
     host = Host.of(detections, truths)
-    return {"": _saved(_columns(host) | {"score": host.scores})}, []
+    losses = [] if host.mask is None else [outlines_lost(host.mask)]
+    return {"": _saved(_columns(host) | {"score": host.scores})}, losses
 
 
 def _columns(host: Host) -> dict[str, Any]:
@@ -195,7 +210,7 @@ def _columns(host: Host) -> dict[str, Any]:
     if host.class_names is not None:
         arrays["classes"] = np.array(list(host.class_names), np.int64)
         arrays["class_names"] = np.array(list(host.class_names.values()), str)
-    return arrays
+    return arrays | arrays_of(host.mask)
 
 
 def _saved(arrays: dict[str, Any]) -> bytes:

@@ -68,6 +68,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), ignore.tolist(), strict=True)]
     losses = [
+        *host.masks_lost(),
         *host.flags_lost("truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
         Loss(num=len(host.empty_images), what="image without boxes", plural="images without boxes"),
@@ -82,7 +83,7 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     """Boxes as fractions of the images' sizes, in order."""
     host = Host.of(detections, truths)
     names = ["ImageID", "LabelName", "Score", *HEADER[3:]]
-    return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, []
+    return {"": encoded(names, _rows(host, host.scores.tolist()), ",")}, host.masks_lost()
 
 
 def _rows(host: Host, scores: list[float] | None) -> list[tuple[str, ...]]:

@@ -15,11 +15,14 @@ from boxscore.formats import tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
 from boxscore.formats.files import Output, Source, suffix_of
-from boxscore.formats.records import Options, Records
-from boxscore.formats.tables import Column, Table, detection_records, merge_names, truth_records
+from boxscore.formats.polygon_writers import outlines_lost
+from boxscore.formats.records import Ids, Options, Records
+from boxscore.formats.table_masks import NAMES, MaskColumn
+from boxscore.formats.tables import Column, Table, detection_records, known_columns, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
-from boxscore.scaling.arrow import fours, is_list
+from boxscore.scaling.arrow import column_of, fours, is_list, masks_of
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -82,6 +85,19 @@ def _is_text(arrow: Any, kind: Any) -> bool:
     return any(
         is_it(kind) for is_it in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     )
+
+
+def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there is a column of masks."""
+    arrow, content = _arrow(), source.read()
+    with whole(str(source)):
+        if content[:4] == b"PAR1":
+            names = arrow.parquet.read_schema(io.BytesIO(content)).names
+        else:
+            open_ipc = arrow.ipc.open_file if content[:6] == b"ARROW1" else arrow.ipc.open_stream
+            with open_ipc(arrow.BufferReader(content)) as file:
+                names = file.schema.names
+    return any(name.lower() in NAMES for name in names)
 
 
 def chosen(schema: Any, location: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
@@ -158,7 +174,7 @@ def _whole(value: Any) -> int:
 def table_of(read: Any, source: str, first_row: int = 0) -> Table:
     """A `pyarrow.Table` as a table of boxes; `first_row`: the number of its first row in the source."""
     names = chosen(read.schema, source, None)
-    columns = {name: _column(_arrow(), read.column(index)) for index, name in enumerate(names)}
+    columns = {name: _column(_arrow(), read.column(index), name) for index, name in enumerate(names)}
     return Table(
         source=source, columns=columns, num_rows=read.num_rows, location=lambda row: f"{source}: row {first_row + row}"
     )
@@ -169,8 +185,10 @@ def read_table(source: Source, column: str | None) -> Table:
     return _table(source, None if column is None else {*tables.KNOWN, column.lower()})[0]
 
 
-def _column(arrow: Any, column: Any) -> Column:
+def _column(arrow: Any, column: Any, name: str) -> Column:
     types = arrow.types
+    if name in NAMES and types.is_struct(column.type):
+        return _mask_column(column)
     if types.is_dictionary(column.type):
         if _is_text(arrow, column.type.value_type):
             return [value for chunk in column.chunks for value in _texts(chunk)]
@@ -184,6 +202,15 @@ def _column(arrow: Any, column: Any) -> Column:
             return fours(column, "box")
     values: Column = column.to_pylist()
     return values
+
+
+def _mask_column(column: Any) -> MaskColumn:
+    """Masks that are read once it is known which rows are wanted."""
+
+    def read(rows: Ids | None) -> Masks:
+        return masks_of(column if rows is None else column.take(rows))
+
+    return MaskColumn(read=read, num_rows=len(column))
 
 
 def _texts(chunk: Any) -> Iterator[Any]:
@@ -202,13 +229,13 @@ def _with_lists(records: Records, lists: dict[str, Any]) -> Records:
 
 def read_truths(source: Source, options: Options) -> Records:
     """The rows of the table as truths."""
-    table, lists = _table(source)
+    table, lists = _table(source, known_columns(options))
     return _with_lists(truth_records(table, options), lists)
 
 
 def read_detections(source: Source, options: Options) -> Records:
     """The rows of the table as detections."""
-    table, lists = _table(source)
+    table, lists = _table(source, known_columns(options))
     return _with_lists(detection_records(table, options), lists)
 
 
@@ -216,13 +243,15 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, exactly; every image and class in the table's metadata."""
     host = Host.of(truths)
     more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
-    return {"": _written(host, {name: column for name, column in more.items() if column is not None}, path)}, []
+    content = _written(host, {name: column for name, column in more.items() if column is not None}, path)
+    return {"": content}, [] if host.mask is None else [outlines_lost(host.mask)]
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, exactly."""
     host = Host.of(detections, truths)
-    return {"": _written(host, {"score": host.scores}, path)}, []
+    losses = [] if host.mask is None else [outlines_lost(host.mask)]
+    return {"": _written(host, {"score": host.scores}, path)}, losses
 
 
 def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
@@ -234,7 +263,10 @@ def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
     if host.class_names:
         columns["class_name"] = [host.class_names[label] for label in host.label.tolist()]
     columns |= host.box_columns() | more
-    table = arrow.table({name: arrow.array(column) for name, column in columns.items()})
+    arrays = {name: arrow.array(column) for name, column in columns.items()}
+    if host.mask is not None:
+        arrays["segmentation"] = column_of(host.mask)
+    table = arrow.table(arrays)
     lists: dict[str, Any] = {}
     if host.image_names:
         lists["images"] = host.image_names

@@ -16,8 +16,8 @@ Role = Literal["truths", "detections"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A file format. Its module has `recognises`, `read_truths`, `read_detections`, `write_truths` and
-    `write_detections`, as far as the format has them, and is imported when it is needed.
+    """A file format. Its module has `recognises`, `read_truths`, `read_detections`, `write_truths`, `write_detections`
+    and `has_masks`, as far as the format has them, and is imported when it is needed.
     """
 
     name: str
@@ -42,6 +42,11 @@ class Format:
         """Whether a file or folder looks like this format and role."""
         return getattr(self, role) is not None and bool(self._module.recognises(source, role))
 
+    def has_masks(self, source: Source, role: Role) -> bool:
+        """Whether rows of a file or folder have masks, some or all of them."""
+        has_masks = getattr(self._module, "has_masks", None)
+        return has_masks is not None and bool(has_masks(source, role))
+
     @property
     def _module(self) -> Any:
         return import_module(f"boxscore.formats.{self.module or self.name}")
@@ -52,7 +57,7 @@ _OPEN_IMAGES = "a .csv file with ImageID, LabelName, XMin, XMax, YMin, YMax"
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format(name="labelme", title="LabelMe", truths="a folder of .json files with `shapes`", is_written=False),
+        Format(name="labelme", title="LabelMe", truths="a folder of .json files with `shapes`"),
         Format(
             name="coco",
             title="COCO JSON",
@@ -64,7 +69,7 @@ FORMATS: Mapping[str, Format] = {
             name="cvat",
             title="CVAT for images 1.1, for video 1.1",
             truths="an .xml file with <annotations>",
-            is_written=False,
+            needs_path=True,
         ),
         Format(
             name="voc",

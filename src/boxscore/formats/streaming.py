@@ -7,6 +7,7 @@ images and classes, that they would if all files were one and were read at once.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.formats import tables
+from boxscore.formats import table_masks, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.records import Ids, Key, Named, Options, Records
@@ -24,8 +25,6 @@ from boxscore.model.dataset import Detections, Truths
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read from a file at once, however large its row groups are."""
-MASK_COLUMNS = ("segmentation", "mask")
-"""The names of the column of masks."""
 _KEYS = {*tables.IMAGE_IDS, *tables.IMAGE_NAMES, *tables.LABEL_IDS, *tables.LABEL_NAMES}
 
 
@@ -47,6 +46,19 @@ def files_of(path: str) -> list[str]:
     return sorted(found)
 
 
+def mask_bytes(paths: Sequence[str]) -> int:
+    """The memory of a mask, at most on average: the largest of any row group of the files."""
+    from pyarrow import parquet
+
+    largest = 0.0
+    for path in paths:
+        with whole(path, "Parquet"):
+            about = parquet.read_metadata(path)
+        for group in map(about.row_group, range(about.num_row_groups)):
+            largest = max(largest, group.total_byte_size / max(group.num_rows, 1))
+    return ceil(largest)
+
+
 class BatchSettings(NamedTuple):
     """How files are read in batches."""
 
@@ -60,8 +72,9 @@ def read_batches(
     path: str, settings: BatchSettings, *, only_keys: bool = False, has_masks: bool = False
 ) -> Iterator[Table]:
     """The rows of a file, batch by batch; `only_keys`: without all that is neither image nor class."""
-    known = {*tables.KNOWN, *MASK_COLUMNS} if has_masks else tables.KNOWN
     import pyarrow
+
+    known = tables.KNOWN.union(table_masks.NAMES) if has_masks else tables.KNOWN
 
     with whole(path, "Parquet"):
         buffered = {"buffer_size": _BUFFER, "pre_buffer": False}

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.formats import table_masks
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
+from boxscore.formats.table_masks import CellPlaces, MaskColumn
 from boxscore.geometry.boxes import BoxFormat, check_box_format
 
 IMAGE_IDS = ("image_id", "imageid", "image")
@@ -45,7 +47,7 @@ KNOWN = frozenset(
     }
     | {"truncated", "area", "image_width", "image_height"}
 )
-"""The names of all columns that are read; others are ignored."""
+"""The names of all columns that are read for boxes; others are ignored."""
 WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, str, str, str]] = {
     "xyxy": ("x1", "y1", "x2", "y2"),
     "xywh": ("x", "y", "w", "h"),
@@ -53,7 +55,12 @@ WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, str, str, str]] = {
 }
 """The names that writers give the columns."""
 
-Column = Sequence[Any] | NDArray[Any]
+Column = Sequence[Any] | NDArray[Any] | MaskColumn
+
+
+def known_columns(options: Options) -> frozenset[str]:
+    """The names of all columns that are read: that of masks only if they are wanted."""
+    return KNOWN.union(table_masks.NAMES) if options.has_masks else KNOWN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -83,9 +90,11 @@ class Table:
         names = [*self.columns, *self.unread]
         return ", ".join(line(name) for name in names[:12]) + (", …" if len(names) > 12 else "") or "none"
 
-    def values(self, name: str) -> Column:
+    def values(self, name: str) -> Sequence[Any] | NDArray[Any]:
         """A column that has one value per row."""
         column = self.columns[name]
+        if isinstance(column, MaskColumn):
+            raise InputError(f"{self.source}: `{name}` must have one value per row; got masks")
         if isinstance(column, np.ndarray) and column.ndim != 1:
             raise InputError(f"{self.source}: `{name}` must have one value per row; got shape {column.shape}")
         return column
@@ -143,6 +152,10 @@ class Table:
             return np.array([int(value) for value in named.names], np.int64)[named.code]
         return named
 
+    def has_boxes(self) -> bool:
+        """Whether there are columns with boxes."""
+        return self.find(*LIST_BOXES) is not None or any(all(name in self.columns for name in names) for names in BOXES)
+
     def boxes(self, box_format: BoxFormat | None) -> tuple[Floats, BoxFormat, tuple[str, ...]]:
         """The boxes, their format, and the columns that hold them."""
         names = next((names for names in BOXES if all(name in self.columns for name in names)), None)
@@ -158,6 +171,7 @@ class Table:
 
     def _list_boxes(self, name: str) -> Floats:
         column = self.columns[name]
+        assert not isinstance(column, MaskColumn)
         if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.shape[1:] == (4,):
             return column.astype(np.float64, copy=False)
         if isinstance(column, np.ndarray) and column.ndim > 2:
@@ -220,7 +234,7 @@ def truth_records(table: Table, options: Options) -> Records:
         rows = np.flatnonzero(has_value)
         table = _take(table, rows)
         images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
-    records = _records(table, options, images, image_names)
+    records = _records(table, options, images, image_names, image_sizes)
     ignore, truncated, area = table.find(*IGNORES), table.find("truncated"), table.find("area")
     return replace(
         records,
@@ -233,9 +247,9 @@ def truth_records(table: Table, options: Options) -> Records:
 
 def detection_records(table: Table, options: Options) -> Records:
     """The rows of a table as detections."""
-    image_names, _, images = image_keys(table)
+    image_names, sizes, images = image_keys(table)
     score = table.need("score", *SCORES)
-    return replace(_records(table, options, images, image_names), score=table.floats(score))
+    return replace(_records(table, options, images, image_names, sizes), score=table.floats(score))
 
 
 def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
@@ -314,29 +328,41 @@ def boxes_only(table: Table) -> Table:
     return table if has_value.all() else _take(table, np.flatnonzero(has_value))
 
 
-def _has_value(column: Column) -> NDArray[np.bool_]:
+def _has_value(column: Sequence[Any] | NDArray[Any]) -> NDArray[np.bool_]:
     if isinstance(column, np.ndarray) and column.dtype.kind not in "OU":
         return np.ones(len(column), bool)
     return np.array([value is not None and value != "" for value in column], bool)
 
 
 def _take(table: Table, rows: Ids) -> Table:
-    columns = {
-        name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
-        for name, column in table.columns.items()
-    }
+    def taken(column: Column) -> Column:
+        if isinstance(column, MaskColumn):
+            return column.take(rows)
+        return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows.tolist()]
+
     return Table(
         source=table.source,
-        columns=columns,
+        columns={name: taken(column) for name, column in table.columns.items()},
         num_rows=len(rows),
         location=lambda row: table.location(int(rows[row])),
     )
 
 
-def _records(table: Table, options: Options, images: Key, image_names: dict[int, str] | None) -> Records:
+def _records(
+    table: Table,
+    options: Options,
+    images: Key,
+    image_names: dict[int, str] | None,
+    sizes: Mapping[Any, tuple[int, int]] | None,
+) -> Records:
     if options.box_format is not None:
         check_box_format(options.box_format)
-    box, box_format, names = table.boxes(options.box_format)
+    masks, mask_name = _masks(table, options, images, sizes or {})
+    names: tuple[str, ...]
+    if masks and not table.has_boxes():
+        (box, box_format), names = table_masks.boxes_around(masks), (mask_name,)
+    else:
+        box, box_format, names = table.boxes(options.box_format)
     label, class_names = label_keys(table)
     return Records(
         image=images,
@@ -347,5 +373,21 @@ def _records(table: Table, options: Options, images: Key, image_names: dict[int,
         source=table.source,
         image_names=image_names,
         class_names=class_names,
-        terms={"box": ",".join(names)},
+        terms={"box": ",".join(names), "mask": mask_name},
+        **masks,
     )
+
+
+def _masks(
+    table: Table, options: Options, images: Key, sizes: Mapping[Any, tuple[int, int]]
+) -> tuple[dict[str, Any], str]:
+    """The masks of the rows, if they are wanted and there are any, and the name of their column."""
+    name = table.find(*table_masks.NAMES) if options.has_masks else None
+    if name is None:
+        return {}, "mask"
+    keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
+    known = {**(options.known_sizes or {}), **sizes}
+    places = CellPlaces(name=name, location=table.location, sizes=[known.get(key) for key in keys])
+    column = table.columns[name]
+    cells = column.tolist() if isinstance(column, np.ndarray) else column
+    return table_masks.read_column(cells, places, keeps_polygons=options.keeps_polygons), name

@@ -327,11 +327,12 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         output[f"Annotations/{stems[image]}.xml"] = _annotation(host, image, stems[image], objects).encode()
     output["ImageSets/Main/all.txt"] = "".join(f"{stem}\n" for stem in sorted(stems.values())).encode()
     losses = [
+        *host.masks_lost(),
         Loss(num=0 if host.area is None else len(host), what="area"),
         Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
         Loss(num=len(host.class_names or ()), what="class id"),
         Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
-        _rounding(host, box),
+        rounding_of_corners(host, box),
     ]
     return output, losses
 
@@ -355,7 +356,8 @@ def _object(name: str, is_truncated: bool | None, is_difficult: bool, box: Seque
     )
 
 
-def _rounding(host: Host, box: Any) -> Loss:
+def rounding_of_corners(host: Host, box: Any) -> Loss:
+    """The boxes that change when they are written as corners. `box`: left, top, right, bottom. Shape (R, 4)."""
     from boxscore.geometry.boxes import sizes
 
     width, height = sizes(host.box, host.box_format)
@@ -388,4 +390,4 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     for label, rows in lines.items():
         check_file_name(names[label])
         output[f"comp4_det_test_{names[label]}.txt"] = "".join(rows).encode()
-    return output, [_rounding(host, box)]
+    return output, [*host.masks_lost(), rounding_of_corners(host, box)]

@@ -1,7 +1,9 @@
-"""XML parsing that refuses document types, and so custom entities."""
+"""XML parsing that refuses document types, and so custom entities; and text that XML can hold."""
 
+import re
 from typing import Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
 
 from boxscore._support.exceptions import InputError
 
@@ -27,3 +29,29 @@ def parse(content: bytes, location: str) -> ElementTree.Element:
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise InputError(f"{location}: not XML: {error}") from None
     return root
+
+
+_INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def is_text(text: str) -> bool:
+    r"""Whether XML can hold a text: it has no place for most control characters.
+
+    >>> is_text("a & b"), is_text("a\x07")
+    (True, False)
+    """
+    return _INVALID.search(text) is None
+
+
+def escaped(text: str) -> str:
+    """A text as the content of an element."""
+    return escape(text, {"\r": "&#13;"})
+
+
+def quoted(text: str) -> str:
+    r"""A text as the value of an attribute, with its quotes.
+
+    >>> quoted('a "b"\n')
+    '\'a "b"&#10;\''
+    """
+    return quoteattr(text)

@@ -23,11 +23,12 @@ from boxscore.formats.class_names import (
 )
 from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
 from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
-from boxscore.formats.records import Floats, Named, Options, Records
+from boxscore.formats.records import Floats, Ids, Named, Options, Records
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yaml import quoted, read_yaml
-from boxscore.formats.yolo_lines import KeypointShape, table_by_line
+from boxscore.formats.yolo_lines import KeypointShape, polygons_by_line, table_by_line
+from boxscore.formats.yolo_polygons import polygons_as_fractions
 from boxscore.geometry.boxes import to_xywh
 from boxscore.model.dataset import Detections, Truths
 
@@ -176,7 +177,7 @@ def _label_of(image: str) -> str:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The boxes in the label files; polygons by their bounds. An image without a label file has no boxes."""
+    """The boxes in the label files; polygons by their bounds, or as masks. An image without a label file has none."""
     folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
     if not folder.labels:
         raise InputError(f"{source}: the folder has no label files (labels/*.txt)")
@@ -188,7 +189,8 @@ def read_truths(source: Source, options: Options) -> Records:
     labels = [key for key in keys if key in folder.labels]
     name_of = dict(zip(keys, names, strict=True))
     shape = partial(_keypoint_shape, source, options)
-    records = _records(folder, labels, [name_of[key] for key in labels], "truths", str(source), shape)
+    reading = _Reading(role="truths", source=str(source), has_masks=options.has_masks, keypoint_shape=shape)
+    records = _records(folder, labels, [name_of[key] for key in labels], reading)
     image = records["image"]
     also = [name_of[key] for key in keys if key not in folder.labels]
     records["image"] = Named(code=image.code, names=[*image.names, *also])
@@ -232,7 +234,7 @@ def _class_names(source: Source, options: Options) -> dict[int, str] | None:
 
 
 def read_detections(source: Source, options: Options) -> Records:
-    """The boxes in the label files, the sixth number of a line as score. Images are those with a file."""
+    """The boxes in the label files, the last number of a line as score. Images are those with a file."""
     if not source.is_folder:
         raise InputError(f"{source}: must be a folder of label files; got a file")
     folder = _read_source(source)
@@ -243,7 +245,8 @@ def read_detections(source: Source, options: Options) -> Records:
     if not keys and names is None:
         raise InputError(f"{source}: the folder has no label files (*.txt)")
     shape = partial(_keypoint_shape, source, options)
-    records = _records(folder, keys, _image_names(keys), "detections", str(source), shape)
+    reading = _Reading(role="detections", source=str(source), has_masks=options.has_masks, keypoint_shape=shape)
+    records = _records(folder, keys, _image_names(keys), reading)
     return Records(**records, class_names=names, is_position=names is None)
 
 
@@ -270,14 +273,18 @@ def _keypoint_shape(source: Source, options: Options) -> KeypointShape | None:
     raise InputError(f"{found[1]}: `kpt_shape` must be [number of keypoints, 2 or 3]")
 
 
-def _records(
-    folder: _Folder,
-    keys: list[str],
-    names: list[str],
-    role: str,
-    source: str,
-    keypoint_shape: Callable[[], KeypointShape | None],
-) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reading:
+    """How lines are read."""
+
+    role: str
+    source: str
+    has_masks: bool
+    """Whether lines are polygons, for masks."""
+    keypoint_shape: Callable[[], KeypointShape | None]
+
+
+def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
     """The fields of `Records` for either role, from all lines of all files as one table."""
     files = [folder.labels[key] for key in keys]
     contents = [
@@ -296,15 +303,13 @@ def _records(
         file = int(np.searchsorted(first, line, side="right")) - 1
         return f"{folder.show(files[file])}: line {line - int(first[file]) + 1}"
 
-    width = 5 if role == "truths" else 6
-    try:
-        if (widths[line_of] == width).all():
-            flat = list(chain.from_iterable(fields))
-            table = np.fromiter(map(float, flat), np.float64, len(flat)).reshape(-1, width)
-        else:
-            raise ValueError
-    except ValueError:
-        table = table_by_line([fields[line] for line in line_of.tolist()], role, location, keypoint_shape)
+    more: dict[str, Any] = {}
+    if reading.has_masks:
+        some = [fields[line] for line in line_of.tolist()]
+        table, polygons = polygons_by_line(some, reading.role, location, reading.keypoint_shape)
+        more = {"polygons": polygons, "terms": {"mask": "polygon"}}
+    else:
+        table = _table(fields, widths, line_of, location, reading)
     given = table[:, 0]
     is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
     if not is_fine.all():
@@ -316,11 +321,37 @@ def _records(
         "label": given.astype(np.int64),
         "box": np.ascontiguousarray(table[:, 1:5]),
         "box_format": "cxcywh",
-        "score": np.ascontiguousarray(table[:, 5]) if role == "detections" else None,
+        "score": np.ascontiguousarray(table[:, 5]) if reading.role == "detections" else None,
         "is_normalized": True,
         "location": location,
-        "source": source,
+        "source": reading.source,
+        **more,
     }
+
+
+def _table(
+    fields: list[list[bytes]], widths: Ids, line_of: Ids, location: Callable[[int], str], reading: _Reading
+) -> Floats:
+    """Class, cx, cy, w, h and, for detections, the score of every line."""
+    width = 5 if reading.role == "truths" else 6
+    try:
+        if (widths[line_of] == width).all():
+            flat = list(chain.from_iterable(fields))
+            return np.fromiter(map(float, flat), np.float64, len(flat)).reshape(-1, width)
+    except ValueError:
+        pass
+    some = [fields[line] for line in line_of.tolist()]
+    return table_by_line(some, reading.role, location, reading.keypoint_shape)
+
+
+def has_masks(source: Source, role: str) -> bool:
+    """Whether a line has more numbers than a box, and is no pose."""
+    folder = _read_source(source) if source.is_folder else _read_yaml_folder(source)
+    num = 5 if role == "truths" else 6
+    if not any(len(line.split()) > num for file in folder.labels.values() for line in folder.read(file).splitlines()):
+        return False
+    shape = _keypoint_shape(source, Options())
+    return shape is None or shape[0] == 0
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
@@ -329,7 +360,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     `path`: the folder. If it, or its parent, is called "labels", the label files are directly in it.
     """
     host = Host.of(truths)
-    output, losses = _written(host, host.by_image(), None, path)
+    output, losses = _written(truths, host, host.by_image(), path)
     stems = host.stems()
     sizes = "".join(
         f"{_cell(stems[image])},{w},{h}\n" for image, (w, h) in sorted(host.sizes.items()) if image in stems
@@ -360,25 +391,21 @@ def _cell(text: str) -> str:
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
-    """`labels/STEM.txt` for every image with detections, with the score as sixth number; names in data.yaml."""
+    """`labels/STEM.txt` for every image with detections, with the score as last number; names in data.yaml."""
     host = Host.of(detections, truths)
     rows = {image: rows for image, rows in host.by_image().items() if rows}
-    return _written(host, rows, host.scores.tolist(), path)
+    return _written(detections, host, rows, path)
 
 
 def _written(
-    host: Host, rows_by_image: dict[int, list[int]], scores: list[float] | None, folder: Path
+    columns: Detections | Truths, host: Host, rows_by_image: dict[int, list[int]], folder: Path
 ) -> tuple[dict[str, bytes], list[Loss]]:
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     order = {label: position for position, label in enumerate(sorted(names))}
-    left, top, width, height = to_xywh(host.box, host.box_format)
-    box = host.box
-    if host.box_format != "cxcywh":
-        box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
-    fractions = host.fractions(box)
+    rows, losses = _boxes_as_fractions(host) if host.mask is None else polygons_as_fractions(columns, host, host.mask)
     stems = host.file_stems()
     prefix = "" if _is_labels(folder) else "labels/"
-    labels, rows = host.label.tolist(), fractions.tolist()
+    labels, scores = host.label.tolist(), None if host.score is None else host.score.tolist()
     output: dict[str, bytes] = {}
     for image, chosen in rows_by_image.items():
         lines = [
@@ -388,15 +415,24 @@ def _written(
         output[f"{prefix}{stems[image]}.txt"] = "".join(lines).encode()
     listed = "".join(f"  {position}: {quoted(names[label])}\n" for label, position in order.items())
     output["data.yaml"] = f"names:\n{listed}".encode() if listed else b"names: []\n"
+    if host.mask is not None:
+        output["data.yaml"] += b"kpt_shape: [0, 0] # lines are polygons\n"
+    return output, [Loss(num=sum(label != position for label, position in order.items()), what="class id"), *losses]
+
+
+def _boxes_as_fractions(host: Host) -> tuple[list[list[float]], list[Loss]]:
+    """The numbers of each box: center, width and height as fractions."""
+    left, top, width, height = to_xywh(host.box, host.box_format)
+    box = host.box
+    if host.box_format != "cxcywh":
+        box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
+    fractions = host.fractions(box)
     scale = _scale(host)
     moved = np.stack(to_xywh(fractions * scale, "cxcywh"), axis=1) if len(host) else host.box
     before = np.stack([left, top, width, height], axis=1)
     what = "last digit of a box that is a fraction now"
-    losses = [
-        Loss(num=sum(label != position for label, position in order.items()), what="class id"),
-        Loss(num=changed(before, moved), what=what, plural="last digits of boxes that are fractions now"),
-    ]
-    return output, losses
+    loss = Loss(num=changed(before, moved), what=what, plural="last digits of boxes that are fractions now")
+    return fractions.tolist(), [loss]
 
 
 def _scale(host: Host) -> Floats:

@@ -1,11 +1,13 @@
 """The general path for lines of YOLO label files: polygons, poses, and the errors of invalid lines."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats.records import Floats
+from boxscore.geometry.masks import Polygons
 
 KeypointShape = tuple[int, int]
 """The number of keypoints per box, and of numbers per keypoint: `kpt_shape` in data.yaml."""
@@ -51,6 +53,58 @@ def table_by_line(
         else:
             raise _refusal(lines[row], values, has_score, location(row))
     return np.column_stack([table, scores]) if has_score else table
+
+
+def polygons_by_line(
+    lines: Sequence[Sequence[bytes]],
+    role: str,
+    location: Callable[[int], str],
+    keypoint_shape: Callable[[], KeypointShape | None],
+) -> tuple[Floats, Polygons]:
+    """The table of `table_by_line`, and the polygon of every line; a line with a box, or a pose, is refused."""
+    has_score = role == "detections"
+    num_words = np.fromiter(map(len, lines), np.int64, len(lines))
+    num_numbers = num_words - 1 - has_score  # of the polygon
+    is_polygon = (num_numbers >= 6) & (num_numbers % 2 == 0)
+    try:
+        words = chain.from_iterable(lines)
+        flat = np.fromiter(map(float, words), np.float64, int(num_words.sum()))
+    except ValueError:
+        is_polygon = is_polygon & [bool(_numbers(words)) for words in lines]
+        flat = np.array(list(chain.from_iterable(map(_numbers, lines))), np.float64)
+    if not is_polygon.all():
+        row = int(np.argmin(is_polygon))
+        raise _no_polygon(lines[row], has_score, location(row))
+    shape = keypoint_shape() if len(lines) else None
+    start = np.concatenate([[0], np.cumsum(num_words)])
+    if len(lines) and (shape is not None or (num_words == num_words[0]).all()):
+        rows = [flat[first:last].tolist() for first, last in zip(start, start[1:] - has_score, strict=False)]
+        if _are_poses(rows, range(len(rows)), has_score, location, shape):
+            raise InputError(f"{location(0)} must be a polygon, as masks are read; got a box with keypoints")
+    is_point = np.ones(len(flat), bool)
+    is_point[start[:-1]] = False
+    if has_score:
+        is_point[start[1:] - 1] = False
+    points = flat[is_point]
+    part_start = np.concatenate([[0], np.cumsum(num_numbers)])
+    low, high = np.zeros((2, len(lines), 2))
+    if len(lines):
+        low = np.minimum.reduceat(points.reshape(-1, 2), part_start[:-1] // 2)
+        high = np.maximum.reduceat(points.reshape(-1, 2), part_start[:-1] // 2)
+    columns = [flat[start[:-1]], (low + high) / 2, high - low, *([flat[start[1:] - 1]] if has_score else [])]
+    return np.column_stack(columns), Polygons(
+        points=points, part_start=part_start, mask_start=np.arange(len(lines) + 1, dtype=np.int64)
+    )
+
+
+def _no_polygon(words: Sequence[bytes], has_score: bool, location: str) -> InputError:
+    """The error of a line that is no polygon."""
+    wanted = "class x y x y x y …" + (" confidence" if has_score else "")
+    text = decode_shown(b" ".join(words))
+    got = "a box: " if len(words) == (6 if has_score else 5) and _numbers(words) else ""
+    if has_score and len(words) >= 7 and len(words) % 2 == 1:
+        got = "no confidence (in Ultralytics, `save_conf=True` writes it): "
+    return InputError(f"{location} must be a polygon, as masks are read: {wanted}; got {got}{text!r}")
 
 
 def _numbers(words: Sequence[bytes]) -> list[float]:

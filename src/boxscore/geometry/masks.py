@@ -6,6 +6,7 @@ Dimensions: N images, D detections, G truths, P pixels.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -69,8 +70,8 @@ class Polygons:
     def __getitem__(self, row: int) -> list[NDArray[np.float64]]:
         """The polygons of a mask."""
         first, last = self.mask_start[row : row + 2].tolist()
-        starts = self.part_start.tolist()
-        return [self.points[starts[part] : starts[part + 1]] for part in range(first, last)]
+        starts = self.part_start[first : last + 1].tolist()
+        return [self.points[start:end] for start, end in pairwise(starts)]
 
     def take(self, rows: NDArray[Any]) -> "Polygons":
         """Those of some masks, by index."""

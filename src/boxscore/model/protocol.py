@@ -350,6 +350,11 @@ _COCO = Protocol(
 )
 
 
+def are_alike(protocols: Iterable[Protocol]) -> bool:
+    """Whether protocols are the same, but for their `iou_type`."""
+    return len({protocol.replace(iou_type="bbox") for protocol in protocols}) <= 1
+
+
 def as_protocol(protocol: str | Protocol) -> Protocol:
     """A protocol, or the one of that name."""
     if isinstance(protocol, str):

@@ -66,13 +66,14 @@ def describe(
     made_from: Mapping[str, str],
     comparison: Comparison | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows of one or more models under one protocol, by name, and of their differences."""
+    """All that the page shows of one or more models, by name, and of their differences."""
     first = next(iter(results.values()))
     protocol = first.protocol
+    titles = ", ".join(dict.fromkeys(result.protocol.title for result in results.values()))
     most = max(MAX_CLASSES // len(results), MIN_CLASSES)
     contents = {
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
-        "subtitle": f"{protocol.title}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, boxscore {boxscore.__version__}",
+        "subtitle": f"{titles}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
         "main": protocol.threshold_index(None),
         "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
@@ -82,7 +83,7 @@ def describe(
         "models": [
             {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
         ],
-        "made": [*made_from.items(), *_settings(protocol), ("IoU data type", first.iou_dtype), *_versions()],
+        "made": [*made_from.items(), *_settings(protocol, titles), ("IoU data type", first.iou_dtype), *_versions()],
         "comparison": None if comparison is None else _comparison(comparison, first, most),
     }
     room = min(CURVE_BYTES, MAX_BYTES - len(json.dumps(contents, separators=(",", ":"))))
@@ -309,9 +310,9 @@ def _change(change: Change) -> list[Any]:
     return [*numbers, int(change.is_least)]
 
 
-def _settings(protocol: Protocol) -> Iterable[tuple[str, str]]:
+def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
     """The settings that decide the numbers, in words."""
-    yield "protocol", protocol.title
+    yield "protocol", titles
     yield "IoU thresholds", ", ".join(f"{threshold:.4g}" for threshold in protocol.thresholds)
     yield "match condition", f"IoU {protocol.comparison} threshold"
     yield "matching", protocol.matching.replace("_", " ")

@@ -18,6 +18,7 @@ import boxscore
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
+from boxscore.model.protocol import are_alike
 from boxscore.model.result import Result
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import default_resamples, describe
@@ -62,15 +63,17 @@ def make_report(
     intervals: Mapping[str, Intervals] | None = None,
     comparison: Comparison | None = None,
 ) -> str:
-    """The HTML report on one or more models, by name, all under one protocol; written to `path`, if given.
+    """The HTML report on one or more models, by name; written to `path`, if given.
+
+    All results must have one protocol, but for its `iou_type`.
 
     `made_from`: descriptions of the inputs, such as the names of files. `intervals`: confidence intervals by the same
     names; default: `sample_intervals`; an empty mapping: none. `comparison`: the differences between the models.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
-    if len({result.protocol for result in results.values()}) > 1:
-        raise InputError("`results` must all have one protocol; got different ones")
+    if not are_alike(result.protocol for result in results.values()):
+        raise InputError("`results` must all have one protocol, but for `iou_type`; got different ones")
     script = chart_script()
     if intervals is None:
         intervals = sample_intervals(results)

@@ -22,6 +22,7 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
 from boxscore.model.curves import Floats
+from boxscore.model.protocol import are_alike
 from boxscore.report.labels import fit_labels
 
 if TYPE_CHECKING:
@@ -173,10 +174,9 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
 
     `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
     """
-    protocols = {result.protocol for result in results.values()}
-    if len(protocols) != 1:
-        raise InputError(f"`results` must all have one protocol; got {len(protocols)} different ones")
-    (protocol,) = protocols
+    if not are_alike(result.protocol for result in results.values()):
+        raise InputError("`results` must all have one protocol, but for `iou_type`; got different ones")
+    protocol = next(iter(results.values())).protocol
     t = protocol.threshold_index(iou)
     lines = []
     for name, result in results.items():

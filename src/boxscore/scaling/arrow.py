@@ -82,54 +82,78 @@ def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str,
 
 
 def masks_of(column: Any, name: str = "mask") -> Masks:
-    """The masks of a column of structs: `size`, a list of height and width, and `counts`, text or bytes.
+    """The masks of a column of struct<size: list of height and width, counts: text or bytes>, COCO's run lengths.
 
-    The run lengths are taken as they are in memory, without an object per mask.
+    They are taken as they are in memory, without an object per mask.
     """
-    arrow = pyarrow()
-    kind = column.type
-    if not arrow.types.is_struct(kind) or {kind.field(i).name for i in range(kind.num_fields)} < {"size", "counts"}:
+    arrow, kind = pyarrow(), column.type
+    fields = {kind.field(index).name: index for index in range(kind.num_fields)} if arrow.types.is_struct(kind) else {}
+    if not {"size", "counts"} <= fields.keys():
         raise InputError(f"`{name}` must be a struct of `size` and `counts`; got {kind}")
     parts, first = [], 0
     for chunk in column.chunks if isinstance(column, arrow.ChunkedArray) else [column]:
-        size, counts = chunk.field("size"), chunk.field("counts")
-        for each in (chunk, size, counts):
-            if each.null_count:
-                raise RowError(name, first + int(np.argmax(each.is_null().to_numpy(False))), "must not be null")
+        children = chunk.flatten()  # a null of the struct is a null of its children
         try:
-            counts = counts.cast(arrow.large_binary())
-            sides = _twos(size, name, first)
-        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
-            rule = "must have `size` as a list of integers, and `counts` as text or bytes"
-            raise InputError(f"`{name}` {rule}; got {kind}") from None
-        _, offsets, data = counts.buffers()
-        start = np.frombuffer(offsets, np.int64)[counts.offset : counts.offset + len(counts) + 1]
-        text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-        try:
-            parts.append(Masks.from_arrays(text[start[0] : start[-1]], start - start[0], sides))
+            size, counts = (_without_nulls(children[fields[field]], name) for field in ("size", "counts"))
+            parts.append(Masks.from_arrays(*_characters(counts, name), _pairs(size, name)))
         except RowError as error:
             raise RowError(name, first + error.row, error.rule) from None
         first += len(chunk)
     return Masks.concatenate(parts) if parts else Masks.from_rle([])
 
 
-def _twos(column: Any, name: str, first: int) -> NDArray[np.int64]:
-    """Lists of two integers. Shape (R, 2)."""
+def column_of(masks: Masks) -> Any:
+    """The masks as an array of structs, which `masks_of` reads."""
+    arrow, runs = pyarrow(), masks.runs
+    is_large = runs.counts.size > np.iinfo(np.int32).max
+    counts = (arrow.LargeStringArray if is_large else arrow.StringArray).from_buffers(
+        len(masks),
+        arrow.py_buffer(runs.start.astype(np.int64 if is_large else np.int32)),
+        arrow.py_buffer(np.ascontiguousarray(runs.counts)),
+    )
+    sides = arrow.array(np.ascontiguousarray(runs.sizes, np.int64).reshape(-1))
+    size = arrow.ListArray.from_arrays(arrow.array(np.arange(0, len(sides) + 1, 2, dtype=np.int32)), sides)
+    return arrow.StructArray.from_arrays([size, counts], names=["size", "counts"])
+
+
+def _without_nulls(array: Any, name: str) -> Any:
+    if array.null_count:
+        raise RowError(name, _first(array.is_null().to_numpy(False)), "must not be null")
+    return array
+
+
+def _first(is_wrong: NDArray[Any]) -> int:
+    return int(np.argmax(is_wrong))
+
+
+def _pairs(column: Any, name: str) -> NDArray[np.int64]:
+    """An array of lists of two integers. Shape (N, 2)."""
+    if not is_list(column.type) or not pyarrow().types.is_integer(column.type.value_type):
+        raise InputError(f"`size` of `{name}` must be lists of integers, height and width; got {column.type}")
+    rule = "must have a `size` of 2 integers, height and width"
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     if (lengths != 2).any():
-        raise RowError(
-            name, first + int(np.argmax(lengths != 2)), "must have a `size` of two numbers, height and width"
-        )
-    return np.asarray(column.flatten().cast(pyarrow().int64()).to_numpy(zero_copy_only=False)).reshape(-1, 2)
+        row = _first(lengths != 2)
+        raise RowError(name, row, f"{rule}; got {lengths[row]}")
+    values = column.flatten()
+    if values.null_count:
+        raise RowError(name, _first(values.is_null().to_numpy(False)) // 2, f"{rule}; got null")
+    return np.asarray(values.to_numpy(zero_copy_only=False)).astype(np.int64).reshape(-1, 2)
 
 
-def column_of(masks: Masks) -> Any:
-    """The masks as a column of structs, which `masks_of` reads."""
-    arrow, runs = pyarrow(), masks.runs
-    buffers = [None, arrow.py_buffer(runs.start.tobytes()), arrow.py_buffer(runs.counts.tobytes())]
-    counts = arrow.Array.from_buffers(arrow.large_binary(), len(masks), buffers)
-    sizes = arrow.FixedSizeListArray.from_arrays(runs.sizes.astype(np.int64).ravel(), 2)
-    return arrow.StructArray.from_arrays([sizes, counts], ["size", "counts"])
+def _characters(column: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The characters of all texts of an array one after the other, and where those of each begin, and end."""
+    arrow = pyarrow()
+    types = arrow.types
+    is_text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    if not any(is_it(column.type) for is_it in is_text):
+        raise InputError(f"`counts` of `{name}` must be text or bytes; got {column.type}")
+    column = column.cast(arrow.large_binary())
+    _, offsets, data = column.buffers()
+    start = np.zeros(1, np.int64) if offsets is None else np.frombuffer(offsets, np.int64)
+    start = start[column.offset : column.offset + len(column) + 1]
+    text = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return text[int(start[0]) : int(start[-1])], start - start[0]
 
 
 def to_numpy(column: Any, name: str) -> NDArray[Any]:

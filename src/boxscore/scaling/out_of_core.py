@@ -27,9 +27,16 @@ from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words
 from boxscore.analysis.suspicion import Counts
-from boxscore.formats.parquet import whole
 from boxscore.formats.records import Options
-from boxscore.formats.streaming import BatchSettings, Keys, Numbering, files_of, stream_detections, stream_truths
+from boxscore.formats.streaming import (
+    BatchSettings,
+    Keys,
+    Numbering,
+    files_of,
+    mask_bytes,
+    stream_detections,
+    stream_truths,
+)
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.curves import Curves
@@ -138,7 +145,7 @@ class _Spill:
         self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], *, has_masks: bool = False
     ) -> None:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
-        self.mask_bytes = max(map(_mask_bytes, paths.values())) if has_masks else 0
+        self.mask_bytes = max(map(mask_bytes, paths.values())) if has_masks else 0
         self.has_masks = has_masks
         row_bytes = READ_BYTES + MASK_COPIES * self.mask_bytes
         self.batches = BatchSettings(int(np.clip(limit // 10 // row_bytes, 1_000, 200_000)), threads)
@@ -343,16 +350,3 @@ def _unpacked_masks(content: bytes) -> Masks:
         start, sizes = taken(num + 1), taken(2 * num).reshape(-1, 2)
         parts.append(Masks.from_arrays(taken(num_bytes, np.uint8), start, sizes))
     return Masks.concatenate(parts)
-
-
-def _mask_bytes(paths: Sequence[str]) -> int:
-    """The memory of a mask, at most on average: the largest of any row group of the files."""
-    from pyarrow import parquet
-
-    largest = 0.0
-    for path in paths:
-        with whole(path, "Parquet"):
-            about = parquet.read_metadata(path)
-        for group in map(about.row_group, range(about.num_row_groups)):
-            largest = max(largest, group.total_byte_size / max(group.num_rows, 1))
-    return ceil(largest)

@@ -13,7 +13,7 @@ from boxscore._support import text
 from boxscore._support.arrays import is_in_host_memory, to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.analysis.diagnosis import Watch, Words, unlike_units
+from boxscore.analysis.diagnosis import Watch, Words, unlike_sizes, unlike_units
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.plain_batch import match_images
 from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
@@ -378,6 +378,8 @@ class MeanAveragePrecision:
                         f"every box of `{name}` is wider than it is far from the left, and higher than from the top:"
                         " are they corners, box_format='xyxy'?"
                     )
+        if (message := unlike_sizes(detections, truths, Words())) is not None:
+            yield message
         labels, truth_labels = set(host_ids(detections.label).tolist()), set(host_ids(truths.label).tolist())
         if not labels & truth_labels and min(len(detections), len(truths)) >= 5:
             for shift in (1, -1):

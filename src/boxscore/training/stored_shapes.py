@@ -278,12 +278,9 @@ def read_coco(
         return np.array([row[key] if default is None else row.get(key, default) for row in rows], dtype)
 
     def shapes_of(path: str, rows: list[Any], image: Any) -> dict[str, NDArray[Any]]:
-        columns: dict[str, NDArray[Any]] = {}
-        if "bbox" in iou_types:
-            columns["boxes"] = column(rows, "bbox", np.float32).reshape(-1, 4)
-        if "segm" in iou_types:
-            columns["masks"] = _pixels(path, rows, sizes.get(image, (0, 0)))
-        return columns
+        boxes = {"boxes": column(rows, "bbox", np.float32).reshape(-1, 4)} if "bbox" in iou_types else {}
+        masks = {"masks": _pixels(path, rows, sizes.get(image, (0, 0)))} if "segm" in iou_types else {}
+        return {**boxes, **masks}
 
     try:
         return [

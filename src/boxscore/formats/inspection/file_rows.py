@@ -1,18 +1,21 @@
 """The rows of one file, with the columns that checks need: images and classes as integers, sizes, corners."""
 
+import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore._support.exceptions import InputError
 from boxscore.formats import Records, Role
 from boxscore.formats.inspection.findings import Finding, Severity
 from boxscore.formats.joining import sizes_by_id
 from boxscore.formats.records import Floats, Ids, Key, Named, Sizes
 from boxscore.geometry.boxes import sizes as sides_of
 from boxscore.geometry.boxes import to_xyxy
+from boxscore.geometry.masks import Masks
 from boxscore.model.protocol import Protocol
 
 Flags = NDArray[np.bool_]
@@ -24,6 +27,7 @@ class FileRows:
 
     role: Role
     records: Records
+    """The rows; polygons are drawn into masks, if that is possible."""
     protocol: Protocol
     image: Ids
     """The id of each row's image in the file, or the index of its name. Shape (R,)."""
@@ -39,6 +43,8 @@ class FileRows:
     """Whether all four numbers of the box are finite. Shape (R,)."""
     size: Floats
     """Width and height of each row's image, in the unit of its box; NaN where unknown. Shape (R, 2)."""
+    image_size: Floats
+    """The same in pixels."""
     image_names: Mapping[int, str]
     """Every image by number; if the file does not list images, those of the rows."""
     image_sizes: Mapping[int, tuple[int, int]]
@@ -135,7 +141,7 @@ def _file_rows(
     size = np.array([sizes.get(number, unknown) for number in seen.tolist()], np.float64).reshape(-1, 2)[code]
     return FileRows(
         role=role,
-        records=records,
+        records=_drawn(records, size),
         protocol=protocol,
         image=own,
         label=label,
@@ -144,6 +150,19 @@ def _file_rows(
         extent=np.stack(sides_of(records.box, records.box_format), axis=1),
         is_finite=np.asarray(np.isfinite(records.box).all(axis=1)),
         size=np.ones_like(size) if records.is_normalized else size,
+        image_size=size,
         image_names=names,
         image_sizes=sizes,
     )
+
+
+def _drawn(records: Records, size: Floats) -> Records:
+    """The records with the masks of their polygons. Without all sizes, or with invalid polygons, there are none: then
+    the evaluation refuses them.
+    """
+    if records.polygons is None or records.mask is not None or np.isnan(size).any():
+        return records
+    with contextlib.suppress(InputError):
+        polygons = records.polygons.scaled(size) if records.is_normalized else records.polygons
+        return replace(records, mask=Masks.from_polygons(polygons, size[:, ::-1].astype(np.int64)))
+    return records

@@ -1,5 +1,6 @@
 """Files to findings. A file that cannot be read is a finding, and the other files are still checked."""
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +13,14 @@ from boxscore.analysis.diagnosis import Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
-from boxscore.formats.inspection import pair_checks, row_checks, truth_checks
+from boxscore.formats.inspection import mask_checks, pair_checks, row_checks, truth_checks
 from boxscore.formats.inspection.file_rows import FileRows, Flags, codes_of, rows_of_detections, rows_of_truths
 from boxscore.formats.inspection.findings import SEVERITIES, Finding
 from boxscore.formats.inspection.pair_checks import Pair
 from boxscore.formats.inspection.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
+from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.pipeline import evaluate
@@ -51,12 +53,14 @@ def inspect_files(
     with np.errstate(all="ignore"):
         known: Truths | None = None
         sizes = read_sizes(reading.options.sizes)
-        records = _read(truths, "truths", reading.truths_format, reading.options, found)
+        options = replace(reading.options, keeps_polygons=True)
+        records = _read(truths, "truths", reading.truths_format, options, found)
         ids = None if records is None else records.id
         if records is not None:
             known = _inspect_truths(records, protocol, sizes, found)
-        names = list((known.names_by_label or {}).values()) if known is not None else []
-        options = replace(reading.options, known_classes=names)
+        if known is not None:
+            names = list((known.names_by_label or {}).values())
+            options = replace(options, known_classes=names, known_sizes=known.image_sizes)
         for file in detections:
             records = _read(file, "detections", reading.detections_format, options, found)
             if records is not None:
@@ -71,9 +75,17 @@ def _read(path: str | Path, role: Role, name: str | None, options: Options, foun
     with warnings.catch_warnings(record=True, action="always", category=RowsWarning) as caught:
         try:
             records = read_records(path, role, options, format=name)
+            if options.has_masks and not _has_masks(records):
+                wanted = ", ".join(options.iou_types)
+                rule = f"must have masks for `iou_type` {wanted}; the file has boxes alone"
+                found.append(_refusal(str(path), "refused", InputError(rule)))
         except InputError as error:
-            found.append(_refusal(str(path), "unreadable", error))
-            return None
+            caught.clear()  # reading the boxes warns again
+            if not options.has_masks or (boxes := _read_boxes(path, role, name, options)) is None:
+                found.append(_refusal(str(path), "unreadable", error))
+                return None
+            found.append(_refusal(kind="invalid-mask", file=str(path), error=error))
+            records = boxes
     for warning in caught:
         problem = warning.message
         if not isinstance(problem, RowsWarning):
@@ -93,6 +105,20 @@ def _read(path: str | Path, role: Role, name: str | None, options: Options, foun
     return records
 
 
+def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options) -> Records | None:
+    """The records of a file whose masks cannot be read, so that its boxes are still checked."""
+    with contextlib.suppress(InputError):
+        return read_records(path, role, replace(options, iou_types=("bbox",)), format=name)
+    return None
+
+
+_TITLES = {
+    "unreadable": "cannot be read",
+    "invalid-mask": "a mask cannot be read; the boxes are checked",
+    "refused": "cannot be evaluated",
+}
+
+
 def _refusal(file: str, kind: str, error: InputError) -> Finding:
     text = str(error)
     return Finding(
@@ -100,7 +126,7 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
         kind=kind,
         file=file,
         count=1,
-        title="cannot be read" if kind == "unreadable" else "cannot be evaluated",
+        title=_TITLES[kind],
         example=text if text.startswith(file) else f"{file}: {text}",
         effect=row_checks.REFUSED,
     )
@@ -109,16 +135,27 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
     """The truths of the valid rows, for detections to be compared with; findings are added."""
     rows = rows_of_truths(records, protocol, sizes)
-    own = [finding for check in (*row_checks.CHECKS, *truth_checks.CHECKS) for finding in check(rows)]
+    checks = (*row_checks.CHECKS, *truth_checks.CHECKS, mask_checks.check_masks)
+    own = [finding for check in checks for finding in check(rows)]
     found += own
+    records = rows.records
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # they are findings already
-            if not any(finding.severity == "error" for finding in own):
-                return to_truths(records, sizes)
-            return to_truths(keep_rows(records, _is_valid(rows)), sizes)
+            if any(finding.severity == "error" for finding in own):
+                records = keep_rows(records, _is_valid(rows))
+            return to_truths(records, sizes, iou_types=_iou_types(records))
     except InputError as error:
         found.append(_refusal(records.source, "refused", error))
         return None
+
+
+def _has_masks(records: Records) -> bool:
+    return records.mask is not None or records.polygons is not None
+
+
+def _iou_types(records: Records) -> tuple[str, ...]:
+    """The similarities of the shapes that records have."""
+    return ("bbox", *Masks.iou_types) if _has_masks(records) else ("bbox",)
 
 
 def _is_valid(rows: FileRows) -> Flags:
@@ -144,14 +181,16 @@ def _inspect_detections(
             refusal = error
     if pair is None:
         rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
-        own = [finding for check in row_checks.CHECKS for finding in check(rows)]
     else:
-        own = [finding for check in row_checks.CHECKS for finding in check(pair.detections)]
+        rows = pair.detections
+    own = [finding for check in (*row_checks.CHECKS, mask_checks.check_masks) for finding in check(rows)]
+    if pair is not None:
         own += [finding for check in pair_checks.CHECKS for finding in check(pair)]
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
-            detections, _ = join(records, known, sizes)
-            if _CAUSES.isdisjoint(finding.kind for finding in own):
+            detections, _ = join(rows.records, known, sizes, iou_types=_iou_types(rows.records))
+            can_evaluate = all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
+            if can_evaluate and _CAUSES.isdisjoint(finding.kind for finding in own):
                 own += _likely_mistake(detections, known, protocol, records.source)
         except InputError as error:
             refusal = error
@@ -189,7 +228,7 @@ def _different_result(
 ) -> list[Finding]:
     """The finding that pycocotools gives another result because of annotation ids, if it does."""
     try:
-        own = evaluate(join(records, known)[0], known, protocol)["map"]
+        own = evaluate(join(records, known, iou_types=_iou_types(records))[0], known, protocol)["map"]
     except InputError:
         return []
     other = map_of_pycocotools(truths, file, protocol)

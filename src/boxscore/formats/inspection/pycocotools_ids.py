@@ -50,7 +50,8 @@ def has_protocol(protocol: Protocol) -> bool:
     """Whether pycocotools can be configured to these rules."""
     coco = Protocol.named("coco")
     rules = ("matching", "comparison", "ap", "pixels", "average", "class_agnostic", "limits_per")
-    return None not in protocol.limits and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
+    is_known = protocol.iou_type in ("bbox", "segm") and None not in protocol.limits
+    return is_known and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
 
 
 def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Protocol) -> float | None:
@@ -63,7 +64,7 @@ def map_of_pycocotools(truths: str | Path, detections: str | Path, protocol: Pro
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
         try:
             dataset = COCO(os.fspath(truths))
-            evaluation: Any = COCOeval(dataset, dataset.loadRes(os.fspath(detections)), "bbox")
+            evaluation: Any = COCOeval(dataset, dataset.loadRes(os.fspath(detections)), protocol.iou_type)
             params = evaluation.params
             params.iouThrs, params.recThrs = np.array(protocol.thresholds), np.array(protocol.recall_points)
             params.maxDets = [int(limit) for limit in limits if limit is not None]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats import tables
-from boxscore.formats.streaming import MASK_COLUMNS
+from boxscore.formats import table_masks, tables
 from boxscore.formats.tables import Table
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.scaling import arrow
@@ -52,7 +51,7 @@ class Files:
             "score": table.need("score", *tables.SCORES) if has_scores else None,
             "ignore": table.find(*tables.IGNORES),
             "area": table.find("area"),
-            "mask": table.need("mask", *MASK_COLUMNS) if has_masks else None,
+            "mask": table.need("mask", *table_masks.NAMES) if has_masks else None,
         }
         columns = {"image": image, "label": label} | {ours: name for ours, name in more.items() if name is not None}
         ours = {ours: named[name] for ours, name in columns.items()}

@@ -1,0 +1,144 @@
+"""Masks that files hold as pixels within a box, and their union with polygons."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support.checks import RowError
+from boxscore._support.exceptions import InputError
+from boxscore.formats.records import Floats, Ids, Named, Options, Records
+from boxscore.geometry.masks import Masks, Polygons
+
+MAX_PIXELS = 1 << 28
+"""Largest number of pixels within the box of a mask that is given row by row."""
+
+
+class Crop(NamedTuple):
+    """The pixels of a mask within a box; all pixels outside of it are off."""
+
+    left: int
+    top: int
+    is_on: NDArray[np.bool_]
+    """Shape (H, W)."""
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom of the pixels that are on; without any, the corner of the box."""
+        rows, columns = np.flatnonzero(self.is_on.any(axis=1)), np.flatnonzero(self.is_on.any(axis=0))
+        if not rows.size:
+            return self.left, self.top, self.left, self.top
+        return (
+            float(self.left + columns[0]),
+            float(self.top + rows[0]),
+            float(self.left + columns[-1] + 1),
+            float(self.top + rows[-1] + 1),
+        )
+
+    def check_inside(self, size: tuple[int, int], location: str) -> None:
+        """Raise `InputError` unless the box is inside of an image of this width and height."""
+        height, width = self.is_on.shape
+        if min(self.left, self.top) < 0 or self.left + width > size[0] or self.top + height > size[1]:
+            raise InputError(
+                f"{location}: the box of the mask must be inside of its image of {size[0]} x {size[1]} pixels; got"
+                f" {width} x {height} pixels from ({self.left}, {self.top}) on"
+            )
+
+    def counts(self, height: int, width: int) -> list[int]:
+        """COCO's run lengths of an image of this size, in which the box must be."""
+        padded = np.pad(self.is_on, ((1, 1), (0, 0))).T.astype(np.int8)
+        column, row = np.nonzero(np.diff(padded, axis=1))  # where runs begin and end, in turn
+        edges = (self.left + column) * height + self.top + row
+        if edges.size:
+            # A run that ends where the next one begins, at the top of the next column, goes on.
+            inner = edges[1:-1].reshape(-1, 2)
+            edges = np.concatenate([edges[:1], inner[inner[:, 0] != inner[:, 1]].reshape(-1), edges[-1:]])
+        lengths: list[int] = np.diff(np.concatenate([[0], edges, [height * width]])).tolist()
+        return lengths
+
+
+def drawn(
+    parts: Sequence[Sequence[Floats]], crops: Mapping[int, Sequence[Crop]], sizes: Ids, *, keeps_polygons: bool
+) -> Masks:
+    """The masks of rows that have polygons, pixels or both. `sizes`: height and width. Shape (N, 2).
+
+    `crops`: the pixels of rows that have some. A polygon is kept only where a row has no pixels.
+    """
+    rle: list[Any] = [None] * len(parts)
+    of_polygons = [row for row, polygons in enumerate(parts) if polygons]
+    with _rows_among_all(of_polygons):
+        polygons_drawn = Masks.from_polygons([parts[row] for row in of_polygons], sizes[of_polygons])
+    for row, each in zip(of_polygons, polygons_drawn.rle(), strict=True):
+        rle[row] = each
+    for row, boxes in crops.items():
+        height, width = sizes[row].tolist()
+        with _rows_among_all([row] * len(boxes)):
+            of_row = Masks.from_rle([{"size": [height, width], "counts": each.counts(height, width)} for each in boxes])
+        pieces = [each for each in (rle[row], *of_row.rle()) if each is not None]
+        rle[row] = pieces[0] if len(pieces) == 1 else _compiled.rle_merge(pieces, False)
+    masks = Masks.from_rle(rle)
+    if not keeps_polygons:
+        return masks
+    kept = [() if row in crops else polygons for row, polygons in enumerate(parts)]
+    return replace(masks, polygons=Polygons.of(kept))
+
+
+@contextlib.contextmanager
+def _rows_among_all(rows: Sequence[int]) -> Iterator[None]:
+    """Errors about some rows name their indices among all rows."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(error.column, rows[error.row], error.rule) from None
+
+
+def row_major(counts: Sequence[int], left: int, top: int, height: int, width: int) -> Crop:
+    """Pixels within a box from their run lengths row by row; the first run is off. They must be for all its pixels.
+
+    >>> row_major([1, 2, 1], left=5, top=7, height=2, width=2).is_on.tolist()
+    [[False, True], [True, False]]
+    """
+    is_on = np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(height, width)
+    return Crop(left, top, is_on)
+
+
+def row_major_counts(is_on: NDArray[np.bool_]) -> list[int]:
+    """The run lengths of pixels row by row; the first run is off.
+
+    >>> row_major_counts(np.array([[True, False], [False, True]]))
+    [0, 1, 2, 1]
+    """
+    flat = is_on.reshape(-1)
+    edges = np.flatnonzero(np.concatenate([flat[:1], flat[1:] != flat[:-1]]))
+    lengths: list[int] = np.diff(np.concatenate([[0], edges, [flat.size]])).tolist()
+    return lengths
+
+
+def with_masks(
+    records: Records, parts: Sequence[Sequence[Floats]], crops: Mapping[int, Sequence[Crop]], options: Options
+) -> Records:
+    """The records with the masks of their rows, which have polygons, pixels or both.
+
+    Polygons alone are drawn later, when all sizes of images are known; with pixels, the file must have the sizes.
+    """
+    if not crops:
+        return replace(records, polygons=Polygons.of(parts))
+    image, known = records.image, records.image_sizes or {}
+    keys = [image.names[code] for code in image.code] if isinstance(image, Named) else image.tolist()
+    sizes = np.zeros((len(parts), 2), np.int64)
+    for row, key in enumerate(keys):
+        size = known.get(key)
+        if size is None:
+            raise InputError(
+                f"{records.location(row)}: masks are drawn into images, and the file must have the size of its image"
+            )
+        for crop in crops.get(row, ()):
+            crop.check_inside(size, records.location(row))
+        sizes[row] = size[::-1]
+    try:
+        return replace(records, mask=drawn(parts, crops, sizes, keeps_polygons=options.keeps_polygons))
+    except InputError as error:
+        raise records.refuse(error) from None
