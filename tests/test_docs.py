@@ -41,14 +41,17 @@ def test_the_examples_of_training_run() -> None:
 
     boxes, labels = torch.tensor([[0.0, 0.0, 9.0, 9.0], [5.0, 5.0, 20.0, 30.0]]), torch.tensor([0, 1])
     found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": labels}
+    masks = torch.eye(2)[:, :, None].expand(2, 2, 3)
     dataset = [(torch.zeros(3, 8, 8), {"boxes": boxes, "labels": labels, "image_id": image}) for image in (7, 8)]
     names: dict[str, Any] = {"boxes": boxes, "labels": labels, "dataset": dataset, "class_names": ["cat", "dog"]}
+    names["masked_loader"] = [([torch.zeros(3, 2, 3)], [{"masks": masks.bool(), "labels": labels}])]
+    names["mask_rcnn"] = lambda _: [{**found, "masks": masks[:, None]}]
     names["loader"] = [([image], [target]) for image, target in dataset]
     names["model"] = lambda images: [found] * (1 if torch.is_tensor(images) else len(images))
     names["padded_model"] = lambda images: {key: torch.stack([value] * len(images)) for key, value in found.items()}
     names["print"] = lambda *_: None
     examples = blocks("docs/training.md", "python")
-    assert len(examples) == 5
+    assert len(examples) == 6
     for example in examples:
         exec(example, names)
         if "result" in names:

@@ -308,6 +308,7 @@ class TestEverythingAfter:
         some = take(detections, detections.image % 2 == 1), take(truths, truths.image % 2 == 1)
         assert_same(groups["odd"], boxscore.evaluate(*some))
 
+    @pytest.mark.not_sanitized
     def test_errors_confusion_and_report(self) -> None:
         """The analyses that look at shapes again, at any threshold."""
         detections, truths = columns_of(*random_masks(14, num_images=10))
