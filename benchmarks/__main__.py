@@ -94,23 +94,7 @@ def agreement(contestant: contestants.Contestant, run: dict[str, Any], ours: dic
 def whole_processes(rounds: int, threads: int) -> list[dict[str, Any]]:
     """From two files to the table, by whole processes."""
     folder = prepare("coco-val-like", is_with_results=True)
-    paths = [str(folder / "truths.json"), str(folder / "detections.json")]
-    costs: dict[str, list[files.Cost]] = {name: [] for name in files.COMMANDS}
-    for _ in range(2 * rounds):
-        for name, command in files.COMMANDS.items():
-            say(f"files: {name}")
-            costs[name].append(files.run([*command, *paths], threads=threads))
-    rows: list[dict[str, Any]] = [
-        {
-            "tool": name,
-            "seconds": statistics.median(cost.seconds for cost in runs),
-            "peak_mb": statistics.median(cost.peak_mb for cost in runs),
-        }
-        for name, runs in costs.items()
-    ]
-    for row in rows:
-        row["ratio"] = row["seconds"] / rows[0]["seconds"]
-    return rows
+    return files.measure_commands(folder, "bbox", rounds=2 * rounds, threads=threads, say=say)
 
 
 def unchanged_scripts(workloads: Sequence[str], rounds: int, *, is_with_slow: bool) -> list[dict[str, Any]]:

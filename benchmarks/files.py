@@ -1,12 +1,13 @@
 """Files to the table: whole processes, imports included. And folders of many small files, read by those who can."""
 
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,10 +15,9 @@ from benchmarks.workloads import FOLDER, SHARED
 
 _DROP_IN = """
 import sys
-from {module} import COCO
-from {evaluator_module} import {evaluator} as COCOeval
+from {module} import COCO, COCOeval
 truths = COCO(sys.argv[1])
-evaluation = COCOeval(truths, truths.loadRes(sys.argv[2]), "bbox")
+evaluation = COCOeval(truths, truths.loadRes(sys.argv[2]), "{iou_type}")
 evaluation.evaluate()
 evaluation.accumulate()
 evaluation.summarize()
@@ -28,28 +28,25 @@ import sys
 from pathlib import Path
 from vernier import instance
 truths = instance.CocoDataset.from_json(Path(sys.argv[1]).read_bytes())
-summary = instance.evaluate_bbox_summary(
+summary = instance.evaluate_{iou_type}_summary(
     truths, Path(sys.argv[2]).read_bytes(), parity_mode="strict", max_dets=[1, 10, 100], use_cats=True,
 )
 print(summary.stats)
 """
 
 
-def _script(module: str, evaluator_module: str, evaluator: str) -> list[str]:
-    return [
-        sys.executable,
-        "-c",
-        _DROP_IN.format(module=module, evaluator_module=evaluator_module, evaluator=evaluator),
-    ]
+def commands(iou_type: str = "bbox") -> Mapping[str, Sequence[str]]:
+    """Each is called with the truths and the detections."""
 
+    def script(module: str) -> list[str]:
+        return [sys.executable, "-c", _DROP_IN.format(module=module, iou_type=iou_type)]
 
-COMMANDS: Mapping[str, Sequence[str]] = {
-    "boxscore eval": [str(Path(sys.executable).with_name("boxscore")), "eval"],
-    "hotcoco": _script("hotcoco", "hotcoco", "COCOeval"),
-    "ultrafast-pycocotools": _script("ultrafast_pycocotools", "ultrafast_pycocotools", "COCOeval"),
-    "vernier": [sys.executable, "-c", _VERNIER],
-}
-"""Each is called with the truths and the detections."""
+    return {
+        "boxscore eval": [str(Path(sys.executable).with_name("boxscore")), "eval", "--iou-type", iou_type],
+        "hotcoco": script("hotcoco"),
+        "ultrafast-pycocotools": script("ultrafast_pycocotools"),
+        "vernier": [sys.executable, "-c", _VERNIER.format(iou_type=iou_type)],
+    }
 
 
 class Cost(NamedTuple):
@@ -74,6 +71,24 @@ def run(command: Sequence[str], *, threads: int) -> Cost:
     if process.returncode != 0:
         raise RuntimeError(f"{command[:2]}:\n{said[-2000:]}")
     return Cost(seconds, usage.ru_maxrss / 1024)
+
+
+def measure_commands(
+    folder: Path, iou_type: str, *, rounds: int, threads: int, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """All commands in turns: medians, and ratios to the first."""
+    paths = [str(folder / "truths.json"), str(folder / "detections.json")]
+    costs: dict[str, list[Cost]] = {name: [] for name in commands(iou_type)}
+    for _ in range(rounds):
+        for name, command in commands(iou_type).items():
+            say(f"files, {iou_type}: {name}")
+            costs[name].append(run([*command, *paths], threads=threads))
+    rows: list[dict[str, Any]] = []
+    for name, each in costs.items():
+        seconds, peak = (statistics.median(column) for column in zip(*each, strict=True))
+        ratio = seconds / rows[0]["seconds"] if rows else 1
+        rows.append({"tool": name, "seconds": seconds, "peak_mb": peak, "ratio": ratio})
+    return rows
 
 
 _READERS = {

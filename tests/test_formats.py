@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import formats
+from boxscore import InputError, formats
+from boxscore.formats.files import HEAD_SIZE, open_source
 from tests.support.shared import shared_data
 from tests.support.small_files import COCO, coco_truths, refused, rows_of, write
 
@@ -166,3 +167,30 @@ def test_threads_reach_the_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = write(tmp_path / "truths.csv", "image,label,x1,y1,x2,y2\na,cat,1,2,3,4\n")
     for file in (path, table):
         refused(lambda: boxscore.read_truths(file, threads=0), "`threads` must be a positive integer; got 0")  # noqa: B023
+
+
+def test_a_large_file_is_read_once_it_is_wanted(tmp_path: Path) -> None:
+    """Its first bytes tell the format; COCO's reader takes the path, so that the file is never in memory as a whole."""
+    small, large = tmp_path / "small.json", tmp_path / "large.json"
+    content = json.dumps([{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}])
+    small.write_text(content)
+    large.write_text(" " * HEAD_SIZE + content)
+    assert open_source(small).unread_path is None
+    source = open_source(large)
+    paths = [source.unread_path, source.read() and source.unread_path]
+    assert paths == [large, None]
+    assert source.read() == large.read_bytes()
+    truths = boxscore.Truths(image=[1], label=[1], box=[[1, 2, 4, 6]])
+    assert boxscore.read_detections(large, truths).score.tolist() == [0.5]
+    large.write_text(" " * HEAD_SIZE + content[:-1])
+    with pytest.raises(InputError, match=r"large\.json: not JSON: byte 65606 \(line 1\): expected .* got the end"):
+        boxscore.read_detections(large, truths)
+
+
+def test_labelme_is_known_by_shapes_wherever_they_are(tmp_path: Path) -> None:
+    """After an image in the file, too, which may be large."""
+    path = tmp_path / "a.json"
+    shape = {"label": "cat", "points": [[1, 2], [5, 7]], "shape_type": "rectangle"}
+    picture = {"imageData": "A" * HEAD_SIZE, "imagePath": "a.jpg", "imageHeight": 9, "imageWidth": 9}
+    path.write_text(json.dumps(picture | {"shapes": [shape]}))
+    assert boxscore.read_truths(path).box.tolist() == [[1, 2, 5, 7]]

@@ -296,7 +296,7 @@ DATASET = {
 
 def source(name: str, content: Any) -> Source:
     """A file in memory."""
-    return Source(path=Path(name), name=name, content=json.dumps(content).encode())
+    return Source.of_bytes(Path(name), name, json.dumps(content).encode())
 
 
 def truths(**changes: Any) -> Truths:

@@ -35,7 +35,7 @@ def build(tally: Tally, recall_points: Any) -> Arrays:
     """
     points = np.asarray(recall_points, np.float64)
     clipped = np.clip(np.nan_to_num(points, nan=np.inf), 0, _FAR)
-    known = np.unique(clipped)
+    known = np.array(sorted(set(clipped.tolist())))  # `np.unique` imports much at its first call
     curves = compiled_engine.curves(tally, num_threads(None), recall_points=known if known.size else np.zeros(1))
     if points.size and np.array_equal(points, known):
         return Arrays(curves.precision, curves.recall, curves.scores)

@@ -1,6 +1,7 @@
 """COCO JSON: a dataset with `images`, `annotations` and `categories`; a list of results."""
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -27,9 +28,9 @@ _SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
 
 def recognises(source: Source, role: str) -> bool:
     """Whether it is JSON: a list of results, or an object with annotations."""
-    if source.content is None or source.suffix not in (".json", ""):
+    if source.head is None or source.suffix not in (".json", ""):
         return False
-    head = source.content[:200].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    head = source.head[:200].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     return head == b"{" or (head == b"[" and role == "detections") or source.suffix == ".json"
 
 
@@ -72,10 +73,16 @@ def read_detections(source: Source, options: Options) -> Records:
 def _load(source: Source, options: Options) -> Any:
     """The `_compiled.CocoFile` of a source: boxes, images and categories."""
     shapes = _compiled.CocoShapes.masks if options.has_masks else _compiled.CocoShapes.boxes
+    path, threads = source.unread_path, num_threads(options.threads)
     try:
-        file = _compiled.read_coco_bytes(source.read(), num_threads(options.threads), shapes=shapes)
+        if path is not None:  # a part at a time, so that it need not be in memory
+            file = _compiled.read_coco_file(os.fsencode(path), threads, shapes=shapes)
+        else:
+            file = _compiled.read_coco_bytes(source.read(), threads, shapes=shapes)
     except _compiled.CocoError as error:
         raise InputError(f"{source}: {error}") from None
+    except OSError as error:
+        raise InputError(f"{source}: {error.strerror}") from None
     if file.is_dataset and not file.has_annotations:
         raise InputError(f"{source}: `annotations` must be a list; got nothing")
     return file
@@ -125,8 +132,10 @@ def _masks(boxes: Any, image: Key, sizes: Sizes, options: Options, location: Cal
     segmentations, known = boxes.segmentations, np.zeros((len(boxes.image), 2), np.int64)
     polygons = None
     if segmentations.has_polygons:
-        keys = [image.names[code] for code in image.code] if isinstance(image, Named) else image.tolist()
-        known[:] = [sizes.get(key, (0, 0))[::-1] for key in keys]
+        codes = image.code if isinstance(image, Named) else image
+        used, index = np.unique(codes, return_inverse=True)
+        keys = [image.names[code] for code in used] if isinstance(image, Named) else used.tolist()
+        known = np.array([sizes.get(key, (0, 0))[::-1] for key in keys], np.int64).reshape(-1, 2)[index]
         if options.keeps_polygons:
             polygons = Polygons(
                 **dict(zip(("points", "part_start", "mask_start"), segmentations.polygons(), strict=True))

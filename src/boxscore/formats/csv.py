@@ -50,9 +50,9 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
 
 def header(source: Source) -> list[str]:
     """The names of the columns in lower case; none if the file is binary."""
-    if source.content is None or b"\0" in source.content[:1000]:
+    if source.head is None or b"\0" in source.head[:1000]:
         return []
-    line = source.content[:10_000].split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip("\r")
+    line = source.head[:10_000].split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip("\r")
     return [name.strip(' "').lower() for name in line.split(_delimiter(source, line))]
 
 

@@ -4,6 +4,7 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path, PurePosixPath
 
 from boxscore._support.exceptions import InputError
@@ -11,6 +12,9 @@ from boxscore._support.writing import write_file, write_folder
 from boxscore.formats.archives import Archive, gunzip
 
 READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+
+HEAD_SIZE = 1 << 16
+"""The number of bytes that tell the format of a file; most files of folders have no more."""
 
 MAX_DEPTH = 8
 """How many levels of folders are searched; links may form a cycle."""
@@ -55,16 +59,28 @@ class Source:
     path: Path
     name: str
     """The name without .gz; for a zip of one file, the name of that file. Its suffix tells the format."""
-    content: bytes | None
-    """The bytes of the file; None for a folder."""
+    head: bytes | None
+    """The first bytes of the file, or all of them; None for a folder."""
     _archive: Archive | None = None
     _listing: dict[str, list[str]] = field(default_factory=dict)
     """Cache of the sorted names by suffix."""
+    _content: list[bytes] = field(default_factory=list)
+    """The bytes of the file, once they were read."""
+
+    @classmethod
+    def of_bytes(cls, path: Path, name: str, content: bytes) -> "Source":
+        """A file whose bytes are in memory."""
+        return cls(path=path, name=name, head=content, _content=[content])
 
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder of files."""
-        return self.content is None
+        return self.head is None
+
+    @property
+    def unread_path(self) -> Path | None:
+        """The path of a file that is not in memory yet, for readers that take paths; else None."""
+        return None if self.is_folder or self._content else self.path
 
     @property
     def suffix(self) -> str:
@@ -93,9 +109,11 @@ class Source:
     def read(self, file: str = "") -> bytes:
         """The bytes of the file, or of one in the folder."""
         if not file:
-            if self.content is None:
+            if self.is_folder:
                 raise InputError(f"{self.path}: must be a file; got a folder")
-            return self.content
+            if not self._content:
+                self._content.append(read_file(str(self.path)))
+            return self._content[0]
         if self._archive is not None:
             return self._archive.read(file)
         return read_file(f"{self.path}{os.sep}{file}")
@@ -104,7 +122,7 @@ class Source:
         """A file of the folder, as a source."""
         if self._archive is None:
             return open_source(self.path / file)
-        return Source(path=Path(self.location(file)), name=base_of(file), content=self.read(file))
+        return Source.of_bytes(Path(self.location(file)), base_of(file), self.read(file))
 
     def read_all(self, files: Iterable[str]) -> Iterator[bytes]:
         """The bytes of many files of the folder, in order."""
@@ -124,18 +142,17 @@ def decode(content: bytes, location: str) -> str:
         raise InputError(f"{location}: line {line}: byte {error.start} is not UTF-8") from None
 
 
-def read_file(path: str) -> bytes:
-    """All bytes of a file."""
+def read_file(path: str, *, is_head: bool = False) -> bytes:
+    """All bytes of a regular file, or the first ones."""
     try:
         handle = os.open(path, READ_ONLY)
         try:
-            content = os.read(handle, 1 << 16)
-            if len(content) < 1 << 16:
+            content = os.read(handle, HEAD_SIZE)
+            if is_head or len(content) < HEAD_SIZE:
                 return content
-            parts = [content]
-            while content := os.read(handle, 1 << 24):
-                parts.append(content)
-            return b"".join(parts)
+            os.lseek(handle, 0, os.SEEK_SET)
+            with FileIO(handle, closefd=False) as file:
+                return file.readall()
         finally:
             os.close(handle)
     except OSError as error:
@@ -160,18 +177,27 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     given, path = os.fspath(path), Path(path)
     try:
         if path.is_dir():
-            return Source(path=path, name=path.name, content=None)
+            return Source(path=path, name=path.name, head=None)
         if not path.exists():
             raise InputError(f"{given}: no such file or folder{_hint(given)}")
     except PermissionError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     if path.suffix.lower() == ".zip":
         return _open_zip(path)
-    content = read_file(str(path))
-    if path.suffix.lower() == ".gz" or content[:2] == b"\x1f\x8b":
+    is_pipe = not path.is_file()
+    head = _read_pipe(path) if is_pipe else read_file(str(path), is_head=True)
+    is_whole = is_pipe or len(head) < HEAD_SIZE
+    if path.suffix.lower() == ".gz" or head[:2] == b"\x1f\x8b":
         name = path.stem if path.suffix.lower() == ".gz" else path.name
-        return Source(path=path, name=name, content=gunzip(content, str(path)))
-    return Source(path=path, name=path.name, content=content)
+        return Source.of_bytes(path, name, gunzip(head if is_whole else read_file(str(path)), str(path)))
+    return Source(path=path, name=path.name, head=head, _content=[head] if is_whole else [])
+
+
+def _read_pipe(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
 
 
 def _walk(root: str) -> list[str]:
@@ -199,9 +225,9 @@ def _walk(root: str) -> list[str]:
 def _open_zip(path: Path) -> Source:
     archive = Archive.at(path)
     if len(archive.members) != 1:
-        return Source(path=path, name=path.stem, content=None, _archive=archive)
+        return Source(path=path, name=path.stem, head=None, _archive=archive)
     (name,) = archive.members
-    return Source(path=path, name=base_of(name), content=archive.read(name))
+    return Source.of_bytes(path, base_of(name), archive.read(name))
 
 
 Output = Mapping[str, bytes]

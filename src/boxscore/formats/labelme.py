@@ -34,8 +34,9 @@ def recognises(source: Source, role: str) -> bool:
     """Whether it is a JSON file with `shapes`, or a folder of them."""
     if role != "truths":
         return False
-    if not source.is_folder:
-        return source.suffix == ".json" and _has_shapes(source.read())
+    if source.head is not None:
+        is_coco = b'"images"' in source.head and b'"shapes"' not in source.head  # which need not be read
+        return source.suffix == ".json" and not is_coco and _has_shapes(source.read())
     files = source.files(".json")
     return bool(files) and _has_shapes(source.read(files[0]))
 

@@ -35,8 +35,8 @@ _BATCH_ROWS = 1 << 16
 
 def recognises(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether it begins as Parquet or Arrow files do, or ends in one of their suffixes."""
-    return source.content is not None and (
-        source.content[:4] == b"PAR1" or source.content[:6] == b"ARROW1" or source.suffix in SUFFIXES
+    return source.head is not None and (
+        source.head[:4] == b"PAR1" or source.head[:6] == b"ARROW1" or source.suffix in SUFFIXES
     )
 
 

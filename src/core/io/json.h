@@ -7,6 +7,10 @@
 #include <string>
 #include <string_view>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "rules.h"
 
 namespace boxscore::json {
@@ -54,20 +58,35 @@ inline uint64_t join_digits(uint64_t word, unsigned count) {
     return (word * 10000 + (word >> 32)) & 0xffffffffu;
 }
 
-// The end of the string whose opening quote is before `p`. The fast path takes 8 bytes at a time; the general path takes an escape
-// sequence, or characters that are not ASCII.
-const char* skip_special(const char* p, bool& has_escape);
-
-inline const char* skip_string(const char* p, bool& has_escape) {
-    for (;;) {
+// The next character of a string that is a quote, a backslash, a control character or not ASCII; or one before it. A fast path: long
+// strings, such as masks, are skipped in half the time by 16 bytes at a time.
+inline const char* find_special(const char* p) {
+#if defined(__SSE2__)
+    for (;; p += 16) {
+        const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+        const __m128i is_quote = _mm_cmpeq_epi8(text, _mm_set1_epi8('"'));
+        const __m128i is_escape = _mm_cmpeq_epi8(text, _mm_set1_epi8('\\'));
+        const __m128i is_other = _mm_cmplt_epi8(text, _mm_set1_epi8(0x20));  // signed, so what is not ASCII is negative
+        const int is_special = _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(is_quote, is_escape), is_other));
+        if (is_special != 0) return p + count_trailing_zeros(static_cast<uint64_t>(is_special));
+    }
+#else
+    for (;; p += 8) {
         const uint64_t word = load_word(p), quote = word ^ every_byte('"'), escape = word ^ every_byte('\\');
         const uint64_t is_special = (((quote - every_byte(1)) & ~quote) | ((escape - every_byte(1)) & ~escape) |
                                      ((word - every_byte(0x20)) & ~word) | word) & every_byte(0x80);
-        if (is_special == 0) {
-            p += 8;
-            continue;
-        }
-        p += count_trailing_zeros(is_special) / 8;
+        if (is_special != 0) return p + count_trailing_zeros(is_special) / 8;
+    }
+#endif
+}
+
+// The end of what `find_special` found: an escape sequence, or characters that are not ASCII.
+const char* skip_special(const char* p, bool& has_escape);
+
+// The end of the string whose opening quote is before `p`.
+inline const char* skip_string(const char* p, bool& has_escape) {
+    for (;;) {
+        p = find_special(p);
         if (*p == '"') return p + 1;
         p = skip_special(p, has_escape);
     }
