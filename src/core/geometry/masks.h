@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "geometry/policy.h"
@@ -28,25 +29,24 @@ inline uint32_t boundary_width(MaskSize size, double ratio) {
     return std::max<uint32_t>(static_cast<uint32_t>(std::nearbyint(ratio * std::sqrt(height * height + width * width))), 1);
 }
 
-// A mask while it is compared: its bits, or its runs if it is so large that bits would take too much memory.
+// A mask while it is compared: its runs, and its bits once they are wanted, unless it is so large that they would take too much memory.
 class DrawnMask {
 public:
     // Whether it is this one already.
     bool is(uint32_t row) const { return row_ == row; }
 
-    void draw(const MaskView& masks, uint32_t row) {
+    void decode(const MaskView& masks, uint32_t row) {
         row_ = row;
-        has_boundary_ = false;
+        box_ = masks.box[row], height_ = masks.size[row].height;
+        has_bits_ = has_boundary_ = was_compared_ = false;
         masks.decode(row, runs_);
-        is_small_ = Bitmap::num_words(masks.box[row]) <= kMostWords;
-        if (is_small_) bits_.draw(runs_, masks.size[row].height, masks.box[row]);
     }
 
-    // Call it after `draw`.
-    void draw_boundary(const MaskView& masks, uint32_t width) {
+    // Call it after `decode`.
+    void draw_boundary(uint32_t width) {
         if (has_boundary_) return;
         has_boundary_ = true;
-        boundary_.draw(runs_, masks.size[row_].height, masks.box[row_]);
+        boundary_.draw(runs_, height_, box_);
         boundary_.keep_boundary(width);
         boundary_area_ = boundary_.area();
     }
@@ -54,15 +54,30 @@ public:
     const Bitmap& boundary() const { return boundary_; }
     uint64_t boundary_area() const { return boundary_area_; }
 
-    friend uint64_t count_common(const DrawnMask& a, const DrawnMask& b) {
-        return a.is_small_ && b.is_small_ ? count_common(a.bits_, b.bits_) : count_common(a.runs_, b.runs_);
+    // Of a truth the bits are drawn, as many detections may be compared with it; of a detection, if it is compared again.
+    friend uint64_t count_common(DrawnMask& detection, DrawnMask& truth) {
+        if (!truth.draw_bits()) return count_common(detection.runs_, truth.runs_);
+        if (std::exchange(detection.was_compared_, true) && detection.draw_bits()) {
+            return count_common(detection.bits_, truth.bits_);
+        }
+        return truth.bits_.count_under(detection.runs_, detection.height_);
     }
 
 private:
     static constexpr size_t kMostWords = size_t{1} << 16;  // 4 million pixels
 
-    uint32_t row_ = UINT32_MAX;
-    bool is_small_ = false, has_boundary_ = false;
+    // False if they are too many.
+    bool draw_bits() {
+        if (!has_bits_ && Bitmap::num_words(box_) <= kMostWords) {
+            bits_.draw(runs_, height_, box_);
+            has_bits_ = true;
+        }
+        return has_bits_;
+    }
+
+    uint32_t row_ = UINT32_MAX, height_ = 0;
+    MaskBox box_;
+    bool has_bits_ = false, has_boundary_ = false, was_compared_ = false;
     Runs runs_;
     Bitmap bits_, boundary_;
     uint64_t boundary_area_ = 0;
@@ -71,26 +86,17 @@ private:
 // The masks that a thread has drawn: one detection, and some truths, as those of an image meet many detections.
 class MaskWorkspace {
 public:
-    const DrawnMask& detection(const MaskView& masks, uint32_t row) { return drawn(detection_, masks, row); }
-    const DrawnMask& truth(const MaskView& masks, uint32_t row) {
+    DrawnMask& detection(const MaskView& masks, uint32_t row) { return decoded(detection_, masks, row); }
+    DrawnMask& truth(const MaskView& masks, uint32_t row) {
         if (truths_.empty()) truths_.resize(kSlots);
-        return drawn(truths_[row % kSlots], masks, row);  // rows of an image are mostly adjacent
-    }
-    // Both must have been drawn last.
-    const DrawnMask& detection_boundary(const MaskView& masks, uint32_t width) {
-        detection_.draw_boundary(masks, width);
-        return detection_;
-    }
-    const DrawnMask& truth_boundary(const MaskView& masks, uint32_t row, uint32_t width) {
-        truths_[row % kSlots].draw_boundary(masks, width);
-        return truths_[row % kSlots];
+        return decoded(truths_[row % kSlots], masks, row);  // rows of an image are mostly adjacent
     }
 
 private:
     static constexpr size_t kSlots = 256;
 
-    static const DrawnMask& drawn(DrawnMask& slot, const MaskView& masks, uint32_t row) {
-        if (!slot.is(row)) slot.draw(masks, row);
+    static DrawnMask& decoded(DrawnMask& slot, const MaskView& masks, uint32_t row) {
+        if (!slot.is(row)) slot.decode(masks, row);
         return slot;
     }
 
@@ -125,13 +131,15 @@ public:
         if (shape.size != truth.size) return use(-1.0);  // as in COCO
         const uint64_t most = std::min({common, uint64_t{shape.area}, uint64_t{truth.area}});
         if (static_cast<double>(most) < least * whole(shape.area, truth.area, most, is_relative)) return;
-        const uint64_t shared = count_common(work.detection(detections_, shape.row), work.truth(truths_, truth.row));
+        DrawnMask& one = work.detection(detections_, shape.row);
+        DrawnMask& other = work.truth(truths_, truth.row);
+        const uint64_t shared = count_common(one, other);
         const double iou = ratio(shared, shape.area, truth.area, is_relative);
         // As in the reference of boundary IoU: a region of many objects has no boundary that one of them would have, too.
         if (boundary_ratio_ == 0 || is_relative || iou < least || shared == 0) return use(iou);
         const uint32_t width = boundary_width(shape.size, boundary_ratio_);
-        const DrawnMask& one = work.detection_boundary(detections_, width);
-        const DrawnMask& other = work.truth_boundary(truths_, truth.row, width);
+        one.draw_boundary(width);
+        other.draw_boundary(width);
         use(std::min(iou, ratio(count_common(one.boundary(), other.boundary()), one.boundary_area(), other.boundary_area(),
                                 false)));
     }

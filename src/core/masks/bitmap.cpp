@@ -131,6 +131,45 @@ void Bitmap::keep_boundary(uint32_t width) {
     for (size_t i = 0; i < words_.size(); ++i) words_[i] = all[i] & ~words_[i];
 }
 
+// The columns before and behind the bitmap are passed over; in the others, the words of each run are counted. The first and the last
+// word of a run may be the same.
+BOXSCORE_FAST_BITS uint64_t Bitmap::count_under(const Runs& runs, uint32_t height) const {
+    const uint32_t top = first_stripe_ * kRows, bottom = end_stripe_ * kRows, right = left_ + num_columns_;
+    uint64_t count = 0;
+    uint32_t x = 0, y = 0;  // of the next pixel
+    const auto count_column = [&](uint32_t begin, uint32_t end) {
+        begin = std::max(begin, top), end = std::min(end, bottom);
+        if (x < left_ || begin >= end) return;
+        const uint32_t first = begin / kRows, last = (end - 1) / kRows;
+        const uint64_t* word = stripe(first) + (x - left_);
+        const uint64_t from = ~uint64_t{0} << begin % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
+        if (first == last) {
+            count += count_bits(*word & from & to);
+            return;
+        }
+        count += count_bits(*word & from);
+        for (uint32_t i = first + 1; i < last; ++i) count += count_bits(*(word += num_columns_));
+        count += count_bits(*(word + num_columns_) & to);
+    };
+    for (size_t i = 0; i + 1 < runs.size(); i += 2) {
+        y += runs[i];
+        if (y >= height) {
+            y -= height, ++x;
+            if (y >= height) x += y / height, y %= height;
+        }
+        uint32_t num_left = runs[i + 1];
+        // A run may go on in the next column.
+        for (; num_left > height - y && x < right; y = 0, ++x) {
+            num_left -= height - y;
+            count_column(y, height);
+        }
+        if (x >= right) break;
+        count_column(y, y + num_left);
+        y += num_left;
+    }
+    return count;
+}
+
 uint64_t Bitmap::area() const { return count_words(words_.data(), words_.size()); }
 
 uint64_t count_common(const Bitmap& a, const Bitmap& b) {

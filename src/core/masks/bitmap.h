@@ -31,6 +31,8 @@ public:
     void keep_boundary(uint32_t width);
 
     uint64_t area() const;
+    // The number of pixels that are in this mask and in validated counts, which need not be drawn for it.
+    uint64_t count_under(const Runs& runs, uint32_t height) const;
     friend uint64_t count_common(const Bitmap& a, const Bitmap& b);
 
 private:
