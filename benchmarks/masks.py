@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import files
-from benchmarks.workloads import FOLDER, generate
+from benchmarks.workloads import FOLDER, apart, generate
 
 HEIGHT, WIDTH = 480, 640
 DROP_INS: Mapping[str, tuple[str, str]] = {
@@ -37,8 +37,12 @@ NUM_STREAMED = 160
 def prepare() -> Path:
     """The folder of the workload, like COCO val: 5,000 images of 640 x 480, 36,000 polygons, 100 masks per image."""
     folder = FOLDER / "masks"
-    if (folder / "detections.json").exists():
-        return folder
+    if not (folder / "detections.json").exists():
+        apart(_write, folder)
+    return folder
+
+
+def _write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     workload = generate(num_images=5000, per_image=100, num_classes=80, truths_per_image=7.3, size=float(HEIGHT))
     random = np.random.default_rng(1)
@@ -48,7 +52,6 @@ def prepare() -> Path:
     _write_truths(folder / "truths.json", workload, outlines)
     near = _shapes_near(workload, shape, random)
     _write_detections(folder / "detections.json", detection, _outlines(detection["box"], near, 64, 0.03, random))
-    return folder
 
 
 def _outlines(box: Any, shape: Any, num: int, noise: float, random: np.random.Generator) -> Any:

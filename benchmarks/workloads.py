@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +120,21 @@ def is_present(name: str) -> bool:
     return name != "val2017" or (SHARED / "coco_val2017/yolox_nano.json").exists()
 
 
+def apart(make: Callable[..., None], *arguments: Any) -> None:
+    """Call it in a process of its own: the peak memory of a parent counts for every process that it starts."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(make, *arguments).result()
+
+
 def prepare(name: str, *, is_with_results: bool) -> Path:
     """The folder of a workload: `columns.npz`, `truths.json`, and `detections.json` if wanted. Made once."""
     folder = FOLDER / name
+    if not all((folder / each).exists() for each in ("columns.npz", *["detections.json"] * is_with_results)):
+        apart(_write, folder, name, is_with_results)
+    return folder
+
+
+def _write(folder: Path, name: str, is_with_results: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "columns.npz").exists():
         workload = WORKLOADS[name]()
@@ -136,7 +150,6 @@ def prepare(name: str, *, is_with_results: bool) -> Path:
             for image, label, box, score in zip(*columns, strict=True)
         )
         (folder / "detections.json").write_text(f"[{', '.join(rows)}]")
-    return folder
 
 
 def write_truths(workload: Workload, path: Path) -> None:
