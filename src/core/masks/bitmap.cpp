@@ -34,6 +34,29 @@ BOXSCORE_FAST_BITS uint64_t count_words(const uint64_t* words, size_t num) {
     return count;
 }
 
+// Calls `work(x, y, end)` for the pixels that are on of every column before `end_column`: rows y to end - 1 of column x.
+template <class Work>
+inline void for_each_piece(const Runs& runs, uint32_t height, uint32_t end_column, Work work) {
+    uint32_t x = 0, y = 0;  // of the next pixel
+    for (size_t i = 0; i + 1 < runs.size(); i += 2) {
+        y += runs[i];
+        if (y >= height) {
+            y -= height, ++x;
+            if (y >= height) x += y / height, y %= height;
+        }
+        uint32_t num_left = runs[i + 1];
+        // A run may go on in the next column.
+        for (; num_left > height - y && x < end_column; y = 0, ++x) {
+            num_left -= height - y;
+            work(x, y, height);
+        }
+        if (x >= end_column) return;
+        if (num_left == 0) continue;
+        work(x, y, y + num_left);
+        y += num_left;
+    }
+}
+
 }  // namespace
 
 void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
@@ -41,9 +64,7 @@ void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
     first_stripe_ = box.top / kRows, end_stripe_ = stripes_end(box);
     words_.assign(num_words(box), 0);
     if (words_.empty()) return;
-    uint32_t x = 0, y = 0;  // of the next pixel
-    // Sets the pixels of the column from row y to `end`.
-    const auto set = [&](uint32_t end) {
+    for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) {
         const uint32_t first = y / kRows, last = (end - 1) / kRows;
         uint64_t* word = stripe(first) + (x - left_);
         const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
@@ -54,23 +75,7 @@ void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
         *word |= from;
         for (uint32_t i = first + 1; i < last; ++i) *(word += num_columns_) = ~uint64_t{0};
         *(word + num_columns_) |= to;
-    };
-    for (size_t i = 0; i + 1 < runs.size(); i += 2) {
-        y += runs[i];
-        if (y >= height) {
-            y -= height, ++x;
-            if (y >= height) x += y / height, y %= height;
-        }
-        uint32_t num_left = runs[i + 1];
-        // A run may go on in the next column.
-        for (; num_left > height - y; y = 0, ++x) {
-            num_left -= height - y;
-            set(height);
-        }
-        if (num_left == 0) continue;
-        set(y + num_left);
-        y += num_left;
-    }
+    });
 }
 
 // Ands every pixel with the one `distance` columns to the right, outside of the bitmap off.
@@ -131,18 +136,15 @@ void Bitmap::keep_boundary(uint32_t width) {
     for (size_t i = 0; i < words_.size(); ++i) words_[i] = all[i] & ~words_[i];
 }
 
-// The columns before and behind the bitmap are passed over; in the others, the words of each run are counted. The first and the last
-// word of a run may be the same.
 BOXSCORE_FAST_BITS uint64_t Bitmap::count_under(const Runs& runs, uint32_t height) const {
-    const uint32_t top = first_stripe_ * kRows, bottom = end_stripe_ * kRows, right = left_ + num_columns_;
+    const uint32_t top = first_stripe_ * kRows, bottom = end_stripe_ * kRows;
     uint64_t count = 0;
-    uint32_t x = 0, y = 0;  // of the next pixel
-    const auto count_column = [&](uint32_t begin, uint32_t end) {
-        begin = std::max(begin, top), end = std::min(end, bottom);
-        if (x < left_ || begin >= end) return;
-        const uint32_t first = begin / kRows, last = (end - 1) / kRows;
+    for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) {
+        y = std::max(y, top), end = std::min(end, bottom);
+        if (x < left_ || y >= end) return;
+        const uint32_t first = y / kRows, last = (end - 1) / kRows;
         const uint64_t* word = stripe(first) + (x - left_);
-        const uint64_t from = ~uint64_t{0} << begin % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
+        const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
         if (first == last) {
             count += count_bits(*word & from & to);
             return;
@@ -150,23 +152,7 @@ BOXSCORE_FAST_BITS uint64_t Bitmap::count_under(const Runs& runs, uint32_t heigh
         count += count_bits(*word & from);
         for (uint32_t i = first + 1; i < last; ++i) count += count_bits(*(word += num_columns_));
         count += count_bits(*(word + num_columns_) & to);
-    };
-    for (size_t i = 0; i + 1 < runs.size(); i += 2) {
-        y += runs[i];
-        if (y >= height) {
-            y -= height, ++x;
-            if (y >= height) x += y / height, y %= height;
-        }
-        uint32_t num_left = runs[i + 1];
-        // A run may go on in the next column.
-        for (; num_left > height - y && x < right; y = 0, ++x) {
-            num_left -= height - y;
-            count_column(y, height);
-        }
-        if (x >= right) break;
-        count_column(y, y + num_left);
-        y += num_left;
-    }
+    });
     return count;
 }
 
