@@ -9,7 +9,7 @@ however many threads. Run under the sanitizers (`make fuzz`) they will have thei
 import sys
 import time
 
-from tests.support.coco_reference import check_case
+from tests.support.coco_writer import check_case
 
 
 def main(seconds: float, seed: int) -> None:

@@ -26,7 +26,7 @@ LAYERS = [
     ["_support"],
     ["model.protocol"],
     ["geometry"],
-    ["model.measures", "model.batch_keys"],
+    ["model.measures", "model.batch_keys", "model.image_ids", "model.shapes"],
     ["model.summary", "model.batches"],
     ["model.dataset", "model.tally"],
     ["report.exports"],

@@ -8,7 +8,7 @@ import torch
 
 import boxscore
 from boxscore import Detections, InputError, MeanAveragePrecision, Truths
-from boxscore.model.batches import hash_name, read_image_ids
+from boxscore.model.image_ids import hash_name, read_image_ids
 from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 from tests.support.comparisons import assert_same
 from tests.support.image_dicts import dicts

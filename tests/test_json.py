@@ -16,7 +16,8 @@ from boxscore import Detections, InputError, Truths, _compiled
 from boxscore.formats import coco, join, to_truths
 from boxscore.formats.files import Source
 from boxscore.formats.records import Options
-from tests.support.coco_reference import Writer, check, check_case, reference, same
+from tests.support.coco_reference import check, reference, same
+from tests.support.coco_writer import Writer, check_case
 from tests.support.shared import shared_data
 
 pytestmark = pytest.mark.native

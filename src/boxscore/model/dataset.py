@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support import text
-from boxscore._support.arrays import Array, compact, convert, library, namespace, take_rows, to_numpy
+from boxscore._support.arrays import Array, compact, convert, namespace, take_rows, to_numpy
 from boxscore._support.checks import as_array, check_rows, checked_columns, is_kind, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
-from boxscore.geometry.boxes import Boxes, BoxFormat
-from boxscore.geometry.masks import Masks
+from boxscore.geometry.boxes import BoxFormat
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
-from boxscore.model.batches import PaddedBatch, build_from_images, read_image_ids
+from boxscore.model.batches import PaddedBatch, build_from_images
+from boxscore.model.image_ids import read_image_ids
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
+from boxscore.model.shapes import Shapes, check_lengths, geometries_of
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
@@ -26,7 +26,6 @@ ImageIdsLike = Iterable[int | str] | Array
 """The ids of images: integers or names."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
-Kind = TypeVar("Kind", bound=Geometry)
 
 IGNORED_KINDS = (DIFFICULT, CROWD)
 """Kinds that count nowhere: a detection that takes one is ignored."""
@@ -38,64 +37,8 @@ COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
 """What coverage says of a detection: it counts; it is ignored if it takes no truth; it is left out."""
 
 
-class _Shapes:
-    """What detections and truths have in common: images, labels, and one shape per row, of one geometry or more."""
-
-    __slots__ = ()
-    image: Array
-    label: Array
-    geometry: Geometry
-    others: tuple[Geometry, ...]
-    area: Array | None
-
-    @property
-    def box(self) -> Array:
-        """Boxes in `box_format`. Shape (N, 4)."""
-        return self._boxes.box
-
-    @property
-    def box_format(self) -> BoxFormat:
-        """How the four numbers of a box are written."""
-        return self._boxes.box_format
-
-    @property
-    def mask(self) -> Masks:
-        """Masks. Length N."""
-        return self._of_kind(Masks)
-
-    @property
-    def _boxes(self) -> Boxes:
-        return self._of_kind(Boxes)
-
-    @property
-    def geometries(self) -> tuple[Geometry, ...]:
-        """The shapes of each row under all geometries, the main one first."""
-        return self.geometry, *self.others
-
-    def _of_kind(self, kind: type[Kind]) -> Kind:
-        found = next((each for each in self.geometries if isinstance(each, kind)), None)
-        if found is None:
-            raise InputError(f"{kind.plural} are needed here; these {type(self).__name__} have {self._listed()}")
-        return found
-
-    def _listed(self) -> str:
-        return " and ".join(each.plural for each in self.geometries)
-
-    def iou_types(self) -> list[str]:
-        """The similarities that the shapes have, the main one first."""
-        return [iou_type for each in self.geometries for iou_type in each.iou_types]
-
-    def __len__(self) -> int:
-        return len(self.geometry)
-
-    def __repr__(self) -> str:
-        shapes = text.count(len(self), self.geometry.name, self._listed())
-        images = text.count(np.unique(to_numpy(self.image)).size, "image")
-        return f"{type(self).__name__}({shapes} in {images}, {library(self.geometry.arrays[0])})"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
-class Detections(_Shapes):
+class Detections(Shapes):
     """What a detector found, one row per shape. Arrays of any supported library, or lists.
 
     The order of rows breaks ties: of equal scores in one image, the earlier row ranks first.
@@ -130,10 +73,10 @@ class Detections(_Shapes):
         others: Sequence[Geometry] = (),
         area: Array | None = None,
     ) -> None:
-        geometry, *more = _geometries_of(geometry, box, box_format, mask, others)
+        geometry, *more = geometries_of(geometry, box, box_format, mask, others)
         ids, home = {"image": image, "label": label}, geometry.arrays[0]
         columns = checked_columns(ids, {"score": score, "area": area}, {}, counted_by="score", home=home)
-        _check_lengths((geometry, *more), columns["score"], "score")
+        check_lengths((geometry, *more), columns["score"], "score")
         _check_areas(columns.get("area"))
         _set(self, geometry=geometry, others=tuple(more), **{"area": None, **columns})
 
@@ -212,7 +155,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
-class Truths(_Shapes):
+class Truths(Shapes):
     """The ground truth, one row per shape. Arrays of any supported library, or lists.
 
     >>> Truths(image=[0, 7], label=[3, 5], box=[[0, 0, 10, 10], [5, 5, 20, 10]], ignore=[False, True])
@@ -279,10 +222,10 @@ class Truths(_Shapes):
         is_numbered: bool = False,
         is_normalized: bool = False,
     ) -> None:
-        geometry, *more = _geometries_of(geometry, box, box_format, mask, others)
+        geometry, *more = geometries_of(geometry, box, box_format, mask, others)
         ids, flags = {"image": image, "label": label}, {"ignore": ignore, "truncated": truncated}
         columns = checked_columns(ids, {"area": area}, flags, counted_by="label", home=geometry.arrays[0])
-        _check_lengths((geometry, *more), columns["label"], "label")
+        check_lengths((geometry, *more), columns["label"], "label")
         _check_areas(columns.get("area"))
         names = None if class_names is None else _class_names(class_names)
         if names is not None:
@@ -447,7 +390,9 @@ def shaped_by(columns: Columns, iou_type: str) -> Columns:
     found = next((each for each in columns.geometries if iou_type in each.iou_types), None)
     if found is None:
         name, known = type(columns).__name__, ", ".join(columns.iou_types())
-        raise InputError(f"`iou_type` {iou_type!r} needs other shapes; these {name} have {columns._listed()} ({known})")
+        raise InputError(
+            f"`iou_type` {iou_type!r} needs other shapes; these {name} have {columns.shape_names()} ({known})"
+        )
     return columns if columns.geometries == (found,) else replace(columns, geometry=found, others=())
 
 
@@ -470,36 +415,6 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
     if unnamed.size:
         known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")
         raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
-
-
-def _geometries_of(
-    geometry: Geometry | None,
-    box: Array | None,
-    box_format: BoxFormat | None,
-    mask: Any,
-    others: Sequence[Geometry],
-) -> list[Geometry]:
-    """The geometries, however they were written, the main one first."""
-    if geometry is None:
-        if box is None and mask is None:
-            raise InputError("`box` or `mask` must be given; got neither")
-        written: list[Geometry] = [] if box is None else [Boxes(box=box, box_format=box_format or "xyxy")]
-        written += [] if mask is None else [Masks.of(mask)]
-        return [*written, *others]
-    for name, value in (("box", box), ("box_format", box_format), ("mask", mask)):
-        if value is not None:
-            raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
-    for each in (geometry, *others):
-        if not isinstance(each, Geometry):
-            raise InputError(f"`geometry` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
-    return [geometry, *others]
-
-
-def _check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:
-    for geometry in geometries:
-        if len(geometry) != column.shape[0]:
-            num = int(column.shape[0])
-            raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
 
 
 def _check_areas(area: Array | None) -> None:

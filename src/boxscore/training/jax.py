@@ -23,8 +23,9 @@ from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.geometry import is_in_areas
 from boxscore.geometry.boxes import BoxFormat, check_box_format, measure, sizes
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
-from boxscore.model.batches import PaddedBatch, in_argument, read_image_ids
+from boxscore.model.batches import PaddedBatch, in_argument
 from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
+from boxscore.model.image_ids import read_image_ids
 from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally

@@ -14,7 +14,8 @@ from boxscore._support.checks import as_flags, check_rows, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import TRUTH_KEYS, Keys
-from boxscore.model.batches import image_ids_of, in_argument, pad_rows, read_images
+from boxscore.model.batches import in_argument, pad_rows, read_images
+from boxscore.model.image_ids import image_ids_of
 
 
 class PaddedTruths(NamedTuple):

@@ -1,0 +1,103 @@
+"""What detections and truths have in common: one shape per row, of one geometry or of several."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from boxscore._support import text
+from boxscore._support.arrays import Array, library, to_numpy
+from boxscore._support.exceptions import InputError
+from boxscore.geometry import Geometry
+from boxscore.geometry.boxes import Boxes, BoxFormat
+from boxscore.geometry.masks import Masks
+
+Kind = TypeVar("Kind", bound=Geometry)
+
+
+class Shapes:
+    """What detections and truths have in common: images, labels, and one shape per row, of one geometry or more."""
+
+    __slots__ = ()
+    image: Array
+    label: Array
+    geometry: Geometry
+    others: tuple[Geometry, ...]
+    area: Array | None
+
+    @property
+    def box(self) -> Array:
+        """Boxes in `box_format`. Shape (N, 4)."""
+        return self._boxes.box
+
+    @property
+    def box_format(self) -> BoxFormat:
+        """How the four numbers of a box are written."""
+        return self._boxes.box_format
+
+    @property
+    def mask(self) -> Masks:
+        """Masks. Length N."""
+        return self._of_kind(Masks)
+
+    @property
+    def _boxes(self) -> Boxes:
+        return self._of_kind(Boxes)
+
+    @property
+    def geometries(self) -> tuple[Geometry, ...]:
+        """The shapes of each row under all geometries, the main one first."""
+        return self.geometry, *self.others
+
+    def _of_kind(self, kind: type[Kind]) -> Kind:
+        found = next((each for each in self.geometries if isinstance(each, kind)), None)
+        if found is None:
+            raise InputError(f"{kind.plural} are needed here; these {type(self).__name__} have {self.shape_names()}")
+        return found
+
+    def shape_names(self) -> str:
+        """The kinds of shapes, as messages name them."""
+        return " and ".join(each.plural for each in self.geometries)
+
+    def iou_types(self) -> list[str]:
+        """The similarities that the shapes have, the main one first."""
+        return [iou_type for each in self.geometries for iou_type in each.iou_types]
+
+    def __len__(self) -> int:
+        return len(self.geometry)
+
+    def __repr__(self) -> str:
+        shapes = text.count(len(self), self.geometry.name, self.shape_names())
+        images = text.count(np.unique(to_numpy(self.image)).size, "image")
+        return f"{type(self).__name__}({shapes} in {images}, {library(self.geometry.arrays[0])})"
+
+
+def geometries_of(
+    geometry: Geometry | None,
+    box: Array | None,
+    box_format: BoxFormat | None,
+    mask: Any,
+    others: Sequence[Geometry],
+) -> list[Geometry]:
+    """The geometries, however they were written, the main one first."""
+    if geometry is None:
+        if box is None and mask is None:
+            raise InputError("`box` or `mask` must be given; got neither")
+        written: list[Geometry] = [] if box is None else [Boxes(box=box, box_format=box_format or "xyxy")]
+        written += [] if mask is None else [Masks.of(mask)]
+        return [*written, *others]
+    for name, value in (("box", box), ("box_format", box_format), ("mask", mask)):
+        if value is not None:
+            raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
+    for each in (geometry, *others):
+        if not isinstance(each, Geometry):
+            raise InputError(f"`geometry` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
+    return [geometry, *others]
+
+
+def check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:
+    """Raise `InputError` unless there are as many shapes as rows of a column."""
+    for geometry in geometries:
+        if len(geometry) != column.shape[0]:
+            num = int(column.shape[0])
+            raise InputError(f"`{geometry.name}` must have {num} rows, the number of {name}s; got {len(geometry)}")
