@@ -36,7 +36,10 @@ bool are_ids_fine(const std::vector<int64_t>& ids) {
 bool is_fine(const CocoFile& truths, const CocoFile& detections, const ShapeRules& shapes) {
     if (!truths.is_dataset || !truths.has_annotations || !truths.has_categories || detections.is_dataset) return false;
     if (detections.boxes.score.size() != detections.boxes.size()) return false;
-    if (!shapes.has_masks() && !detections.boxes.mask_area.empty()) return false;  // masks alone, evaluated as boxes
+    const std::vector<double>& mask_area = detections.boxes.mask_area;
+    if (!shapes.has_masks() && !mask_area.empty()) return false;  // masks alone, evaluated as boxes
+    // Boxes in some results and not in others: then not all masks that are measured here have boxes.
+    if (std::any_of(mask_area.begin(), mask_area.end(), [](double area) { return std::isnan(area); })) return false;
     for (const CocoBoxes* boxes : {&truths.boxes, &detections.boxes}) {
         if (boxes->image.are_names || boxes->size() > UINT32_MAX / 2) return false;
         const bool has_boxes = shapes.has(IouType::bbox);
@@ -66,9 +69,7 @@ std::vector<double> areas_of(const CocoBoxes& boxes) {
 
 // as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
 const double* own_areas(const CocoBoxes& boxes) {
-    const auto is_missing = [](double area) { return std::isnan(area); };
-    const bool is_whole = std::none_of(boxes.mask_area.begin(), boxes.mask_area.end(), is_missing);
-    return boxes.mask_area.empty() || !is_whole ? nullptr : boxes.mask_area.data();
+    return boxes.mask_area.empty() ? nullptr : boxes.mask_area.data();
 }
 
 // The size of the image of each row, without pixels where it is unknown.

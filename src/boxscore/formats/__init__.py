@@ -138,7 +138,7 @@ def read_detections(
         raise InputError(f"`unmatched` must be one of error, warn; got {unmatched!r}")
     known = list((truths.names_by_label or {}).values())
     options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, iou_type=iou_type)
-    options = replace(options, known_classes=known, known_sizes=truths.image_sizes, keeps_polygons=keep_polygons)
+    options = replace(options, known_classes=known, keeps_polygons=keep_polygons)
     records = read_records(path, "detections", options, format=format)
     if map_classes is not None:
         from boxscore.formats import class_map

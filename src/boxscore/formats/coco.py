@@ -59,11 +59,11 @@ def read_detections(source: Source, options: Options) -> Records:
     score = file.boxes.score
     has_boxes = not np.isnan(file.boxes.box).any() if options.has_masks else file.boxes.mask_area is None
     records = _records(source, file, options, score=np.zeros(0) if score is None else score)
-    if not has_boxes:
+    if not has_boxes and records.polygons is None:
         # as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
         area = file.boxes.mask_area if records.mask is None else records.mask.runs.area.astype(np.float64)
         records = replace(records, area=None if np.isnan(area).any() else area)
-    if options.box_format is not None and not file.is_dataset:
+    if options.box_format is not None and has_boxes and not file.is_dataset:
         records = replace(records, box_format=options.box_format)
     if score is None and len(records):
         raise InputError(f"{records.location(0)} must have `score`")
@@ -109,9 +109,8 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         more["class_names"] = dict(zip(file.categories.id.tolist(), file.categories.name, strict=True))
     box = boxes.box
     if boxes.segmentations is not None:
-        sizes = more.get("image_sizes") or options.known_sizes or {}
-        more["mask"] = mask = _masks(boxes, image, sizes, options, location)
-        box = np.where(np.isnan(box), mask.runs.box, box)  # where an annotation has no box, that of its mask
+        more |= _masks(boxes.segmentations, image, more.get("image_sizes") or {}, options, location)
+        box = np.where(np.isnan(box), _boxes_around(more["mask"], more.get("polygons")), box)
     elif options.has_masks and not len(image):
         more["mask"] = Masks.from_rle([])
     return Records(
@@ -127,24 +126,40 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
     )
 
 
-def _masks(boxes: Any, image: Key, sizes: Sizes, options: Options, location: Callable[[int], str]) -> Masks:
-    """The masks of annotations; polygons are drawn into images of their sizes."""
-    segmentations, known = boxes.segmentations, np.zeros((len(boxes.image), 2), np.int64)
-    polygons = None
+def _masks(
+    segmentations: Any, image: Key, sizes: Sizes, options: Options, location: Callable[[int], str]
+) -> dict[str, Masks | Polygons]:
+    """The masks of annotations, as records have them. Polygons are drawn here if the file has the sizes of images."""
+    known = np.ones((len(image), 2), np.int64)
+    polygons, is_drawn = None, True
     if segmentations.has_polygons:
         codes = image.code if isinstance(image, Named) else image
         used, index = np.unique(codes, return_inverse=True)
         keys = [image.names[code] for code in used] if isinstance(image, Named) else used.tolist()
-        known = np.array([sizes.get(key, (0, 0))[::-1] for key in keys], np.int64).reshape(-1, 2)[index]
-        if options.keeps_polygons:
+        is_drawn = all(key in sizes for key in keys)
+        known = np.array([sizes.get(key, (1, 1))[::-1] for key in keys], np.int64).reshape(-1, 2)[index]
+        if options.keeps_polygons or not is_drawn:
             polygons = Polygons(
                 **dict(zip(("points", "part_start", "mask_start"), segmentations.polygons(), strict=True))
             )
     try:
-        return Masks(runs=segmentations.draw(known, num_threads(options.threads)), polygons=polygons)
+        runs = segmentations.draw(known, num_threads(options.threads))
     except _compiled.MaskError as error:
         row, rule = str(error).split(" ", 1)
         raise InputError(f"{location(int(row))}: `segmentation` {rule}") from None
+    if polygons is None or is_drawn:
+        return {"mask": Masks(runs=runs, polygons=polygons)}
+    return {"mask": Masks(runs=runs), "polygons": polygons}
+
+
+def _boxes_around(mask: Masks, polygons: Polygons | None) -> NDArray[np.float64]:
+    """For annotations that have no box, the one around the mask; around its points, if it is not drawn yet. xywh."""
+    box: NDArray[np.float64] = mask.runs.box.astype(np.float64)
+    if polygons is not None:
+        rows = polygons.has_parts
+        corners = polygons.bounds()[rows]
+        box[rows] = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+    return box
 
 
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
@@ -172,7 +187,8 @@ def _areas(boxes: Any, records: Records) -> NDArray[np.float64] | None:
     """The areas of annotations; that of the mask, or else of the box, where one has none; None where none has one."""
     if boxes.area is None:
         return None
-    own = records.box[:, 2] * records.box[:, 3] if records.mask is None else records.mask.runs.area
+    is_drawn = records.mask is not None and records.polygons is None
+    own = records.mask.runs.area if records.mask is not None and is_drawn else records.box[:, 2] * records.box[:, 3]
     return np.where(np.isnan(boxes.area), own, boxes.area)
 
 

@@ -407,16 +407,15 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
 
 def _masks(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]], *, keeps_polygons: bool) -> Masks | None:
     """The masks of records, if they were asked for: as they are, or drawn from polygons."""
-    if records.mask is not None or records.polygons is None:
+    if records.polygons is None:
         return records.mask
     known = np.array([sizes.get(number, (0, 0)) for number in image.tolist()], np.int64).reshape(-1, 2)
-    if (unknown := _first((known == 0).any(axis=1))) is not None:
+    if (unknown := _first((known == 0).any(axis=1) & records.polygons.has_parts)) is not None:
         raise InputError(
             f"{records.location(unknown)}: masks are drawn into images, and the size of the image is unknown; give"
             " `sizes`, a list (name,width,height) or the folder of the images"
         )
-    polygons = records.polygons.scaled(known.astype(np.float64)) if records.is_normalized else records.polygons
-    return Masks.from_polygons(polygons, known[:, ::-1], keep=keeps_polygons)
+    return records.drawn_masks(known, keeps_polygons=keeps_polygons)
 
 
 def _shapes(

@@ -1,7 +1,7 @@
 """What readers return: the rows of a file before they are joined with anything; and the options of readers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,8 @@ class Records(RowKeys):
     mask: Masks | None = None
     """The masks, if they were asked for and need no sizes of images."""
     polygons: Polygons | None = None
-    """The outlines of the masks, if they were asked for and the file has outlines."""
+    """The outlines of masks that are drawn once the sizes of their images are known. A row without any has its mask in
+    `mask`; for the others it has no meaning."""
     is_normalized: bool = False
     """Whether boxes and polygons are fractions of their image's width and height."""
     score: Floats | None = None
@@ -89,6 +90,23 @@ class Records(RowKeys):
     """By id or by name, as the images have them."""
     terms: Mapping[str, str] | None = None
     """The file's words for our columns, where they differ."""
+
+    def drawn_masks(self, size: Ids, *, keeps_polygons: bool = False) -> Masks | None:
+        """The masks, if there are any; polygons are drawn into images of these widths and heights. Shape (R, 2)."""
+        if self.polygons is None:
+            return self.mask
+        polygons = self.polygons.scaled(size.astype(np.float64)) if self.is_normalized else self.polygons
+        if self.mask is None:
+            return Masks.from_polygons(polygons, size[:, ::-1], keep=keeps_polygons)
+        rows = np.flatnonzero(polygons.has_parts)
+        source = np.arange(len(self))
+        source[rows] = len(self) + np.arange(len(rows))
+        try:
+            drawn = Masks.from_polygons(polygons.take(rows), size[rows, ::-1])
+        except RowError as error:
+            raise RowError(error.column, int(rows[error.row]), error.rule) from None
+        masks = Masks.concatenate([self.mask, drawn]).take(source)
+        return replace(masks, polygons=polygons) if keeps_polygons else masks
 
     def refuse(self, error: InputError) -> InputError:
         """The same error about a column, with the location in the file and the file's own word for the column."""
@@ -140,8 +158,6 @@ class Options:
     """The similarities that the data is read for: masks are read only if one of them needs them."""
     keeps_polygons: bool = False
     """Whether masks keep the polygons that they are made from, for writing them again."""
-    known_sizes: Sizes | None = None
-    """Width and height of the truths' images by id, for polygons among detections."""
 
     @property
     def has_masks(self) -> bool:

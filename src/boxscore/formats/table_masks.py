@@ -114,12 +114,7 @@ def boxes_around(found: Mapping[str, Masks | Polygons]) -> tuple[Floats, BoxForm
     if isinstance(shapes, Masks):
         return shapes.runs.box.astype(np.float64), "xywh"
     assert shapes is not None
-    start = shapes.part_start[shapes.mask_start[:-1]] // 2  # every mask has points
-    points = shapes.points.reshape(-1, 2)
-    if not len(shapes):
-        return np.zeros((0, 4)), "xyxy"
-    low, high = np.minimum.reduceat(points, start), np.maximum.reduceat(points, start)
-    return np.concatenate([low, high], axis=1), "xyxy"
+    return shapes.bounds(), "xyxy"
 
 
 def masks_of_arrays(arrays: Mapping[str, Any], source: str) -> MaskColumn | None:

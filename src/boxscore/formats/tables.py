@@ -386,8 +386,7 @@ def _masks(
     if name is None:
         return {}, "mask"
     keys = [images.names[code] for code in images.code] if isinstance(images, Named) else images.tolist()
-    known = {**(options.known_sizes or {}), **sizes}
-    places = CellPlaces(name=name, location=table.location, sizes=[known.get(key) for key in keys])
+    places = CellPlaces(name=name, location=table.location, sizes=[sizes.get(key) for key in keys])
     column = table.columns[name]
     cells = column.tolist() if isinstance(column, np.ndarray) else column
     return table_masks.read_column(cells, places, keeps_polygons=options.keeps_polygons), name

@@ -87,14 +87,10 @@ def polygons_by_line(
         is_point[start[1:] - 1] = False
     points = flat[is_point]
     part_start = np.concatenate([[0], np.cumsum(num_numbers)])
-    low, high = np.zeros((2, len(lines), 2))
-    if len(lines):
-        low = np.minimum.reduceat(points.reshape(-1, 2), part_start[:-1] // 2)
-        high = np.maximum.reduceat(points.reshape(-1, 2), part_start[:-1] // 2)
+    polygons = Polygons(points=points, part_start=part_start, mask_start=np.arange(len(lines) + 1, dtype=np.int64))
+    low, high = np.split(polygons.bounds(), 2, axis=1)
     columns = [flat[start[:-1]], (low + high) / 2, high - low, *([flat[start[1:] - 1]] if has_score else [])]
-    return np.column_stack(columns), Polygons(
-        points=points, part_start=part_start, mask_start=np.arange(len(lines) + 1, dtype=np.int64)
-    )
+    return np.column_stack(columns), polygons
 
 
 def _no_polygon(words: Sequence[bytes], has_score: bool, location: str) -> InputError:

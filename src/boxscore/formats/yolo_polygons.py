@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats.polygon_writers import boxes_lost, has_polygons, polygons_of, shapes_lost, with_enough_points
-from boxscore.formats.records import Floats, Ids
+from boxscore.formats.records import Floats
 from boxscore.formats.writers import Host, Loss
 from boxscore.geometry.masks import Masks, Polygons
 from boxscore.geometry.outlines import are_same, joined, traced
@@ -41,7 +41,8 @@ def polygons_as_fractions(
     is_kept_point = np.repeat(is_kept & ~is_overlapping, num_points)
     row_of_point = np.repeat(np.arange(len(mask)), num_points)
     num_moved = len(np.unique(row_of_point[is_kept_point & (again != points).any(axis=1)]))
-    redrawn = Masks.from_polygons(replace(column, points=again.reshape(-1)), size[:, ::-1].astype(np.int64))
+    redrawn_from = replace(column, points=again.reshape(-1))
+    redrawn = Masks.from_polygons(redrawn_from, size[:, ::-1].astype(np.int64))
     moved, divided = "last digit of a polygon that is a fraction now", "division of a mask into polygons"
     overlapping = "outline of overlapping polygons that is traced now"
     losses = [
@@ -49,17 +50,10 @@ def polygons_as_fractions(
         Loss(num=int(is_overlapping.sum()), what=overlapping, plural=overlapping.replace("outline", "outlines", 1)),
         Loss(num=num_moved, what=moved, plural="last digits of polygons that are fractions now"),
         shapes_lost(mask, redrawn),
-        *boxes_lost(columns, host, _bounds(again, column.part_start[:-1] // 2)),
+        *boxes_lost(columns, host, redrawn_from.bounds()),
     ]
     numbers, starts = fractions.reshape(-1).tolist(), column.part_start.tolist()
     return [numbers[start:end] for start, end in pairwise(starts)], losses
-
-
-def _bounds(points: Floats, start: Ids) -> Floats:
-    """Left, top, right, bottom of the polygons that begin at these points. Shape (R, 4)."""
-    if not len(start):
-        return np.zeros((0, 4))
-    return np.concatenate([np.minimum.reduceat(points, start), np.maximum.reduceat(points, start)], axis=1)
 
 
 def _one_polygon(polygons: Sequence[Floats], box: Sequence[float]) -> Floats:

@@ -20,9 +20,6 @@ from boxscore._support.threads import num_threads
 from boxscore.geometry import Geometry, RowGatherer, gatherer_of
 from boxscore.model.protocol import Protocol
 
-Size = tuple[int, int]
-"""Height and width."""
-
 LARGEST_SINGLE = 2**24
 """Up to so many pixels single precision counts exactly."""
 
@@ -77,10 +74,30 @@ class Polygons:
         """Those of some masks, by index."""
         return Polygons.of([self[int(row)] for row in rows])
 
+    @property
+    def has_parts(self) -> NDArray[np.bool_]:
+        """Whether a mask has polygons. Shape (N,)."""
+        return np.asarray(np.diff(self.mask_start) > 0)
+
+    def row_of_points(self) -> NDArray[np.int64]:
+        """The mask that each point belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.part_start[self.mask_start]) // 2)
+
+    def bounds(self) -> NDArray[np.float64]:
+        """Left, top, right, bottom of the points of each mask; infinite where it has none. Shape (N, 4).
+
+        >>> Polygons.of([[[0, 3, 2, 0], [2, 2, 5, 1]]]).bounds().tolist()
+        [[0.0, 0.0, 5.0, 3.0]]
+        """
+        low, high = np.full((2, len(self), 2), np.inf)
+        rows = self.row_of_points()
+        np.minimum.at(low, rows, self.points.reshape(-1, 2))
+        np.minimum.at(high, rows, -self.points.reshape(-1, 2))
+        return np.concatenate([low, -high], axis=1)
+
     def scaled(self, factor: NDArray[np.float64]) -> "Polygons":
         """All points times a factor for x and for y per mask. Shape (N, 2)."""
-        num_points = np.diff(self.part_start[self.mask_start]) // 2
-        return replace(self, points=(self.points.reshape(-1, 2) * np.repeat(factor, num_points, axis=0)).reshape(-1))
+        return replace(self, points=(self.points.reshape(-1, 2) * factor[self.row_of_points()]).reshape(-1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

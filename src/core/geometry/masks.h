@@ -25,8 +25,9 @@ struct MaskShape {
 
 // The width of a boundary in pixels, as a share of the image's diagonal; at least one.
 inline uint32_t boundary_width(MaskSize size, double ratio) {
+    constexpr double kMost = 1u << 30;
     const double height = size.height, width = size.width;
-    return std::max<uint32_t>(static_cast<uint32_t>(std::nearbyint(ratio * std::sqrt(height * height + width * width))), 1);
+    return static_cast<uint32_t>(std::clamp(std::nearbyint(ratio * std::sqrt(height * height + width * width)), 1.0, kMost));
 }
 
 // A mask while it is compared: its runs, and its bits once they are wanted, unless it is so large that they would take too much memory.

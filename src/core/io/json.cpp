@@ -118,8 +118,6 @@ const char* skip_special(const char* p, bool& has_escape) {
         return p + 2;
     }
     if (static_cast<uint8_t>(*p) < 0x20) throw Malformed{p, "no control character in a string"};
-    // What `find_special` gives may be a character before one that is.
-    if (static_cast<uint8_t>(*p) < 0x80) return p + 1;
     while (static_cast<uint8_t>(*p) >= 0x80) p = skip_multibyte(p);
     return p;
 }

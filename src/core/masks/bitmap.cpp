@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__ELF__)
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__GLIBC__)
 // Processors without these instructions get the plain function; the loader chooses once.
 #define BOXSCORE_FAST_BITS __attribute__((target_clones("arch=x86-64-v3", "popcnt", "default")))
 #else
@@ -137,10 +137,10 @@ void Bitmap::keep_boundary(uint32_t width) {
 }
 
 BOXSCORE_FAST_BITS uint64_t Bitmap::count_under(const Runs& runs, uint32_t height) const {
-    const uint32_t top = first_stripe_ * kRows, bottom = end_stripe_ * kRows;
+    const uint64_t top = uint64_t{first_stripe_} * kRows, bottom = uint64_t{end_stripe_} * kRows;
     uint64_t count = 0;
     for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) {
-        y = std::max(y, top), end = std::min(end, bottom);
+        y = static_cast<uint32_t>(std::max<uint64_t>(y, top)), end = static_cast<uint32_t>(std::min<uint64_t>(end, bottom));
         if (x < left_ || y >= end) return;
         const uint32_t first = y / kRows, last = (end - 1) / kRows;
         const uint64_t* word = stripe(first) + (x - left_);

@@ -78,7 +78,7 @@ __attribute__((target("sse4.1"), always_inline)) inline void read_eight(Decoding
     const __m128i text = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(decoding.next));
     const __m128i shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(patterns.shuffle[more]));
     const __m128i pairs = _mm_shuffle_epi8(text, shuffle);
-    const __m128i has_two = _mm_cmpgt_epi16(pairs, low);  // no character is 0
+    const __m128i has_two = _mm_cmpgt_epi16(_mm_srli_epi16(pairs, 8), _mm_setzero_si128());  // no character is 0
     __m128i values = _mm_and_si128(_mm_sub_epi8(pairs, first), bits);
     values = _mm_maddubs_epi16(_mm_and_si128(values, _mm_or_si128(has_two, low)), factors);
     const __m128i half = _mm_blendv_epi8(half_of_one, half_of_two, has_two);
@@ -114,8 +114,7 @@ __attribute__((target("sse4.1"))) void read_by_eight(Decoding& decoding) {
 }  // namespace
 
 DecodedRuns decode_runs(const char* text, size_t num, Runs& runs) {
-    constexpr size_t kWrittenAhead = 8;
-    runs.resize(num + kWrittenAhead);
+    runs.resize(num);  // a count has a character at least
     Decoding decoding{text, text + num, runs.data()};
 #if defined(BOXSCORE_HAS_SHUFFLE)
     static const bool has_shuffle = __builtin_cpu_supports("sse4.1") != 0;

@@ -24,6 +24,9 @@ namespace boxscore {
 // Elements that are about to be written are not set to 0 before.
 template <class T>
 struct UninitializedAllocator : std::allocator<T> {
+    UninitializedAllocator() = default;
+    template <class U>
+    UninitializedAllocator(const UninitializedAllocator<U>&) noexcept {}
     template <class U>
     struct rebind {
         using other = UninitializedAllocator<U>;

@@ -22,12 +22,10 @@ namespace boxscore {
 
 // A mask is invalid: which one, and the rule that it breaks.
 struct MaskError : std::runtime_error {
-    size_t row;
-    MaskError(size_t row, const std::string& rule) : std::runtime_error(std::to_string(row) + " " + rule), row(row) {}
-    std::string rule() const { return std::string(what()).substr(std::to_string(row).size() + 1); }
+    MaskError(size_t row, const std::string& rule) : std::runtime_error(std::to_string(row) + " " + rule) {}
 };
 
-// The size of a mask, or the rule that it breaks.
+// The rule that the size of a mask breaks, if any.
 inline const char* broken_rule(double height, double width) {
     constexpr double kMost = static_cast<double>(kMostPixels);
     if (!(height >= 0 && width >= 0 && height == std::floor(height) && width == std::floor(width))) {

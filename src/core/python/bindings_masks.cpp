@@ -346,13 +346,13 @@ void bind_masks(nb::module_& module) {
                          return view_of(shared, column.start.data(), {column.start.size()});
                      }))
         .def_prop_ro("sizes", flat([](const Shared& shared, const MaskColumn& column) {
-                         return view_of(shared, &column.size.data()->height, {column.num_masks(), 2});
+                         return view_of(shared, reinterpret_cast<const uint32_t*>(column.size.data()), {column.num_masks(), 2});
                      }))
         .def_prop_ro("area", flat([](const Shared& shared, const MaskColumn& column) {
                          return view_of(shared, column.area.data(), {column.num_masks()});
                      }))
         .def_prop_ro("box", flat([](const Shared& shared, const MaskColumn& column) {
-                         return view_of(shared, &column.box.data()->left, {column.num_masks(), 4});
+                         return view_of(shared, reinterpret_cast<const uint32_t*>(column.box.data()), {column.num_masks(), 4});
                      }));
 }
 

@@ -15,7 +15,6 @@ from boxscore.formats.joining import sizes_by_id
 from boxscore.formats.records import Floats, Ids, Key, Named, Sizes
 from boxscore.geometry.boxes import sizes as sides_of
 from boxscore.geometry.boxes import to_xyxy
-from boxscore.geometry.masks import Masks
 from boxscore.model.protocol import Protocol
 
 Flags = NDArray[np.bool_]
@@ -160,9 +159,10 @@ def _drawn(records: Records, size: Floats) -> Records:
     """The records with the masks of their polygons. Without all sizes, or with invalid polygons, there are none: then
     the evaluation refuses them.
     """
-    if records.polygons is None or records.mask is not None or np.isnan(size).any():
+    if records.polygons is None:
         return records
-    with contextlib.suppress(InputError):
-        polygons = records.polygons.scaled(size) if records.is_normalized else records.polygons
-        return replace(records, mask=Masks.from_polygons(polygons, size[:, ::-1].astype(np.int64)))
-    return records
+    mask = None
+    if not np.isnan(size[records.polygons.has_parts]).any():
+        with contextlib.suppress(InputError):
+            mask = records.drawn_masks(np.nan_to_num(size).astype(np.int64))
+    return replace(records, mask=mask)

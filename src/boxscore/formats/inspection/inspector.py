@@ -60,7 +60,7 @@ def inspect_files(
             known = _inspect_truths(records, protocol, sizes, found)
         if known is not None:
             names = list((known.names_by_label or {}).values())
-            options = replace(options, known_classes=names, known_sizes=known.image_sizes)
+            options = replace(options, known_classes=names)
         for file in detections:
             records = _read(file, "detections", reading.detections_format, options, found)
             if records is not None:

@@ -7,7 +7,7 @@ import numpy as np
 from boxscore._support.text import count
 from boxscore.formats.inspection.file_rows import FileRows
 from boxscore.formats.inspection.findings import Finding
-from boxscore.formats.records import Floats, Ids
+from boxscore.formats.records import Floats
 from boxscore.geometry.masks import Masks, Polygons
 
 MAX_DISTANCE = 2
@@ -78,7 +78,7 @@ def other_boxes(rows: FileRows, mask: Masks) -> Iterable[Finding]:
     is_other = is_valid & (np.abs(np.asarray(mask.outer_boxes()) - rows.corner) > MAX_DISTANCE).any(axis=1)
     if (polygons := _polygons(rows, mask)) is not None:
         # A tip that is thinner than a pixel is in the box around the polygon, and not in the one around the pixels.
-        is_other &= (np.abs(_bounds(polygons) - rows.corner) > MAX_DISTANCE).any(axis=1)
+        is_other &= (np.abs(polygons.bounds() - rows.corner) > MAX_DISTANCE).any(axis=1)
 
     def show(row: int) -> str:
         return f"{rows.show_box(row)}, and around the mask [{_shown(mask.runs.box[row])}] (xywh)"
@@ -120,8 +120,7 @@ def outside_polygons(rows: FileRows, mask: Masks) -> Iterable[Finding]:
     size = (
         np.ones_like(rows.size) if rows.records.is_normalized and rows.records.polygons is polygons else rows.image_size
     )
-    num_points = np.diff(polygons.part_start[polygons.mask_start]) // 2
-    of_row = np.repeat(np.arange(len(polygons)), num_points)
+    of_row = polygons.row_of_points()
     points = polygons.points.reshape(-1, 2)
     is_far = ((points < -FAR * size[of_row]) | (points > (1 + FAR) * size[of_row])).any(axis=1)
     num_far = np.bincount(of_row[is_far], minlength=len(polygons))
@@ -146,22 +145,6 @@ def outside_polygons(rows: FileRows, mask: Masks) -> Iterable[Finding]:
 def _polygons(rows: FileRows, mask: Masks) -> Polygons | None:
     """The polygons of the file, if it has some."""
     return mask.polygons if rows.records.polygons is None else rows.records.polygons
-
-
-def _points(polygons: Polygons) -> tuple[Floats, Ids]:
-    """All points, and the row of each. Shapes (P, 2) and (P,)."""
-    num_points = np.diff(polygons.part_start[polygons.mask_start]) // 2
-    return polygons.points.reshape(-1, 2), np.repeat(np.arange(len(polygons)), num_points)
-
-
-def _bounds(polygons: Polygons) -> Floats:
-    """Left, top, right, bottom of the polygons of each row; infinite where it has none. Shape (R, 4)."""
-    points, of_row = _points(polygons)
-    low, high = np.full((2, len(polygons), 2), np.inf)
-    np.minimum.at(low, of_row, points)
-    high = -high
-    np.maximum.at(high, of_row, points)
-    return np.concatenate([low, high], axis=1)
 
 
 def _size(mask: Masks, row: int) -> str:
