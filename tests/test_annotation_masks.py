@@ -54,6 +54,12 @@ def test_labelme_shapes_of_a_group_are_one_object(tmp_path: Path) -> None:
     refused(lambda: labelme(tmp_path, corner | {"group_id": [1]}), "shape 0: `group_id` must be an integer or null")
 
 
+def test_the_box_of_a_labelme_mask_has_its_last_pixels(tmp_path: Path) -> None:
+    """`points` are its first pixel and its last one, so a mask of one pixel has a box of one pixel."""
+    truths = labelme(tmp_path, labelme_mask(6, 5, np.ones((5, 10))), labelme_mask(2, 3, np.ones((1, 1))))
+    assert truths.box.tolist() == [[6, 5, 16, 10], [2, 3, 3, 4]]
+
+
 @pytest.mark.parametrize(("depth", "color"), [(1, 0), (2, 0), (4, 0), (8, 0), (1, 3), (8, 3)])
 def test_png_masks_of_few_bits(tmp_path: Path, depth: int, color: int) -> None:
     """Gray or with a palette; 0 is off."""

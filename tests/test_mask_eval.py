@@ -175,3 +175,56 @@ def test_what_is_no_mask_is_one_line(
     assert message in captured.err
     assert captured.err.count("\n") == 1
     assert not out.exists()
+
+
+POLYGON = [[1, 1, 9, 1, 9, 7, 1, 7]]
+
+
+def test_polygons_of_results_are_drawn_into_the_image_that_they_are_joined_with(tmp_path: Path) -> None:
+    """Whatever its number is: truths that have names alone are numbered by boxscore."""
+    shape = {"label": "cat", "points": [[1, 1], [9, 1], [9, 7], [1, 7]], "shape_type": "polygon"}
+    for stem, size in (("1", (20, 30)), ("2", (40, 50))):
+        picture = {"imagePath": f"{stem}.jpg", "imageHeight": size[0], "imageWidth": size[1], "imageData": None}
+        write_json(tmp_path / "truths" / f"{stem}.json", picture | {"shapes": [shape]})
+    found: list[Any] = [
+        {"image_id": image, "category_id": 0, "score": 0.5, "bbox": [1, 1, 8, 6], "segmentation": POLYGON}
+        for image in (1, 2)
+    ]
+    truths = read_truths(tmp_path / "truths", iou_type="segm")
+    for results in (found, [row | {"segmentation": encoded_in(row["image_id"])} for row in found[:1]] + found[1:]):
+        detections = read_detections(write_json(tmp_path / "found.json", results), truths, iou_type="segm")
+        assert detections.mask.runs.sizes.tolist() == [[20, 30], [40, 50]]
+        assert boxscore.evaluate(detections, truths)["map"] == pytest.approx(1)
+
+
+def write_json(path: Path, content: Any) -> Path:
+    """The path of the content."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def encoded_in(image: int) -> Any:
+    """The polygon as run lengths in an image of the test above."""
+    height, width = {1: (20, 30), 2: (40, 50)}[image]
+    rle = mask.merge(mask.frPyObjects(POLYGON, height, width))
+    return {"size": rle["size"], "counts": rle["counts"].decode()}
+
+
+def test_boxes_around_masks_are_not_read_in_another_format(tmp_path: Path) -> None:
+    """`box_format` is that of the file's boxes, and there are none."""
+    dataset, results = scene(1)
+    truths, found = write(tmp_path, dataset, [{k: v for k, v in row.items() if k != "bbox"} for row in results])
+    there = read_truths(truths)
+    plain = boxscore.evaluate(read_detections(found, there), there)
+    assert dict(boxscore.evaluate(read_detections(found, there, box_format="xyxy"), there)) == dict(plain)
+
+
+@pytest.mark.native
+def test_boxes_in_some_results_alone_take_the_general_path(tmp_path: Path) -> None:
+    """Which measures all masks; the short way measures only those that are compared."""
+    dataset, results = scene(2)
+    results[0].pop("bbox")
+    truths, found = map(Path, write(tmp_path, dataset, results))
+    assert summarize_files(truths, [found], PROTOCOLS[:2], threads=1) is None
+    assert main(["eval", str(truths), str(found), "--iou-type", "bbox,segm", "--quiet"]) == 0

@@ -142,7 +142,7 @@ class TestMaking:
             (lambda: Masks.from_polygons([[[1, 2, 3, 4]]], (4.5, 4)), "`sizes` must be integers, height and width"),
             (
                 lambda: Masks.from_polygons([[[1, 2, 3, 4]]], [(4, 4)] * 2),
-                "`sizes` must have height and width for all 1",
+                "`sizes` must be height and width, of shape",
             ),
             (lambda: Masks.from_arrays([48], [0, 2], [[1, 1]]), "`mask`: start: must ascend from 0"),
             (lambda: Detections(image=[0], label=[0], score=[1.0]), "`box` or `mask` must be given; got neither"),
@@ -215,6 +215,14 @@ class TestSimilarity:
         for name in ("precision", "recall", "scores"):
             assert np.array_equal(getattr(result.curves, name), expected.eval[name]), name
         assert np.array_equal(np.nan_to_num(list(result.values()), nan=-1), expected.stats)
+
+    def test_masks_at_the_end_of_a_column_of_four_billion_pixels(self) -> None:
+        """Positions of 32 bits are enough, if nothing is rounded up to whole words."""
+        height = 2**32 - 1
+        masks = Masks.from_rle([{"size": [height, 1], "counts": [height - 5, 5]}])
+        columns: dict[str, Any] = {"image": [0], "label": [0], "mask": masks}
+        result = boxscore.evaluate(boxscore.Detections(**columns, score=[0.5]), boxscore.Truths(**columns))
+        assert result["map"] == pytest.approx(1)
 
     def test_masks_larger_than_bitmaps_give_the_same(self) -> None:
         """Above 4 million pixels runs are compared, below it bits."""
@@ -346,3 +354,59 @@ def test_masks_of_different_sizes_are_a_likely_mistake() -> None:
     with pytest.warns(UserWarning, match=message):
         metric.update(preds, [{"masks": masks, "labels": np.array([1, 1])}])
     assert metric.compute()["map"] == 0
+
+
+def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
+    """Where batches are forgotten, too."""
+    from boxscore.analysis.diagnosis import Watch, Words
+    from boxscore.analysis.suspicion import Counts
+
+    watch = Watch()
+    found, there = np.ones((2, 40, 60), bool), np.ones((2, 60, 40), bool)
+    tallies = []
+    for image in range(8):
+        detections = Detections(image=[image] * 2, label=[0, 0], score=[0.9, 0.8], mask=found)
+        truths = Truths(image=[image] * 2, label=[0, 0], mask=there)
+        watch.add(detections, truths)
+        tallies.append(boxscore.match(detections, truths))
+    counts = Counts.of_result(boxscore.finish(tallies).per_class)
+    diagnosis = watch.diagnose(counts, Words())
+    assert diagnosis is not None
+    assert diagnosis.kind == "mask-sizes"
+    assert "for 8 images, such as 40 x 60 and 60 x 40" in str(diagnosis)
+
+
+WRONG: Any = 5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: boxscore.MeanAveragePrecision(iou_type="segmm"),
+            "`iou_type` must be one of bbox, segm, boundary; got",
+        ),
+        (
+            lambda: boxscore.read_truths("nowhere", iou_type=WRONG),
+            "`iou_type` must be one of .* or a tuple of these; got 5",
+        ),
+        (lambda: Masks.from_polygons([["abc"]], (3, 3)), "`mask` row 0 must have polygons of numbers .*; got 'abc'"),
+        (lambda: Masks.from_polygons([[[1, 1], [3, 1], [3, 3]]], (3, 3)), "`mask` row 0 must .* got points one by one"),
+        (
+            lambda: Masks.from_polygons([[[1, 1, 3, 1, 3, 3]]], [1, 2, 3]),
+            r"`sizes` must be height and width.*got \(3,\)",
+        ),
+        (
+            lambda: Detections(image=[0], label=[0], score=[1], box=[[0, 0, 1, 1]], others=[WRONG]),
+            "`others` must be a boxsc",
+        ),
+        (
+            lambda: boxscore.parallel.pairwise_mask_iou(np.ones((1, 1, 4, 6)), np.ones((1, 1, 6, 4))),
+            r"must have pixels of one shape \(H, W\); got \(4, 6\) and \(6, 4\)",
+        ),
+    ],
+)
+def test_slips_are_errors_that_name_the_argument(make: Any, message: str) -> None:
+    """A wrong name, points in pairs, sizes of another shape."""
+    with pytest.raises(InputError, match=message):
+        make()

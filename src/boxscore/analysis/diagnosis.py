@@ -194,8 +194,8 @@ def diagnose(
         )
     if detections is None or truths is None or not len(detections) or not len(truths):
         return None
-    if (message := unlike_sizes(detections, truths, words)) is not None:
-        return Diagnosis(kind="mask-sizes", message=message)
+    if (unlike := unlike_sizes(detections, truths)) is not None:
+        return unlike.diagnosis(words)
     has_boxes &= all(isinstance(each.geometry, Boxes) for each in (detections, truths))
     detections, truths = with_boxes(detections), with_boxes(truths)
     with np.errstate(all="ignore"):
@@ -301,8 +301,25 @@ def unlike_units(box: Floats, truth_box: Floats, words: Words) -> str | None:
     return None
 
 
-def unlike_sizes(detections: Detections, truths: Truths, words: Words) -> str | None:
-    """What to say if masks of the same image have different sizes, and so nothing in common."""
+class UnlikeSizes(NamedTuple):
+    """Masks of the same image that have different sizes, and so nothing in common."""
+
+    num_images: int
+    size: list[int]
+    """Height and width of a detection."""
+    truth_size: list[int]
+
+    def diagnosis(self, words: Words) -> Diagnosis:
+        """What to say about them."""
+        sizes = [" x ".join(map(str, each)) for each in (self.size, self.truth_size)]
+        images = count(self.num_images, "image")
+        what = f"masks have different sizes in {words.detections} and {words.truths} for {images}"
+        message = f"{what}, such as {sizes[0]} and {sizes[1]} (height x width): these never match; resize one of them"
+        return Diagnosis(kind="mask-sizes", message=message)
+
+
+def unlike_sizes(detections: Detections, truths: Truths) -> UnlikeSizes | None:
+    """The masks of the same image that have different sizes, if there are any."""
     geometry, truth_geometry = detections.geometry, truths.geometry
     if not (isinstance(geometry, Masks) and isinstance(truth_geometry, Masks)):
         return None
@@ -315,10 +332,7 @@ def unlike_sizes(detections: Detections, truths: Truths, words: Words) -> str | 
     if not is_unlike.any():
         return None
     index = int(np.argmax(is_unlike))
-    sizes = [" x ".join(map(str, each[index].tolist())) for each in (size, other)]
-    num = np.unique(row[is_unlike]).size
-    what = f"masks have different sizes in {words.detections} and {words.truths} for {count(num, 'image')}"
-    return f"{what}, such as {sizes[0]} and {sizes[1]} (height x width): these never match; resize one of them"
+    return UnlikeSizes(np.unique(row[is_unlike]).size, size[index].tolist(), other[index].tolist())
 
 
 def _misread_labels(
@@ -402,6 +416,7 @@ class Watch:
         self._num_rows = 0
         self._first = 0
         self._has_boxes = True
+        self._unlike_sizes: UnlikeSizes | None = None
 
     @property
     def is_open(self) -> bool:
@@ -413,6 +428,9 @@ class Watch:
         if not self.is_open or not len(truths):
             return
         self._has_boxes &= isinstance(truths.geometry, Boxes)
+        if (unlike := unlike_sizes(detections, truths)) is not None:
+            before = self._unlike_sizes
+            self._unlike_sizes = unlike._replace(num_images=unlike.num_images + (before.num_images if before else 0))
         detections, truths = with_boxes(detections), with_boxes(truths)
         if max(len(detections), len(truths)) > self.NUM_ROWS:
             images = np.unique(host_ids(truths.image)[: self.NUM_ROWS // 10])
@@ -447,6 +465,8 @@ class Watch:
             return None
         if not self._batches:
             return diagnose(counts, None, None, words)
+        if self._unlike_sizes is not None and not counts.is_empty:
+            return self._unlike_sizes.diagnosis(words)
         all_detections, all_truths = zip(*self._batches, strict=True)
         detections = Detections(
             **_concatenated(all_detections, ("image", "label", "score", "box")),

@@ -6,7 +6,7 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
-from boxscore.model.protocol import PROTOCOLS, Protocol
+from boxscore.model.protocol import IOU_TYPES, PROTOCOLS, Protocol
 
 
 def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:
@@ -95,7 +95,7 @@ def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) 
         default=("bbox",),
         metavar="TYPE",
         help="IoU of what: bbox (default), segm (masks) or boundary (of masks)"
-        + ("; several, such as bbox,segm, from one reading of the files" if has_several else ""),
+        + ("; or several, such as bbox,segm" if has_several else ""),
     )
     group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument(
@@ -209,15 +209,15 @@ def iou_types(text: str) -> tuple[str, ...]:
     ('bbox', 'segm')
     """
     names = tuple(words(text))
-    if len(set(names)) < len(names) or not set(names) <= {"bbox", "segm", "boundary"}:
-        raise argparse.ArgumentTypeError(f"must be of bbox, segm and boundary, each at most once; got {text!r}")
+    if len(set(names)) < len(names) or not set(names) <= set(IOU_TYPES):
+        raise argparse.ArgumentTypeError(f"must be of {', '.join(IOU_TYPES)}, each at most once; got {text!r}")
     return names
 
 
 def iou_type(text: str) -> tuple[str, ...]:
     """One similarity, in a tuple."""
     if len(names := iou_types(text)) > 1:
-        raise argparse.ArgumentTypeError(f"must be one of bbox, segm, boundary; got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(IOU_TYPES)}; got {text!r}")
     return names
 
 

@@ -25,12 +25,10 @@ from boxscore.formats.registry import (
 )
 from boxscore.formats.selection import select, select_detections, select_truths, selected_classes, selected_images
 from boxscore.formats.writers import Loss, without_kinds
-from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
-from boxscore.geometry.masks import Masks
+from boxscore.geometry.boxes import BoxFormat, check_box_format
 from boxscore.model.dataset import Detections, Truths
-from boxscore.model.protocol import check_choice
+from boxscore.model.protocol import iou_types_of
 
-IOU_TYPES = (*Boxes.iou_types, *Masks.iou_types)
 """The similarities whose shapes files may have."""
 
 __all__ = [
@@ -160,9 +158,7 @@ def read_detections(
 def _options(
     *, box_format: BoxFormat | None, threads: int | None, iou_type: str | Sequence[str], **others: Any
 ) -> Options:
-    iou_types = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type)
-    for each in iou_types or ("",):
-        check_choice("iou_type", each, IOU_TYPES)
+    iou_types = iou_types_of(iou_type)
     if box_format is not None:
         check_box_format(box_format)
     if threads is not None:

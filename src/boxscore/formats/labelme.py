@@ -49,8 +49,8 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether a shape is more than a rectangle."""
     for file in source.files(".json") if source.is_folder else [""]:
         shapes = _load(source.read(file), source.location(file))["shapes"]
-        kinds = {_kind(shape) for shape in shapes if isinstance(shape, dict)}
-        if kinds & {*_KINDS} - {"rectangle"}:
+        kinds = [_kind(shape) for shape in shapes if isinstance(shape, dict)]
+        if any(kind in _KINDS and kind != "rectangle" for kind in kinds):
             return True
     return False
 
@@ -194,7 +194,10 @@ def _bounds(kind: str, pairs: Floats) -> Sequence[float]:
         (x, y), edge = pairs[:2].tolist()
         radius = math.dist((x, y), edge)
         return x - radius, y - radius, x + radius, y + radius
-    return bounds_of([pairs])
+    left, top, right, bottom = bounds_of([pairs])
+    if kind == "mask":  # the points are its first and its last pixel
+        return left, top, right + 1, bottom + 1
+    return left, top, right, bottom
 
 
 def _polygon(kind: str, pairs: Floats) -> Floats:
@@ -210,7 +213,7 @@ def _polygon(kind: str, pairs: Floats) -> Floats:
 
 
 def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
-    """The pixels of a mask: those of a PNG within a box, whose last row and column are given, too."""
+    """The pixels of a mask: those of a PNG within a box."""
     text = shape.get("mask")
     if not isinstance(text, str):
         raise InputError(f"{location}: `mask` must be a PNG image in base64; got {_short(text)}")
@@ -219,8 +222,8 @@ def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
     except (binascii.Error, ValueError) as error:
         raise InputError(f"{location}: `mask` must be a PNG image in base64: {error}") from None
     pixels = decode_png(content, f"{location}: `mask`")
-    left, top, right, bottom = bounds_of([pairs])
-    wanted = (bottom - top + 1, right - left + 1)
+    left, top, right, bottom = _bounds("mask", pairs)
+    wanted = (bottom - top, right - left)
     if pixels.shape != wanted or not left.is_integer() or not top.is_integer():
         shown = " x ".join(f"{side:g}" for side in wanted[::-1])
         got = f"{pixels.shape[1]} x {pixels.shape[0]}"

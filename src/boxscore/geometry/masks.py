@@ -53,7 +53,10 @@ class Polygons:
         >>> Polygons.of([[[0, 0, 2, 0, 2, 2]], []]).mask_start.tolist()
         [0, 1, 1]
         """
-        parts = [[np.asarray(part, np.float64).reshape(-1) for part in mask] for mask in masks]
+        parts = [[_numbers(part, row) for part in mask] for row, mask in enumerate(masks)]
+        for row, mask in enumerate(parts):
+            if len(mask) > 1 and max(map(len, mask)) == 2:
+                raise RowError("mask", row, "must have polygons x, y, x, y, …; got points one by one")
         flat = [part for mask in parts for part in mask]
         return cls(
             points=np.concatenate([np.zeros(0), *flat]),
@@ -187,7 +190,7 @@ class Masks(Geometry):
             raise InputError(f"`mask`: {error}") from None
 
     @classmethod
-    def of(cls, values: Any, sizes: Any = None) -> "Masks":
+    def of(cls, values: Any) -> "Masks":
         """Masks however they were written."""
         if isinstance(values, Masks):
             return values
@@ -195,7 +198,7 @@ class Masks(Geometry):
             return cls.from_pixels(np.zeros((0, 0, 0), bool) if shape_of(values) == (0,) else values)
         if isinstance(values, Sequence) and values and all(is_array(each) for each in values):
             return cls.from_pixels(values)
-        return cls.from_rle(values, sizes)
+        return cls.from_rle(values)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Masks"]) -> "Masks":
@@ -371,6 +374,14 @@ def _iou(pixels: NDArray[np.bool_], truth: NDArray[np.bool_], *, is_crowd: bool)
     return shared / (area if is_crowd else area + int(truth.sum()) - shared)
 
 
+def _numbers(part: Any, row: int) -> NDArray[np.float64]:
+    """The numbers of a polygon."""
+    try:
+        return np.asarray(part, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise RowError("mask", row, f"must have polygons of numbers x, y, x, y, …; got {part!r:.60}") from None
+
+
 def _as_bytes(pixels: Any) -> NDArray[np.uint8]:
     """Pixels in host memory, one byte each."""
     check_is_plain("mask", pixels)
@@ -385,10 +396,10 @@ def _sizes(sizes: Any, num: int) -> NDArray[np.int64]:
     given = np.asarray(sizes)
     if given.dtype.kind not in "iu" and given.size:
         raise InputError(f"`sizes` must be integers, height and width; got {given.dtype}")
-    known = np.broadcast_to(given, (num, 2)) if given.shape == (2,) else given.reshape(-1, 2)
-    if len(known) != num:
-        raise InputError(f"`sizes` must have height and width for all {num} masks, or one for all; got {given.shape}")
-    return np.ascontiguousarray(known, np.int64)
+    if given.shape not in ((2,), (num, 2)) and (num or given.size):
+        shapes = f"(2,), or ({num}, 2) for {num} masks"
+        raise InputError(f"`sizes` must be height and width, of shape {shapes}; got {given.shape}")
+    return np.ascontiguousarray(np.broadcast_to(given.reshape(-1, 2), (num, 2)), np.int64)
 
 
 def _in_rows(make: Callable[..., Any], *arguments: Any) -> Any:

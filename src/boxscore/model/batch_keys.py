@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
+from boxscore.model.protocol import iou_types_of
 
 GEOMETRY_KEYS = {"boxes": "box", "masks": "mask"}
 """The keys that hold shapes, and the column that each becomes."""
@@ -56,11 +57,7 @@ class Keys(NamedTuple):
         >>> list(DETECTION_KEYS.of_shapes(("bbox", "segm")).required)
         ['boxes', 'masks', 'scores', 'labels']
         """
-        iou_types = [iou_type] if isinstance(iou_type, str) else list(iou_type)
-        for each in iou_types or [""]:
-            if each not in KEY_OF_IOU_TYPE:
-                raise InputError(f"`iou_type` must be of {', '.join(KEY_OF_IOU_TYPE)}; got {iou_type!r}")
-        shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types}
+        shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types_of(iou_type)}
         others = {key: name for key, name in self.required.items() if key not in GEOMETRY_KEYS}
         return self._replace(required={**shapes, **others})
 

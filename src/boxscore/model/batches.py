@@ -120,8 +120,18 @@ def _with_masks(batch: ImageBatch) -> ImageBatch:
     key = next((key for key, name in batch.keys.items() if name == "mask"), None)
     if key is None:
         return batch
+    parts = masks_of_images(batch.images, key, batch.num_rows)
+    arrays = [part for part in parts if is_array(part)]
+    if len(arrays) == len(parts):
+        return batch._replace(mask=Masks.from_stacks(arrays))
+    each = [Masks.from_pixels(part) if is_array(part) else part for part in parts]
+    return batch._replace(mask=Masks.concatenate(each))
+
+
+def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Sequence[int]) -> list[Any]:
+    """The masks of each image: an array (num, H, W) as it was given, or `Masks`."""
     parts = []
-    for index, (image, num) in enumerate(zip(batch.images, batch.num_rows, strict=True)):
+    for index, (image, num) in enumerate(zip(images, num_rows, strict=True)):
         if key not in image:
             raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
         try:
@@ -130,11 +140,7 @@ def _with_masks(batch: ImageBatch) -> ImageBatch:
             raise InputError(f"images[{index}]: `{key}` row {error.row} {error.rule}") from None
         except InputError as error:
             raise InputError(f"images[{index}]: {str(error).replace('`mask`', f'`{key}`')}") from None
-    arrays = [part for part in parts if is_array(part)]
-    if len(arrays) == len(parts):
-        return batch._replace(mask=Masks.from_stacks(arrays))
-    each = [Masks.from_pixels(part) if is_array(part) else part for part in parts]
-    return batch._replace(mask=Masks.concatenate(each))
+    return parts
 
 
 def _masks_of_image(masks: Any, num: int) -> Any:
@@ -143,7 +149,7 @@ def _masks_of_image(masks: Any, num: int) -> Any:
         check_is_plain("mask", masks)
         shape = shape_of(masks)
         if num == 0 and 0 in shape:
-            return np.zeros((0, 0, 0), bool)
+            return np.zeros((0, *shape[1:]) if len(shape) == 3 else (0, 0, 0), bool)
         if len(shape) != 3 or shape[0] != num:
             raise InputError(f"`mask` must have shape ({num}, H, W) for {num} labels; got {shape}")
         if not is_kind(masks, "bool") and str(masks.dtype).rpartition(".")[2] != "uint8":

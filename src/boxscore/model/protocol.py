@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from numbers import Integral, Real
@@ -20,6 +20,9 @@ LimitsPer = Literal["class", "image"]
 
 REGULAR, DIFFICULT, CROWD, GROUP = range(4)
 """The kinds of truths."""
+
+IOU_TYPES = ("bbox", "segm", "boundary")
+"""The similarities that boxscore has: of boxes, of masks, of masks and their boundaries."""
 
 POOLED = -1
 """The label of all classes taken as one."""
@@ -250,6 +253,18 @@ def check_number(name: str, value: Any, *, most: int | None = None) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= (most or math.inf):
         rule = "a positive integer" if most is None else f"an integer from 1 to {most}"
         raise InputError(f"`{name}` must be {rule}; got {value!r}")
+
+
+def iou_types_of(value: object, allowed: Sequence[str] = IOU_TYPES) -> tuple[str, ...]:
+    """One similarity or several, each once.
+
+    >>> iou_types_of("segm"), iou_types_of(["bbox", "segm"])
+    (('segm',), ('bbox', 'segm'))
+    """
+    types = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple | list) else ()
+    if not types or any(each not in allowed or types.count(each) > 1 for each in types):
+        raise InputError(f"`iou_type` must be one of {', '.join(allowed)} or a tuple of these; got {value!r}")
+    return types
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:

@@ -80,6 +80,9 @@ def geometries_of(
     others: Sequence[Geometry],
 ) -> list[Geometry]:
     """The geometries, however they were written, the main one first."""
+    for name, each in (("geometry", geometry), *(("others", other) for other in others)):
+        if each is not None and not isinstance(each, Geometry):
+            raise InputError(f"`{name}` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
     if geometry is None:
         if box is None and mask is None:
             raise InputError("`box` or `mask` must be given; got neither")
@@ -89,9 +92,6 @@ def geometries_of(
     for name, value in (("box", box), ("box_format", box_format), ("mask", mask)):
         if value is not None:
             raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
-    for each in (geometry, *others):
-        if not isinstance(each, Geometry):
-            raise InputError(f"`geometry` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
     return [geometry, *others]
 
 

@@ -21,7 +21,7 @@ from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
 from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, shaped_by, take
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol, check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
@@ -75,6 +75,7 @@ class MeanAveragePrecision:
             raise InputError(f"`unique_images` must be True or False; got {unique_images!r}")
         self.protocol = as_protocol(protocol)
         if iou_type is not None:
+            check_choice("iou_type", iou_type, IOU_TYPES)
             self.protocol = self.protocol.replace(iou_type=iou_type)
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
@@ -379,8 +380,8 @@ class MeanAveragePrecision:
                         f"every box of `{name}` is wider than it is far from the left, and higher than from the top:"
                         " are they corners, box_format='xyxy'?"
                     )
-        if (message := unlike_sizes(detections, truths, Words())) is not None:
-            yield message
+        if (unlike := unlike_sizes(detections, truths)) is not None:
+            yield str(unlike.diagnosis(Words()))
         labels, truth_labels = set(host_ids(detections.label).tolist()), set(host_ids(truths.label).tolist())
         if not labels & truth_labels and min(len(detections), len(truths)) >= 5:
             for shift in (1, -1):

@@ -23,7 +23,7 @@ from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import build_from_images, in_argument
 from boxscore.model.dataset import Detections, Truths, host_ids, select_images, shaped_by
 from boxscore.model.image_ids import image_ids_of
-from boxscore.model.protocol import Protocol, check_choice
+from boxscore.model.protocol import Protocol, check_choice, iou_types_of
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
@@ -101,7 +101,7 @@ class MeanAveragePrecision(Metric):
     ) -> None:
         super().__init__(**settings)
         check_box_format(box_format)
-        self.iou_type = _iou_types(iou_type)
+        self.iou_type = iou_types_of(iou_type, ("bbox", "segm"))
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
@@ -246,7 +246,7 @@ class MeanAveragePrecision(Metric):
         `iou_type`: with "segm" they have masks, uint8 (N, H, W), with several both. Images with truths come in the
         order of their first one in the file, then those without.
         """
-        iou_types = _iou_types(iou_type)
+        iou_types = iou_types_of(iou_type, ("bbox", "segm"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         preds, target = (
             [{key: torch.from_numpy(column) for key, column in image.items()} for image in images]
@@ -294,13 +294,6 @@ class MeanAveragePrecision(Metric):
         return finish(
             joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
         )
-
-
-def _iou_types(iou_type: Any) -> tuple[str, ...]:
-    types = (iou_type,) if isinstance(iou_type, str) else tuple(iou_type) if isinstance(iou_type, tuple | list) else ()
-    if not types or len(set(types)) < len(types) or not set(types) <= {"bbox", "segm"}:
-        raise InputError(f"`iou_type` must be 'bbox', 'segm' or a tuple of these; got {iou_type!r}")
-    return types
 
 
 def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:

@@ -6,6 +6,7 @@ Dimensions: N images, D detections, G truths.
 from typing import get_args
 
 from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
+from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat, check_box_format, iou_of_measured, measure
 from boxscore.geometry.masks import LARGEST_SINGLE, iou_of_pixels
 from boxscore.model.protocol import Pixels, check_choice, extent_of
@@ -46,6 +47,9 @@ def pairwise_mask_iou(mask: Array, truth: Array, *, is_crowd: Array | None = Non
     [[[0.3333333333333333]]]
     """
     xp = namespace(mask, truth)
+    if tuple(mask.shape[-2:]) != tuple(truth.shape[-2:]):
+        sizes = f"{tuple(mask.shape[-2:])} and {tuple(truth.shape[-2:])}"
+        raise InputError(f"`mask` and `truth` must have pixels of one shape (H, W); got {sizes}")
     num_pixels = mask.shape[-2] * mask.shape[-1]
     real = xp.float32 if num_pixels <= LARGEST_SINGLE else float_dtype(mask)
     flat, truth_flat = (xp.astype(xp.reshape(each, (*each.shape[:2], num_pixels)), real) for each in (mask, truth))

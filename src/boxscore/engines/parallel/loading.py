@@ -3,18 +3,17 @@
 Dimensions: N images, G truths of the image that has most.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace
-from boxscore._support.checks import as_flags, check_rows, shape_of
+from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace, to_numpy
+from boxscore._support.checks import as_flags, check_rows
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import TRUTH_KEYS, Keys
-from boxscore.model.batches import in_argument, pad_rows, read_images
+from boxscore.model.batches import in_argument, masks_of_images, pad_rows, read_images
 from boxscore.model.image_ids import image_ids_of
 
 
@@ -142,7 +141,9 @@ def collate_truths(samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox
 
 def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, Array | None]:
     """The padded columns, and the pixels of masks, if they are wanted."""
-    read = read_images(targets, keys)
+    has_masks = "masks" in keys.required
+    required = {key: name for key, name in keys.required.items() if key != "masks"}
+    read = read_images(targets, keys._replace(required=required, others=(*keys.others, "masks")))
     framework = library(*read.columns.values())
     home = next(column for column in read.columns.values() if library(column) == framework)
     columns = {name: convert(column, like=home) for name, column in read.columns.items()}
@@ -152,19 +153,21 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
             columns["ignore"] = as_flags("ignore", columns["ignore"])
     length = max(read.num_rows)
     padded = _padded(columns, read.num_rows, length)
-    if read.mask is None:
+    if not has_masks:
         return padded, None
-    shapes = [shape_of(target["masks"]) for target in targets if is_array(target["masks"])]
-    sizes = [*read.mask.runs.sizes.tolist(), *(shape[1:] for shape in shapes if len(shape) == 3)]
-    pixels = np.zeros((len(targets), length, *np.max([(0, 0), *sizes], axis=0).tolist()), bool)
-    _draw(read.mask, read.num_rows, pixels)
-    return padded, convert(pixels, like=home)
+    given = masks_of_images(targets, "masks", read.num_rows)
+    pixels = [list(_pixels_of(masks)) for masks in given]
+    sizes = [each.shape for image in pixels for each in image] + [each.shape[1:] for each in given if is_array(each)]
+    both = np.zeros((len(targets), length, *np.max([(0, 0), *sizes], axis=0).tolist()), bool)
+    for image, masks in enumerate(pixels):
+        for row, each in enumerate(masks):
+            both[image, row, : each.shape[0], : each.shape[1]] = each
+    return padded, convert(both, like=home)
 
 
-def _draw(masks: Masks, num_rows: Sequence[int], pixels: NDArray[np.bool_]) -> None:
-    """Set the pixels of all images' masks. Shape (N, G, H, W)."""
-    places = ((image, row) for image, num in enumerate(num_rows) for row in range(num))
-    for index, (image, row) in enumerate(places):
-        each = masks.pixels(index)
-        height, width = each.shape
-        pixels[image, row, :height, :width] = each
+def _pixels_of(masks: Any) -> Iterator[NDArray[Any]]:
+    """The pixels of an image's masks, one after the other, not 0 where a mask is."""
+    if is_array(masks):
+        yield from to_numpy(masks)
+    else:
+        yield from (masks.pixels(row) for row in range(len(masks)))
