@@ -196,22 +196,22 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
                                           const std::vector<Measure>& measures, const ShapeRules& shapes, const Run& run) {
     std::vector<PlainResult> results;
     if (!is_fine(truths, detections, shapes)) return results;
-    const CocoBoxes found = std::move(detections.boxes);
+    const CocoBoxes boxes = std::move(detections.boxes);
     const std::vector<int64_t> classes = distinct_of(truths.categories.id);
-    const FileIndex ids(truths.boxes, found, classes, shapes.ignored_kind);
+    const FileIndex ids(truths.boxes, boxes, classes, shapes.ignored_kind);
     const auto evaluate = [&](const auto& policy, auto state) {
         using State = decltype(state);
-        results.push_back(finish_files(match_files<State>(policy, ids, found, classes.size(), rules, run), classes, found.size(),
+        results.push_back(finish_files(match_files<State>(policy, ids, boxes, classes.size(), rules, run), classes, boxes.size(),
                                        rules, measures, run));
     };
     for (const IouType type : shapes.iou_types) {
         const auto with_policy = [&](auto state) {
             if (type == IouType::bbox) {
-                evaluate(BoxPolicy<double>({found.box.data(), BoxFormat::xywh}, {truths.boxes.box.data(), BoxFormat::xywh},
+                evaluate(BoxPolicy<double>({boxes.box.data(), BoxFormat::xywh}, {truths.boxes.box.data(), BoxFormat::xywh},
                                            shapes.is_inclusive),
                          state);
             } else {
-                evaluate(MaskPolicy(found.masks.view(), truths.boxes.masks.view(),
+                evaluate(MaskPolicy(boxes.masks.view(), truths.boxes.masks.view(),
                                     type == IouType::boundary ? shapes.boundary_ratio : 0),
                          state);
             }

@@ -92,11 +92,14 @@ class Polygons:
         >>> Polygons.of([[[0, 3, 2, 0], [2, 2, 5, 1]]]).bounds().tolist()
         [[0.0, 0.0, 5.0, 3.0]]
         """
-        low, high = np.full((2, len(self), 2), np.inf)
-        rows = self.row_of_points()
-        np.minimum.at(low, rows, self.points.reshape(-1, 2))
-        np.minimum.at(high, rows, -self.points.reshape(-1, 2))
-        return np.concatenate([low, -high], axis=1)
+        bounds = np.full((len(self), 4), [np.inf, np.inf, -np.inf, -np.inf])
+        rows = np.flatnonzero(np.diff(self.part_start[self.mask_start]))
+        if rows.size:
+            points, first = self.points.reshape(-1, 2), self.part_start[self.mask_start[rows]] // 2
+            bounds[rows] = np.concatenate(
+                [np.minimum.reduceat(points, first), np.maximum.reduceat(points, first)], axis=1
+            )
+        return bounds
 
     def scaled(self, factor: NDArray[np.float64]) -> "Polygons":
         """All points times a factor for x and for y per mask. Shape (N, 2)."""
@@ -188,6 +191,29 @@ class Masks(Geometry):
             if isinstance(error, InputError):
                 raise
             raise InputError(f"`mask`: {error}") from None
+
+    def to_bytes(self) -> bytes:
+        """A block: how many masks and bytes of run lengths there are, then the columns, little-endian."""
+        runs = self.runs
+        head = np.array([len(runs), runs.counts.size], "<i8")
+        columns = (head, runs.start.astype("<i8"), runs.sizes.astype("<i8"), runs.counts)
+        return b"".join(column.tobytes() for column in columns)
+
+    @classmethod
+    def split_bytes(cls, content: memoryview) -> tuple["Masks", memoryview]:
+        """The masks of the first block, and what follows it.
+
+        >>> block = Masks.from_pixels(np.eye(3, dtype=bool)[None]).to_bytes()
+        >>> masks, rest = Masks.split_bytes(memoryview(block + b"more"))
+        >>> masks.runs.area.tolist(), bytes(rest)
+        ([3], b'more')
+        """
+        num, num_bytes = np.frombuffer(content, "<i8", 2).tolist()
+        start = np.frombuffer(content, "<i8", num + 1, 16)
+        sizes = np.frombuffer(content, "<i8", 2 * num, 16 + start.nbytes).reshape(-1, 2)
+        first = 16 + start.nbytes + sizes.nbytes
+        counts = np.frombuffer(content, np.uint8, num_bytes, first)
+        return cls.from_arrays(counts, start, sizes), content[first + num_bytes :]
 
     @classmethod
     def of(cls, values: Any) -> "Masks":

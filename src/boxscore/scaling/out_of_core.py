@@ -234,7 +234,7 @@ class _Spill:
                 file.write(rows[shard == number].view(np.uint8).data)  # `tofile` would not say why it can't
             if self.has_masks:
                 with (self.folder / f"{side}-{number}-masks").open("ab") as file:
-                    file.write(_packed_masks(columns.mask.take(shard == number)))
+                    file.write(columns.mask.take(shard == number).to_bytes())
 
     def match(self, shard: int, known: Truths, protocol: Protocol) -> None:
         """The verdicts of a shard are on disk, and its boxes no more."""
@@ -263,7 +263,7 @@ class _Spill:
         path = self.folder / f"{side}-{shard}-masks"
         content = path.read_bytes() if path.exists() else b""
         path.unlink(missing_ok=True)
-        return _unpacked_masks(content)
+        return _joined_masks(content)
 
     def finish(self) -> Result:
         """The result of all shards."""
@@ -327,26 +327,10 @@ def _packed(columns: Any, source: int, dtype: np.dtype[Any], *, has_masks: bool)
     return rows
 
 
-def _packed_masks(masks: Masks) -> bytes:
-    """A block of masks: how many masks and bytes there are, then their columns."""
-    runs = masks.runs
-    head = np.array([len(runs), runs.counts.size], np.int64)
-    columns = (head, runs.start, runs.sizes.astype(np.int64), runs.counts)
-    return b"".join(column.tobytes() for column in columns)
-
-
-def _unpacked_masks(content: bytes) -> Masks:
+def _joined_masks(content: bytes) -> Masks:
     """The masks of all blocks."""
-    parts, first = [Masks.from_rle([])], 0
-
-    def taken(num: int, dtype: Any = np.int64) -> NDArray[Any]:
-        nonlocal first
-        values = np.frombuffer(content, dtype, num, first)
-        first += values.nbytes
-        return values
-
-    while first < len(content):
-        num, num_bytes = taken(2).tolist()
-        start, sizes = taken(num + 1), taken(2 * num).reshape(-1, 2)
-        parts.append(Masks.from_arrays(taken(num_bytes, np.uint8), start, sizes))
+    parts, rest = [Masks.from_rle([])], memoryview(content)
+    while len(rest):
+        masks, rest = Masks.split_bytes(rest)
+        parts.append(masks)
     return Masks.concatenate(parts)

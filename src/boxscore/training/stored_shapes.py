@@ -43,8 +43,8 @@ _ROW = np.dtype(
         ("ignore", "?"),
     ]
 )
-_HEAD = np.dtype([("rows", "<i8"), ("masks", "<i8"), ("counts", "<i8")])
-"""How many rows, masks and bytes of run lengths follow."""
+_HEAD = np.dtype([("rows", "<i8"), ("has_masks", "<i8")])
+"""How many rows follow, and whether a block of masks does."""
 Rows = NDArray[np.void]
 
 
@@ -55,27 +55,18 @@ def pack(detections: Detections, truths: Truths, ids: Sequence[int]) -> bytes:
     rows, truth_rows = _block(detections, _DETECTION, images["id"]), _block(truths, _TRUTH, images["id"])
     rows["score"] = to_numpy(detections.score)
     box = truth_rows["box"]
-    own = _masks(truths).runs.area if _has_masks(truths) else box[:, 2] * box[:, 3]
+    own = truths.mask.runs.area if _has_masks(truths) else box[:, 2] * box[:, 3]
     truth_rows["area"] = own if truths.area is None else to_numpy(truths.area)
     if truths.ignore is not None:
         truth_rows["ignore"] = to_numpy(truths.ignore)
     every = np.concatenate([images, rows, truth_rows])
-    runs = Masks.concatenate([_masks(detections), _masks(truths)]).runs if _has_masks(truths) else None
-    head = np.zeros((), _HEAD)
-    head["rows"] = len(every)
-    if runs is None:
-        return head.tobytes() + every.tobytes()
-    head["masks"], head["counts"] = len(runs), runs.counts.size
-    columns = (runs.start.astype("<i8"), runs.sizes.astype("<i8"), runs.counts)
-    return b"".join([head.tobytes(), every.tobytes(), *(column.tobytes() for column in columns)])
+    head = np.array((len(every), _has_masks(truths)), _HEAD)
+    masks = Masks.concatenate([detections.mask, truths.mask]).to_bytes() if _has_masks(truths) else b""
+    return head.tobytes() + every.tobytes() + masks
 
 
 def _has_masks(columns: Detections | Truths) -> bool:
     return any(isinstance(each, Masks) for each in columns.geometries)
-
-
-def _masks(columns: Detections | Truths) -> Masks:
-    return columns.mask
 
 
 def _block(columns: Detections | Truths, kind: int, ids: NDArray[np.int64]) -> Rows:
@@ -100,12 +91,10 @@ def _blocks(content: Any) -> Iterator[tuple[Rows, Masks]]:
 
     while len(rest):
         head = taken(_HEAD, 1)[0]
-        rows, masks = taken(_ROW, int(head["rows"])).copy(), int(head["masks"])
-        if masks == 0:
-            yield rows, Masks.from_rle([])
-            continue
-        start, sizes = taken("<i8", masks + 1), taken("<i8", 2 * masks).reshape(-1, 2)
-        yield rows, Masks.from_arrays(taken(np.uint8, int(head["counts"])), start, sizes)
+        rows, masks = taken(_ROW, int(head["rows"])).copy(), Masks.from_rle([])
+        if head["has_masks"]:
+            masks, rest = Masks.split_bytes(rest)
+        yield rows, masks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -132,16 +132,16 @@ public:
         if (shape.size != truth.size) return use(-1.0);  // as in COCO
         const uint64_t most = std::min({common, uint64_t{shape.area}, uint64_t{truth.area}});
         if (static_cast<double>(most) < least * whole(shape.area, truth.area, most, is_relative)) return;
-        DrawnMask& one = work.detection(detections_, shape.row);
-        DrawnMask& other = work.truth(truths_, truth.row);
-        const uint64_t shared = count_common(one, other);
+        DrawnMask& mask = work.detection(detections_, shape.row);
+        DrawnMask& truth_mask = work.truth(truths_, truth.row);
+        const uint64_t shared = count_common(mask, truth_mask);
         const double iou = ratio(shared, shape.area, truth.area, is_relative);
         // As in the reference of boundary IoU: a region of many objects has no boundary that one of them would have, too.
         if (boundary_ratio_ == 0 || is_relative || iou < least || shared == 0) return use(iou);
         const uint32_t width = boundary_width(shape.size, boundary_ratio_);
-        one.draw_boundary(width);
-        other.draw_boundary(width);
-        use(std::min(iou, ratio(count_common(one.boundary(), other.boundary()), one.boundary_area(), other.boundary_area(),
+        mask.draw_boundary(width);
+        truth_mask.draw_boundary(width);
+        use(std::min(iou, ratio(count_common(mask.boundary(), truth_mask.boundary()), mask.boundary_area(), truth_mask.boundary_area(),
                                 false)));
     }
 

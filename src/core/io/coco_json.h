@@ -129,8 +129,8 @@ inline constexpr size_t kCocoChunk = size_t{1} << 18;
 // `chunk_size`, the number of bytes that a thread takes at a time. Throws CocoError, std::system_error, Interrupted.
 CocoFile read_coco(const Source& source, const Run& run, const CocoRequest& request = {}, size_t chunk_size = kCocoChunk);
 
-// Draws the polygons of annotations, and takes the box of a row that has none from its mask. `size(row)` is that of the row's image; a
-// size without pixels says that it is unknown. Throws MaskError.
+// Draws the polygons of annotations, and takes the box of a row that has none from its mask. `sizes` are those of the rows' images;
+// one without pixels is unknown. Throws MaskError.
 void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const Run& run);
 
 }  // namespace boxscore

@@ -57,6 +57,19 @@ inline void for_each_piece(const Runs& runs, uint32_t height, uint32_t end_colum
     }
 }
 
+// Calls `use(word, bits)` for the words of a column that have rows y to end - 1, with these rows as bits. `word` is the first of them,
+// `stride` the number of words from one stripe to the next.
+template <class Word, class Use>
+inline void for_each_word(Word* word, size_t stride, uint32_t y, uint32_t end, Use use) {
+    constexpr uint32_t kRows = Bitmap::kRows;
+    const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
+    const uint32_t num_more = (end - 1) / kRows - y / kRows;
+    if (num_more == 0) return use(*word, from & to);
+    use(*word, from);
+    for (uint32_t i = 1; i < num_more; ++i) use(*(word += stride), ~uint64_t{0});
+    use(*(word + stride), to);
+}
+
 }  // namespace
 
 void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
@@ -65,16 +78,7 @@ void Bitmap::draw(const Runs& runs, uint32_t height, const MaskBox& box) {
     words_.assign(num_words(box), 0);
     if (words_.empty()) return;
     for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) {
-        const uint32_t first = y / kRows, last = (end - 1) / kRows;
-        uint64_t* word = stripe(first) + (x - left_);
-        const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
-        if (first == last) {
-            *word |= from & to;
-            return;
-        }
-        *word |= from;
-        for (uint32_t i = first + 1; i < last; ++i) *(word += num_columns_) = ~uint64_t{0};
-        *(word + num_columns_) |= to;
+        for_each_word(stripe(y / kRows) + (x - left_), num_columns_, y, end, [](uint64_t& word, uint64_t bits) { word |= bits; });
     });
 }
 
@@ -142,16 +146,8 @@ BOXSCORE_FAST_BITS uint64_t Bitmap::count_under(const Runs& runs, uint32_t heigh
     for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) {
         y = static_cast<uint32_t>(std::max<uint64_t>(y, top)), end = static_cast<uint32_t>(std::min<uint64_t>(end, bottom));
         if (x < left_ || y >= end) return;
-        const uint32_t first = y / kRows, last = (end - 1) / kRows;
-        const uint64_t* word = stripe(first) + (x - left_);
-        const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
-        if (first == last) {
-            count += count_bits(*word & from & to);
-            return;
-        }
-        count += count_bits(*word & from);
-        for (uint32_t i = first + 1; i < last; ++i) count += count_bits(*(word += num_columns_));
-        count += count_bits(*(word + num_columns_) & to);
+        for_each_word(stripe(y / kRows) + (x - left_), num_columns_, y, end,
+                      [&](uint64_t word, uint64_t bits) { count += count_bits(word & bits); });
     });
     return count;
 }

@@ -56,6 +56,7 @@ public:
         std::memcpy(data_ + size_, bytes, num);
         size_ += num;
     }
+
 private:
     void grow(size_t size) { reserve(size + size / 2 + 64); }
 
