@@ -194,7 +194,8 @@ def diagnose(
         )
     if detections is None or truths is None or not len(detections) or not len(truths):
         return None
-    if (unlike := unlike_sizes(detections, truths)) is not None:
+    unlike = unlike_sizes(detections, truths)
+    if unlike is not None and unlike.is_most_of(np.unique(host_ids(truths.image)).size):
         return unlike.diagnosis(words)
     has_boxes &= all(isinstance(each.geometry, Boxes) for each in (detections, truths))
     detections, truths = with_boxes(detections), with_boxes(truths)
@@ -308,6 +309,10 @@ class UnlikeSizes(NamedTuple):
     size: list[int]
     """Height and width of a detection."""
     truth_size: list[int]
+
+    def is_most_of(self, num_images: int) -> bool:
+        """Whether so many images may have a result near 0 for this reason alone."""
+        return 2 * self.num_images >= num_images
 
     def diagnosis(self, words: Words) -> Diagnosis:
         """What to say about them."""
@@ -465,7 +470,7 @@ class Watch:
             return None
         if not self._batches:
             return diagnose(counts, None, None, words)
-        if self._unlike_sizes is not None and not counts.is_empty:
+        if self._unlike_sizes is not None and self._unlike_sizes.is_most_of(self._first) and not counts.is_empty:
             return self._unlike_sizes.diagnosis(words)
         all_detections, all_truths = zip(*self._batches, strict=True)
         detections = Detections(
