@@ -254,6 +254,17 @@ def match_across(
     num_threads: int,
 ) -> Any: ...
 
+class Keypoints(Geometry):
+    def __init__(
+        self,
+        point: NDArray[Any],
+        sigmas: Sequence[float],
+        area: NDArray[Any],
+        is_labelled: NDArray[Any] | None = None,
+        scale: NDArray[Any] | None = None,
+        region: NDArray[Any] | None = None,
+    ) -> None: ...
+
 class MaskError(ValueError):
     pass
 

@@ -19,9 +19,11 @@ from boxscore.engines.native.plain_batch import match_images
 from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
-from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, shaped_by, take
+from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
-from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol, check_choice
+from boxscore.model.preparation import shaped_by
+from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match

@@ -25,6 +25,7 @@ using namespace nb::literals;
 
 namespace boxscore {
 
+void bind_keypoints(nb::module_& module);
 void bind_masks(nb::module_& module);
 void bind_match(nb::module_& module);
 void bind_rle(nb::module_& module);
@@ -139,6 +140,7 @@ NB_MODULE(_compiled, module) {
     bind_tally(module);
     bind_curves(module);
     bind_match(module);
+    bind_keypoints(module);
     bind_masks(module);
     bind_rle(module);
     bind_files(module);
