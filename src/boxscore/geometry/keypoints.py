@@ -71,9 +71,9 @@ class Keypoints(Geometry):
         """Keypoints of detections: (D, K, 2), or (D, K, 3) with a score for each point, or scores apart, (D, K)."""
         if isinstance(values, Keypoints):
             return replace(values, visibility=None, area=None, box=None, num_labelled=None)
-        point, third = _split(values, score, "keypoints_scores")
+        point, third, name = _split(values, score, "keypoints_scores")
         if third is not None:
-            _check_third("keypoints_scores", third, point)
+            _check_third(name, third, point)
         return cls(point=point, score=third)
 
     @classmethod
@@ -91,13 +91,13 @@ class Keypoints(Geometry):
         """
         if isinstance(values, Keypoints):
             return values
-        point, third = _split(values, visibility, "visibility")
+        point, third, name = _split(values, visibility, "visibility")
         if third is None:
             xp = namespace(point)
             third = xp.ones_like(point[:, :, 0])
         else:
-            _check_third("visibility", third, point)
-            _check_each("visibility", third >= 0, third, "must not have a negative visibility")
+            _check_third(name, third, point)
+            _check_each(name, third >= 0, third, "must not have a negative visibility")
         sides = None
         if box is not None:
             boxes = Boxes(box=convert(as_array("box", box), like=point), box_format=box_format)
@@ -319,8 +319,8 @@ def variance_of(sigma: float) -> float:
     return (sigma * 2) * (sigma * 2)
 
 
-def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None]:
-    """Points and what each has beside x and y. Shapes (N, K, 2) and (N, K)."""
+def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None, str]:
+    """Points, what each has beside x and y, and the name of the array that has it. Shapes (N, K, 2) and (N, K)."""
     array = as_array("keypoints", values)
     shape = shape_of(array)
     if shape == (0,):
@@ -332,10 +332,10 @@ def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None]:
     point = array[:, :, :2] if shape[2] == 3 else array
     _check_each("keypoints", _are_finite(point), point, "must have finite numbers")
     if third is None:
-        return point, own
+        return point, own, "keypoints"
     if own is not None:
         raise InputError(f"`keypoints` must have shape (N, K, 2) beside `{name}`; got {shape}")
-    return point, convert(as_array(name, third), like=point)
+    return point, convert(as_array(name, third), like=point), name
 
 
 def _check_third(name: str, column: Array, point: Array) -> None:

@@ -99,7 +99,8 @@ class Detections(Shapes):
         """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
         `iou_type`: with "segm" or "boundary" dicts have `masks` in place of `boxes`, with several both: booleans
-        or bytes (D, H, W), or a list of COCO's run lengths. Images are numbered 0, 1, 2, … unless `image_ids` has an
+        or bytes (D, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`, (D, K, 3), or
+        (D, K, 2) and perhaps `keypoints_scores`, (D, K). Images are numbered 0, 1, 2, … unless `image_ids` has an
         integer or a name for each; a name becomes a hash of 63 bits. Batches to be merged later need ids. `is_hosted`:
         what is in host memory becomes NumPy's, which is faster.
 
@@ -117,16 +118,20 @@ class Detections(Shapes):
         label: Array,
         score: Array,
         mask: Array | None = None,
+        keypoints: Array | None = None,
+        keypoints_scores: Array | None = None,
         discarded: Array | None = None,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
     ) -> "Detections":
         """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
 
-        Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D); boxes, masks or both; `image_ids`: as in `from_images`.
+        Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D, K, 3), (N, D, K), (N, D); any of boxes, masks and
+        keypoints; `image_ids`: as in `from_images`.
         """
-        required = {"label": label, "score": score}
-        batch = PaddedBatch.from_columns(required, {"box": box, "mask": mask, "discarded": discarded})
+        required, optional = {"label": label, "score": score}, {"box": box, "mask": mask, "discarded": discarded}
+        optional |= {"keypoints": keypoints, "keypoints_scores": keypoints_scores}
+        batch = PaddedBatch.from_columns(required, optional)
         return batch.build(cls, image_ids, **({} if box is None else {"box_format": box_format}))
 
 
@@ -270,7 +275,8 @@ class Truths(Shapes):
     ) -> "Truths":
         """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
         `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `iou_type`, `image_ids` and
-        `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`.
+        `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`. Beside `keypoints` there
+        may be `visibility`, (G, K), and `boxes`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         keys = TRUTH_KEYS.of_shapes(iou_type)
@@ -285,6 +291,8 @@ class Truths(Shapes):
         box: Array | None = None,
         label: Array,
         mask: Array | None = None,
+        keypoints: Array | None = None,
+        visibility: Array | None = None,
         ignore: Array | None = None,
         area: Array | None = None,
         image_ids: ImageIdsLike | None = None,
@@ -293,13 +301,15 @@ class Truths(Shapes):
     ) -> "Truths":
         """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
 
-        Shapes (N, G, 4), (N, G), (N, G, H, W), (N, G), (N, G); boxes, masks or both; `image_ids`: as in `from_images`.
+        Shapes (N, G, 4), (N, G), (N, G, H, W), (N, G, K, 3), (N, G, K), (N, G), (N, G); any of boxes, masks and
+        keypoints; `image_ids`: as in `from_images`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         settings: dict[str, Any] = {"class_names": class_names}
         settings |= {"image_names": None if ids is None else ids.image_names}
         settings |= {} if box is None else {"box_format": box_format}
-        batch = PaddedBatch.from_columns({"label": label}, {"box": box, "mask": mask, "ignore": ignore, "area": area})
+        optional = {"box": box, "mask": mask, "keypoints": keypoints, "visibility": visibility}
+        batch = PaddedBatch.from_columns({"label": label}, {**optional, "ignore": ignore, "area": area})
         return batch.build(cls, ids, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:
@@ -407,7 +417,7 @@ def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
 
 def _box_setting(keys: Keys, box_format: BoxFormat) -> dict[str, Any]:
     """The format of boxes, if there are any."""
-    return {"box_format": box_format} if "box" in keys.required.values() else {}
+    return {"box_format": box_format} if "box" in keys.columns.values() else {}
 
 
 def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
