@@ -80,7 +80,7 @@ class MeanAveragePrecision:
             check_choice("iou_type", iou_type, IOU_TYPES)
             is_name = isinstance(protocol, str)
             self.protocol = (
-                protocol_of(protocol, iou_type) if is_name else self.protocol.replace(iou_type=iou_type)
+                protocol_of(str(protocol), iou_type) if is_name else self.protocol.replace(iou_type=iou_type)
             )
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
