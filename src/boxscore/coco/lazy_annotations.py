@@ -48,13 +48,16 @@ class FileSnapshot:
         weakref.finalize(self, os.close, self._descriptor)
         self._identity = _identity(os.fstat(self._descriptor))
 
-    def read_columns(self, shapes: str = "boxes", *, compared: Pairs | None = None) -> Any:
+    def read_columns(
+        self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False
+    ) -> Any:
         """The `_compiled.CocoFile` of the file; None if it has not these shapes: "boxes", "masks" or "keypoints".
 
         Masks of other images and classes than the `compared` ones have an area alone.
         """
         wanted = getattr(_compiled.CocoShapes, shapes)
         settings: Dict = {"num_threads": num_threads(None), "shapes": wanted, "compared": compared}
+        settings["keeps_third"] = keeps_third
         try:
             if self._content is None and self._is_there():
                 columns = _compiled.read_coco_file(os.fsencode(self.name), **settings)
@@ -164,7 +167,7 @@ class LazyDataset:
     def keypoints(self) -> Keypoints | None:
         """The keypoints of all annotations; None if not all have them, and their number."""
         if self._keypoints is None and self._file is not None:
-            read = self._file.read_columns("keypoints")
+            read = self._file.read_columns("keypoints", keeps_third=True)
             given = None if read is None else read.boxes.keypoints
             if given is None or given.num_labelled is None or np.isnan(given.num_labelled).any():
                 return None
@@ -242,9 +245,8 @@ class LazyResults:
             # as in COCO: the first result decides whether all have boxes; else they are around the keypoints
             if not np.isnan(box).all():
                 return None
-            complete, area = complete_keypoints, boxes.keypoints.area
-            corners = keypoints.outer_boxes()
-            box = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+            complete, box = complete_keypoints, boxes.keypoints.around
+            area = box[:, 2] * box[:, 3]
         if boxes.mask_area is not None:
             complete = complete_masks
             # as in COCO: the first result decides whether all have boxes; where it has none, masks have the areas

@@ -40,7 +40,7 @@ inline double sum_as_numpy(const double* values, size_t num) {
 // The keypoints of one side: x and y of each point, row after row.
 struct KeypointColumn {
     const double* point;
-    const double* area;  // what decides the area range
+    const double* area;  // what decides the area range; null: the area of the box around the points
 };
 
 // What truths have beside that.
@@ -52,7 +52,7 @@ struct LabelColumn {
 
 struct KeypointShape {
     const double* point;
-    double area;
+    const double* area;  // may be null
     size_t row;
 };
 
@@ -80,7 +80,7 @@ public:
 
     Shape detection(size_t row) const { return shape_of(detections_, row); }
     Shape truth(size_t row) const { return shape_of(truths_, row); }
-    double area(const Shape& shape) const { return shape.area; }
+    double area(const Shape& shape) const { return shape.area == nullptr ? area_around(shape.point) : *shape.area; }
     void prefetch(size_t row) const { boxscore::prefetch(detections_.point + row * num_points_ * 2); }
 
     // As in COCO, a crowd makes no difference.
@@ -101,7 +101,16 @@ private:
     static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
     Shape shape_of(const KeypointColumn& column, size_t row) const {
-        return {column.point + row * num_points_ * 2, column.area[row], row};
+        return {column.point + row * num_points_ * 2, column.area == nullptr ? nullptr : column.area + row, row};
+    }
+
+    double area_around(const double* point) const {
+        double left = point[0], right = left, top = point[1], bottom = top;
+        for (size_t k = 1; k < num_points_; ++k) {
+            left = std::min(left, point[2 * k]), right = std::max(right, point[2 * k]);
+            top = std::min(top, point[2 * k + 1]), bottom = std::max(bottom, point[2 * k + 1]);
+        }
+        return (right - left) * (bottom - top);
     }
 
     // Squared distances to the labelled points, relative to the truth and to how far apart annotators place them; returns how many.

@@ -46,7 +46,7 @@ class AnnotationRecords {
 public:
     explicit AnnotationRecords(const CocoRequest& request = {})
         : shapes_(request.shapes), compared_(request.compared), part_score_(score_key(request.score)),
-          keeps_third_(request.keeps_third) {}
+          keypoints_(request.keeps_third) {}
 
     size_t size() const { return columns_.size(); }
 
@@ -85,7 +85,7 @@ public:
                                             : " must have `score`, as those before it have"};
         }
         if (has_keypoints()) {
-            keypoints_.push(columns_.keypoints, keeps_third_);
+            keypoints_.push(columns_.keypoints);
             push_optional(columns_.keypoints.num_labelled, num_rows, has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
         }
         if (has_masks()) {
@@ -145,6 +145,7 @@ public:
         columns_.box.reserve(num_rows * 4);
         CocoKeypoints& keypoints = columns_.keypoints;
         keypoints.point.reserve(num_rows * 2 * keypoints.num_points);
+        keypoints.around.reserve(keypoints.around.empty() ? 0 : num_rows * 4);
         if (!keypoints.third.empty()) keypoints.third.reserve(num_rows * keypoints.num_points);
         if (has_masks()) {
             const size_t num_bytes = columns_.masks.counts.size() * num_rows / std::max<size_t>(size(), 1);
@@ -162,7 +163,7 @@ public:
         for (auto* column : {&columns_.box, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
         columns_.keypoints.num_points = 0;
-        for (auto* column : {&columns_.keypoints.point, &columns_.keypoints.third, &columns_.keypoints.area, &columns_.keypoints.num_labelled}) {
+        for (auto* column : {&columns_.keypoints.point, &columns_.keypoints.third, &columns_.keypoints.around, &columns_.keypoints.num_labelled}) {
             column->clear();
         }
         columns_.masks.clear();
@@ -226,14 +227,13 @@ private:
         keypoints.num_points = more.num_points;
         append_all(keypoints.point, more.point);
         append_all(keypoints.third, more.third);
-        append_all(keypoints.area, more.area);
+        append_all(keypoints.around, more.around);
         append_optional(keypoints.num_labelled, num_rows, more.num_labelled, num_more, kMissing);
     }
 
     CocoShapes shapes_;
     const PairFilter* compared_;
     AnnotationKey part_score_;
-    bool keeps_third_;
     SegmentationReader reader_;
     KeypointReader keypoints_;
     const char* segmentation_ = nullptr;

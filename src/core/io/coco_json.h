@@ -95,7 +95,7 @@ struct CocoKeypoints {
     size_t num_points = 0;      // of each row
     std::vector<double> point;  // x, y of each point
     std::vector<double> third;  // visibility or score of each point
-    std::vector<double> area;   // of each row: of the box around the points of the body
+    std::vector<double> around; // left, top, width, height of the box around the points of the body of each row
     std::vector<double> num_labelled;  // `num_keypoints` of each row, NaN where a row has none; empty if none has
 };
 
