@@ -48,9 +48,7 @@ class FileSnapshot:
         weakref.finalize(self, os.close, self._descriptor)
         self._identity = _identity(os.fstat(self._descriptor))
 
-    def read_columns(
-        self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False
-    ) -> Any:
+    def read_columns(self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False) -> Any:
         """The `_compiled.CocoFile` of the file; None if it has not these shapes: "boxes", "masks" or "keypoints".
 
         Masks of other images and classes than the `compared` ones have an area alone.
