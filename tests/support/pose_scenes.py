@@ -164,3 +164,40 @@ def image_dicts(dataset: Dict, results: list[Dict]) -> tuple[list[Dict], list[Di
             }
         )
     return preds, targets
+
+
+PARTS = {"keypoints": 17, "foot_kpts": 6, "face_kpts": 68, "lefthand_kpts": 21, "righthand_kpts": 21}
+"""The keys of COCO-WholeBody, and how many points each has."""
+
+
+def random_bodies(seed: int, *, has_part_scores: bool, has_boxes: bool = False) -> tuple[Dict, list[Dict]]:
+    """A dataset of whole bodies, and results; some parts have no labels, or no score above 0."""
+    random = np.random.default_rng(seed)
+    dataset, results = random_poses(seed, num_points=sum(PARTS.values()), num_classes=1, has_boxes=has_boxes)
+    for row in (*dataset["annotations"], *results):
+        numbers = np.array(row["keypoints"]).reshape(-1, 3)
+        for part, each in zip(PARTS, np.split(numbers, np.cumsum(list(PARTS.values()))[:-1]), strict=True):
+            if random.random() < 0.3:
+                each[:, 2] = 0
+            row[part] = each.reshape(-1).tolist()
+        if "score" not in row:
+            row["num_keypoints"] = sum(v > 0 for v in row["keypoints"][2::3])
+        elif has_part_scores:
+            names = ("wholebody", "foot", "face", "lefthand", "righthand")
+            row |= {f"{name}_score": round(float(random.random()), 1) for name in names}
+    return dataset, results
+
+
+def random_crowds(seed: int, *, has_boxes: bool = False) -> tuple[Dict, list[Dict]]:
+    """A dataset of CrowdPose, and results; some are sure of no point. Some images are at the borders of its ranges."""
+    random = np.random.default_rng(seed)
+    dataset, results = random_poses(seed, num_points=14, num_images=14, num_classes=1, has_boxes=has_boxes)
+    for image in dataset["images"]:
+        image["crowdIndex"] = float(random.choice([0, 0.1, 0.2, 0.5, 0.79, 0.8, 1]))
+    for row in dataset["annotations"]:
+        row["num_keypoints"] = row["keypoints"][2::3].count(2)  # as in CrowdPose: the visible ones alone
+        del row["area"]
+    for row in results:
+        if random.random() < 0.15:
+            row["keypoints"][2::3] = [0.0] * 14
+    return dataset, results

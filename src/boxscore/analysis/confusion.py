@@ -141,7 +141,8 @@ class Confusion:
         unfound, stray = (int(num[place == len(self.name)].sum()) for place in (found, truth))
         title = (
             f"at {self.similarity} {self.iou:.2f}, scores from {text.fraction(self.score)}: "
-            f"{right:,} found as what they are, {wrong:,} as another class, {unfound:,} not found; {stray:,} on background"
+            f"{right:,} found as what they are, {wrong:,} as another class, {unfound:,} not found; "
+            f"{stray:,} on background"
         )
         if len(self.name) <= _MOST_COLUMNS:
             names = [*self.name, "background"]
