@@ -279,7 +279,7 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
                 const KeypointLabels labels(truths.boxes, shapes.sigmas.size());
                 ids.mark_blank(labels.is_blank);
                 const double* const area = truths.boxes.area.data();
-                evaluate(KeypointPolicy({boxes.keypoints.point.data(), ids.area.data()}, {truths.boxes.keypoints.point.data(), area},
+                evaluate(KeypointPolicy({boxes.keypoints.point.data(), ids.area.data(), boxes.keypoints.slot.data()}, {truths.boxes.keypoints.point.data(), area},
                                         {labels.is_labelled.data(), area, labels.region.data()}, truths.boxes.size(), shapes.sigmas),
                          state);
             } else {

@@ -41,6 +41,7 @@ inline double sum_as_numpy(const double* values, size_t num) {
 struct KeypointColumn {
     const double* point;
     const double* area;  // what decides the area range; null: the area of the box around the points
+    const uint32_t* slot = nullptr;  // where the points of each row are; null: in the order of rows
 };
 
 // What truths have beside that.
@@ -81,7 +82,7 @@ public:
     Shape detection(size_t row) const { return shape_of(detections_, row); }
     Shape truth(size_t row) const { return shape_of(truths_, row); }
     double area(const Shape& shape) const { return shape.area == nullptr ? area_around(shape.point) : *shape.area; }
-    void prefetch(size_t row) const { boxscore::prefetch(detections_.point + row * num_points_ * 2); }
+    void prefetch(size_t row) const { boxscore::prefetch(points_of(detections_, row)); }
 
     // As in COCO, a crowd makes no difference.
     template <class Use>
@@ -100,8 +101,12 @@ public:
 private:
     static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
+    const double* points_of(const KeypointColumn& column, size_t row) const {
+        return column.point + (column.slot == nullptr ? row : column.slot[row]) * num_points_ * 2;
+    }
+
     Shape shape_of(const KeypointColumn& column, size_t row) const {
-        return {column.point + row * num_points_ * 2, column.area == nullptr ? nullptr : column.area + row, row};
+        return {points_of(column, row), column.area == nullptr ? nullptr : column.area + row, row};
     }
 
     double area_around(const double* point) const {

@@ -84,12 +84,12 @@ public:
             throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
                                             : " must have `score`, as those before it have"};
         }
+        const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
         if (has_keypoints()) {
-            keypoints_.push(columns_.keypoints);
+            keypoints_.push(columns_.keypoints, compared_ != nullptr, is_compared);
             push_optional(columns_.keypoints.num_labelled, num_rows, has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
         }
         if (has_masks()) {
-            const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
             reader_.push(columns_.masks, columns_.polygons, is_compared);
         }
         images_.push(image_, window, "image_id");
@@ -144,7 +144,7 @@ public:
         columns_.category.reserve(num_rows);
         columns_.box.reserve(num_rows * 4);
         CocoKeypoints& keypoints = columns_.keypoints;
-        keypoints.point.reserve(num_rows * 2 * keypoints.num_points);
+        keypoints.point.reserve(keypoints.point.size() * num_rows / std::max<size_t>(size(), 1));
         keypoints.around.reserve(keypoints.around.empty() ? 0 : num_rows * 4);
         if (!keypoints.third.empty()) keypoints.third.reserve(num_rows * keypoints.num_points);
         if (has_masks()) {
@@ -163,6 +163,7 @@ public:
         for (auto* column : {&columns_.box, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
         columns_.keypoints.num_points = 0;
+        columns_.keypoints.slot.clear();
         for (auto* column : {&columns_.keypoints.point, &columns_.keypoints.third, &columns_.keypoints.around, &columns_.keypoints.num_labelled}) {
             column->clear();
         }
@@ -224,6 +225,8 @@ private:
 
     void append_keypoints(size_t num_rows, const CocoKeypoints& more, size_t num_more) {
         CocoKeypoints& keypoints = columns_.keypoints;
+        const auto num_stored = static_cast<uint32_t>(keypoints.num_points == 0 ? 0 : keypoints.point.size() / (2 * keypoints.num_points));
+        for (const uint32_t slot : more.slot) keypoints.slot.push_back(num_stored + slot);
         keypoints.num_points = more.num_points;
         append_all(keypoints.point, more.point);
         append_all(keypoints.third, more.third);

@@ -71,8 +71,9 @@ public:
         throw InvalidRecord{" must have " + quoted(part) + ", as it has other parts of a whole body"};
     }
 
-    // Adds what was read. Throws InvalidRecord if rows before it have another number of points; then nothing was added.
-    void push(CocoKeypoints& column) const {
+    // Adds what was read, or, if it is not stored, only the box around it. `has_slots`: not all rows are stored. Throws InvalidRecord if
+    // rows before it have another number of points; then nothing was added.
+    void push(CocoKeypoints& column, bool has_slots, bool is_stored) const {
         size_t num_points = 0;
         for (const Part& part : parts_) num_points += part.point.size() / 2;
         if (column.num_points == 0) column.num_points = num_points;
@@ -80,11 +81,13 @@ public:
             throw InvalidRecord{": `keypoints` must have " + std::to_string(column.num_points) +
                                 " points, as in the rows before it; got " + std::to_string(num_points)};
         }
+        if (has_slots) column.slot.push_back(static_cast<uint32_t>(column.point.size() / (2 * num_points)));
+        push_around(column.around);
+        if (!is_stored) return;
         for (const Part& part : parts_) {
             append_all(column.point, part.point);
             append_all(column.third, part.third);
         }
-        push_around(column.around);
     }
 
 private:
