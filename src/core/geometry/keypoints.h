@@ -11,31 +11,10 @@
 #include <vector>
 
 #include "geometry/policy.h"
+#include "pairwise_sum.h"
 #include "rules.h"
 
 namespace boxscore {
-
-// The sum of numbers in the order in which NumPy adds them: up to seven one after the other; of more, every eighth, which makes eight
-// sums; more than 128 in two halves.
-inline double sum_as_numpy(const double* values, size_t num) {
-    constexpr size_t kLanes = 8, kMost = 128;
-    if (num > kMost) {
-        const size_t half = num / 2 - num / 2 % kLanes;
-        return sum_as_numpy(values, half) + sum_as_numpy(values + half, num - half);
-    }
-    double total = 0;
-    size_t i = 0;
-    if (num >= kLanes) {
-        std::array<double, kLanes> lane;
-        std::copy_n(values, kLanes, lane.begin());
-        for (i = kLanes; i + kLanes <= num; i += kLanes) {
-            for (size_t j = 0; j < kLanes; ++j) lane[j] += values[i + j];
-        }
-        total = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-    }
-    for (; i < num; ++i) total += values[i];
-    return total;
-}
 
 // The keypoints of one side: x and y of each point, row after row.
 struct KeypointColumn {
@@ -93,7 +72,7 @@ public:
         const auto count = static_cast<double>(num);
         if (most_similar(error, num) < least * count) return;
         for (size_t i = 0; i < num; ++i) error[i] = std::exp(-error[i]);
-        use(sum_as_numpy(error, num) / count);
+        use(pairwise_sum(error, num) / count);
     }
 
     Index make_index(double) const { return {}; }
