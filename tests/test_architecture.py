@@ -108,11 +108,19 @@ SHAPES = ("boxes", "masks")
 HOMES = {
     "similarity of two boxes": (
         r"(min(imum)?|lower)\(.*\) - [\w:.]*(max(imum)?|upper)\(",
-        {"core/geometry/boxes.h", "boxscore/geometry/boxes.py"},
+        {"core/geometry/boxes.h", "core/geometry/oriented_boxes.h", "boxscore/geometry/boxes.py"},
     ),
+    "cutting of a polygon": (
+        r"distances?\[(inner|inside)\] - distance|distance - other",
+        {"core/geometry/oriented_boxes.h", "boxscore/geometry/quadrilaterals.py"},
+    ),
+    "ProbIoU": (r"sqrt\(1 - ", {"core/geometry/oriented_boxes.h", "boxscore/geometry/oriented_boxes.py"}),
     "union of two shapes": (
         r"\+ .*truth.* - shared",
-        {*(f"core/geometry/{name}.h" for name in SHAPES), *(f"boxscore/geometry/{name}.py" for name in SHAPES)},
+        {
+            *(f"core/geometry/{name}.h" for name in SHAPES),
+            *(f"boxscore/geometry/{name}.py" for name in (*SHAPES, "oriented_boxes")),
+        },
     ),
     "who takes which truth": (
         r"is_free &=|is_free\) = false|taken\.add|segment_min\(bid",
