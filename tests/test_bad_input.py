@@ -8,6 +8,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths, parallel
+from boxscore.model.protocol import PROTOCOLS
 from tests.conftest import Backend
 
 
@@ -184,7 +185,7 @@ def test_unknown_fields_of_a_protocol_are_refused() -> None:
 
 def test_evaluate() -> None:
     """Unknown names and foreign types."""
-    with refused("`protocol` must be one of voc2007, voc2012, coco, paper; got 'lvis'"):
+    with refused(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got 'lvis'"):
         boxscore.evaluate(detections(), truths(), "lvis")
     with refused("`protocol` must be a name or a boxscore.Protocol; got int"):
         boxscore.evaluate(detections(), truths(), 5)  # type: ignore[arg-type]

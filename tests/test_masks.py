@@ -145,7 +145,10 @@ class TestMaking:
                 "`sizes` must be height and width, of shape",
             ),
             (lambda: Masks.from_arrays([48], [0, 2], [[1, 1]]), "`mask`: start: must ascend from 0"),
-            (lambda: Detections(image=[0], label=[0], score=[1.0]), "`box` or `mask` must be given; got neither"),
+            (
+                lambda: Detections(image=[0], label=[0], score=[1.0]),
+                "`box`, `mask` or `keypoints` must be given; got none",
+            ),
             (
                 lambda: Truths(image=[0], label=[0], mask=stack(0)),
                 "`mask` must have 1 rows, the number of labels; got 5",
@@ -384,7 +387,7 @@ WRONG: Any = 5
     [
         (
             lambda: boxscore.MeanAveragePrecision(iou_type="segmm"),
-            "`iou_type` must be one of bbox, segm, boundary; got",
+            "`iou_type` must be one of bbox, segm, boundary, .*; got",
         ),
         (
             lambda: boxscore.read_truths("nowhere", iou_type=WRONG),

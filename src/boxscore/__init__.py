@@ -19,10 +19,13 @@ if TYPE_CHECKING:
         write_detections,
         write_truths,
     )
+    from boxscore.geometry.keypoints import Keypoints
     from boxscore.geometry.masks import Masks
     from boxscore.model.curves import Curves
     from boxscore.model.dataset import Coverage, Detections, Truths
-    from boxscore.model.protocol import Area, Protocol
+    from boxscore.model.keypoint_rules import KeypointRules
+    from boxscore.model.protocol import Protocol
+    from boxscore.model.protocol_fields import Area
     from boxscore.model.result import PerClass, Result
     from boxscore.model.tally import Tally
     from boxscore.pipeline import evaluate, finish, match
@@ -39,6 +42,8 @@ __all__ = [
     "Detections",
     "InputError",
     "Intervals",
+    "KeypointRules",
+    "Keypoints",
     "Masks",
     "MeanAveragePrecision",
     "PerClass",
@@ -66,13 +71,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Area": "model.protocol",
+    "Area": "model.protocol_fields",
     "Comparison": "analysis.comparison",
     "Coverage": "model.dataset",
     "Curves": "model.curves",
     "Detections": "model.dataset",
     "InputError": "_support.exceptions",
     "Intervals": "analysis.bootstrap",
+    "Keypoints": "geometry.keypoints",
+    "KeypointRules": "model.keypoint_rules",
     "Masks": "geometry.masks",
     "MeanAveragePrecision": "training.metric",
     "PerClass": "model.result",

@@ -254,6 +254,17 @@ def match_across(
     num_threads: int,
 ) -> Any: ...
 
+class Keypoints(Geometry):
+    def __init__(
+        self,
+        point: NDArray[Any],
+        sigmas: Sequence[float],
+        area: NDArray[Any],
+        is_labelled: NDArray[Any] | None = None,
+        scale: NDArray[Any] | None = None,
+        region: NDArray[Any] | None = None,
+    ) -> None: ...
+
 class MaskError(ValueError):
     pass
 
@@ -334,11 +345,36 @@ class CocoShapes(enum.Enum):
 
     masks = 1
 
+    keypoints = 2
+
+class CocoScore(enum.Enum):
+    score = 0
+
+    wholebody_score = 1
+
+    foot_score = 2
+
+    face_score = 3
+
+    lefthand_score = 4
+
+    righthand_score = 5
+
 class CocoSegmentations:
     @property
     def has_polygons(self) -> bool: ...
     def polygons(self) -> Any: ...
     def draw(self, sizes: NDArray[Any], num_threads: int) -> Masks: ...
+
+class CocoKeypoints:
+    @property
+    def point(self) -> Any: ...
+    @property
+    def third(self) -> Any: ...
+    @property
+    def area(self) -> Any: ...
+    @property
+    def num_labelled(self) -> Any: ...
 
 class CocoBoxes:
     @property
@@ -362,6 +398,8 @@ class CocoBoxes:
     @property
     def segmentations(self) -> Any: ...
     @property
+    def keypoints(self) -> Any: ...
+    @property
     def num_flagged(self) -> int: ...
 
 class CocoImages:
@@ -375,6 +413,8 @@ class CocoImages:
     def width(self) -> Any: ...
     @property
     def height(self) -> Any: ...
+    @property
+    def crowd_index(self) -> Any: ...
 
 class CocoCategories:
     @property
@@ -401,9 +441,17 @@ class IouType(enum.Enum):
 
     boundary = 2
 
+    keypoints = 3
+
 class ShapeRules:
     def __init__(
-        self, iou_types: Sequence[IouType], largest: float, is_inclusive: bool, ignored_kind: int, boundary_ratio: float
+        self,
+        iou_types: Sequence[IouType],
+        largest: float,
+        is_inclusive: bool,
+        ignored_kind: int,
+        boundary_ratio: float,
+        sigmas: Sequence[float],
     ) -> None: ...
 
 class PlainResult:
@@ -436,6 +484,7 @@ def read_coco_file(
     chunk_size: int = 262144,
     shapes: CocoShapes = CocoShapes.boxes,
     compared: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    score: CocoScore = CocoScore.score,
 ) -> CocoFile: ...
 def read_coco_bytes(
     content: Any,
@@ -443,6 +492,7 @@ def read_coco_bytes(
     chunk_size: int = 262144,
     shapes: CocoShapes = CocoShapes.boxes,
     compared: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    score: CocoScore = CocoScore.score,
 ) -> CocoFile: ...
 def evaluate_coco_files(
     truths: bytes,

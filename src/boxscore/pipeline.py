@@ -15,11 +15,10 @@ from boxscore.model.dataset import (
     Detections,
     Truths,
     check_labels_are_named,
-    common_iou_type,
     pooled,
-    shaped_by,
 )
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.preparation import common_iou_type, prepare
+from boxscore.model.protocol import Protocol, as_protocol, protocol_of
 from boxscore.model.result import Inputs, Result, summarize
 from boxscore.model.tally import Tally, check_can_be_one, joined
 from boxscore.scaling.map_reduce import finish_tallies
@@ -49,8 +48,9 @@ def evaluate(
 ) -> Result:
     """How well `detections` find `truths`, under a protocol.
 
-    `protocol`: "coco", "voc2007", "voc2012", "paper" or a `Protocol`. A name takes the boxes of both sides, or their
-    masks if one side has no boxes; the `iou_type` of a `Protocol` says which: "bbox", "segm" or "boundary". `engine`:
+    `protocol`: "coco", "voc2007", "voc2012", "paper", "coco_keypoints", … or a `Protocol`. A name takes the shapes that
+    both sides have, boxes if they have several; the `iou_type` of a `Protocol` says which: "bbox", "segm", "boundary",
+    "keypoints", "obb", "probiou". `engine`:
     "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device; "sequential" is the
     textbook loop, the same and slow; "auto" takes "native" for data in host memory, else "parallel". `threads`: for
     "native", else BOXSCORE_THREADS, else all cores that this process may use; any number gives the same bits. Empty
@@ -64,8 +64,7 @@ def evaluate(
     (0.505, 0.45)
     """
     tally = match(detections, truths, protocol, engine, threads=threads)
-    iou_type = tally.protocol.iou_type
-    inputs = Inputs(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
+    inputs = Inputs(*prepare(detections, truths, tally.protocol))
     return replace(finish(tally, engine, threads=threads), inputs=inputs)
 
 
@@ -89,7 +88,7 @@ def match(
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
     protocol = protocol_for(protocol, detections, truths)
-    detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
+    detections, truths = prepare(detections, truths, protocol)
     arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
     library(*arrays)  # one, or NumPy and one
     if engine == "auto":
@@ -103,11 +102,13 @@ def match(
 
 
 def protocol_for(protocol: str | Protocol, detections: Detections, truths: Truths) -> Protocol:
-    """A protocol, or the one of that name for the shapes that both sides have: boxes, or masks if one has no boxes."""
+    """A protocol, or the one of that name for the shapes that both sides have: boxes, unless one side has none."""
     if not isinstance(protocol, str):
         return as_protocol(protocol)
     named = as_protocol(protocol)
-    return named.replace(iou_type=common_iou_type(detections, truths) or named.iou_type)
+    if named.iou_type != "bbox":
+        return named  # a protocol of these shapes alone
+    return protocol_of(protocol, common_iou_type(detections, truths) or named.iou_type)
 
 
 def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int | None = None) -> Result:

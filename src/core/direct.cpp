@@ -10,6 +10,7 @@
 #include "checks.h"
 #include "finish.h"
 #include "geometry/boxes.h"
+#include "geometry/keypoints.h"
 #include "geometry/masks.h"
 #include "match.h"
 #include "memory.h"
@@ -30,6 +31,54 @@ bool are_ids_fine(const std::vector<int64_t>& ids) {
     const bool is_ascending = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
     return is_ascending || distinct_of(ids).size() == ids.size();
 }
+
+// Whether keypoints are those that the sigmas are for, and truths have what OKS needs: areas, and labels that are no less than 0.
+bool are_keypoints_fine(const CocoBoxes& truths, const CocoBoxes& detections, const std::vector<double>& sigmas) {
+    for (const CocoBoxes* boxes : {&truths, &detections}) {
+        if (boxes->size() > 0 && boxes->keypoints.num_points != sigmas.size()) return false;
+        for (size_t i = 0; i < boxes->box.size(); i += 4) {
+            if (boxes->box[i + 2] < 0 || boxes->box[i + 3] < 0) return false;
+        }
+        // Boxes in some rows and not in others.
+        const bool has_box = boxes->size() > 0 && !std::isnan(boxes->box[0]);
+        for (size_t i = 0; i < boxes->box.size(); i += 4) {
+            if (std::isnan(boxes->box[i]) == has_box) return false;
+        }
+    }
+    if (truths.area.size() != truths.size()) return false;
+    for (const double visibility : truths.keypoints.third) {
+        if (visibility < 0) return false;
+    }
+    return std::all_of(truths.area.begin(), truths.area.end(), [](double area) { return area > 0; });
+}
+
+// What OKS needs of truths.
+struct KeypointLabels {
+    std::vector<uint8_t> is_labelled;  // of each point
+    std::vector<double> region;        // of each truth: its box, three times as wide and high; empty if it has none
+    std::vector<uint8_t> is_blank;     // of each truth: whether no point is labelled
+
+    KeypointLabels(const CocoBoxes& truths, size_t num_points) : region(truths.size() * 4), is_blank(truths.size()) {
+        const CocoKeypoints& keypoints = truths.keypoints;
+        for (const double visibility : keypoints.third) is_labelled.push_back(visibility > 0);
+        for (size_t row = 0; row < truths.size(); ++row) {
+            const uint8_t* const labels = is_labelled.data() + row * num_points;
+            const bool is_given = !keypoints.num_labelled.empty() && !std::isnan(keypoints.num_labelled[row]);
+            is_blank[row] = is_given ? keypoints.num_labelled[row] == 0 : std::count(labels, labels + num_points, 1) == 0;
+            grow(truths.box.data() + row * 4, region.data() + row * 4);
+        }
+    }
+
+private:
+    static void grow(const double* box, double* grown) {
+        constexpr double kNowhere = std::numeric_limits<double>::infinity();
+        for (size_t axis = 0; axis < 2; ++axis) {
+            const bool has_box = !std::isnan(box[axis]);
+            grown[axis] = has_box ? box[axis] - box[axis + 2] : kNowhere;
+            grown[2 + axis] = has_box ? box[axis] + box[axis + 2] * 2 : -kNowhere;
+        }
+    }
+};
 
 // Whether all is as it should be: truths with classes; integers for images; boxes and scores that columns would take; no
 // image and no class that the truths don't list.
@@ -54,6 +103,7 @@ bool is_fine(const CocoFile& truths, const CocoFile& detections, const ShapeRule
         if (area < 0) return false;
     }
     if (!are_ids_fine(truths.boxes.id)) return false;
+    if (shapes.has(IouType::keypoints) && !are_keypoints_fine(truths.boxes, detections.boxes, shapes.sigmas)) return false;
     return are_finite(detections.boxes.score.data(), detections.boxes.size());
 }
 
@@ -67,9 +117,14 @@ std::vector<double> areas_of(const CocoBoxes& boxes) {
     return area;
 }
 
-// as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
-const double* own_areas(const CocoBoxes& boxes) {
-    return boxes.mask_area.empty() ? nullptr : boxes.mask_area.data();
+// as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box; where they have keypoints, the box
+// around these is, unless they also have boxes
+std::vector<double> own_areas(CocoBoxes& boxes) {
+    if (boxes.keypoints.area.empty()) return std::move(boxes.mask_area);
+    if (std::isnan(boxes.box[0])) return std::move(boxes.keypoints.area);
+    std::vector<double> area(boxes.size());
+    for (size_t row = 0; row < area.size(); ++row) area[row] = boxes.box[row * 4 + 2] * boxes.box[row * 4 + 3];
+    return area;
 }
 
 // The size of the image of each row, without pixels where it is unknown.
@@ -114,17 +169,25 @@ Buffer<int32_t> indices_of(const std::vector<int64_t>& ids, const std::vector<in
 struct FileIndex {
     std::vector<int64_t> images;
     Buffer<int32_t> image, label, truth_image, truth_label;
-    std::vector<double> truth_area;
+    std::vector<double> area, truth_area;
     std::vector<uint8_t> truth_kind;
     std::vector<int32_t> index;  // of anything
 
-    FileIndex(const CocoBoxes& truths, const CocoBoxes& detections, const std::vector<int64_t>& classes, uint8_t ignored_kind)
+    FileIndex(const CocoBoxes& truths, CocoBoxes& detections, const std::vector<int64_t>& classes, uint8_t ignored_kind)
         : images(united(distinct_of(detections.image.value), distinct_of(truths.image.value))),
           image(indices_of(detections.image.value, images)), label(indices_of(detections.category, classes)),
           truth_image(indices_of(truths.image.value, images)), truth_label(indices_of(truths.category, classes)),
-          truth_area(areas_of(truths)), truth_kind(truths.is_crowd), index(std::max(images.size(), classes.size())) {
+          area(own_areas(detections)), truth_area(areas_of(truths)), truth_kind(truths.is_crowd), index(std::max(images.size(), classes.size())) {
         for (uint8_t& each : truth_kind) each = each != 0 ? ignored_kind : uint8_t{kRegular};
         std::iota(index.begin(), index.end(), 0);
+    }
+
+    // A regular truth that has nothing to compare is difficult.
+    void mark_blank(const std::vector<uint8_t>& is_blank) {
+        truth_kind.resize(is_blank.size(), uint8_t{kRegular});
+        for (size_t row = 0; row < is_blank.size(); ++row) {
+            if (is_blank[row] != 0 && truth_kind[row] == kRegular) truth_kind[row] = kDifficult;
+        }
     }
 };
 
@@ -140,7 +203,7 @@ OwnTally<State> match_files(const Policy& policy, const FileIndex& ids, const Co
                                      ids.truth_area.empty() ? nullptr : ids.truth_area.data(),
                                      ids.truth_kind.empty() ? nullptr : ids.truth_kind.data()};
     const DetectionColumns<double> columns{size,    ids.image.data(), ids.label.data(), detections.score.data(),
-                                           nullptr, own_areas(detections)};
+                                           nullptr, ids.area.empty() ? nullptr : ids.area.data()};
     match(policy, columns, truth_columns, {ids.images.size(), num_classes}, rules, run, tally.rows);
     return tally;
 }
@@ -178,7 +241,7 @@ PlainResult finish_files(const OwnTally<State>& tally, const std::vector<int64_t
 }  // namespace
 
 CocoFile read_plain_truths(const Source& source, const ShapeRules& shapes, const Run& run) {
-    CocoFile file = read_coco(source, run, {shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes});
+    CocoFile file = read_coco(source, run, {shapes.file_shapes()});
     draw(file.boxes, file.images, run);
     return file;
 }
@@ -186,9 +249,11 @@ CocoFile read_plain_truths(const Source& source, const ShapeRules& shapes, const
 CocoFile read_plain_detections(const Source& source, const CocoFile& truths, const ShapeRules& shapes, const Run& run) {
     PairFilter compared(truths.boxes.size());
     for (size_t row = 0; row < truths.boxes.size(); ++row) compared.add(truths.boxes.image.value[row], truths.boxes.category[row]);
-    CocoFile file = read_coco(source, run, {shapes.has_masks() ? CocoShapes::masks : CocoShapes::boxes, &compared});
+    CocoRequest request{shapes.file_shapes(), &compared};
+    request.keeps_third = false;
+    CocoFile file = read_coco(source, run, request);
     draw(file.boxes, truths.images, run);
-    if (!shapes.has(IouType::bbox)) file.boxes.box = std::vector<double>();
+    if (!shapes.has(IouType::bbox) && !shapes.has(IouType::keypoints)) file.boxes.box = std::vector<double>();
     return file;
 }
 
@@ -196,9 +261,9 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
                                           const std::vector<Measure>& measures, const ShapeRules& shapes, const Run& run) {
     std::vector<PlainResult> results;
     if (!is_fine(truths, detections, shapes)) return results;
-    const CocoBoxes boxes = std::move(detections.boxes);
+    CocoBoxes boxes = std::move(detections.boxes);
     const std::vector<int64_t> classes = distinct_of(truths.categories.id);
-    const FileIndex ids(truths.boxes, boxes, classes, shapes.ignored_kind);
+    FileIndex ids(truths.boxes, boxes, classes, shapes.ignored_kind);
     const auto evaluate = [&](const auto& policy, auto state) {
         using State = decltype(state);
         results.push_back(finish_files(match_files<State>(policy, ids, boxes, classes.size(), rules, run), classes, boxes.size(),
@@ -209,6 +274,13 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
             if (type == IouType::bbox) {
                 evaluate(BoxPolicy<double>({boxes.box.data(), BoxFormat::xywh}, {truths.boxes.box.data(), BoxFormat::xywh},
                                            shapes.is_inclusive),
+                         state);
+            } else if (type == IouType::keypoints) {
+                const KeypointLabels labels(truths.boxes, shapes.sigmas.size());
+                ids.mark_blank(labels.is_blank);
+                const double* const area = truths.boxes.area.data();
+                evaluate(KeypointPolicy({boxes.keypoints.point.data(), ids.area.data()}, {truths.boxes.keypoints.point.data(), area},
+                                        {labels.is_labelled.data(), area, labels.region.data()}, truths.boxes.size(), shapes.sigmas),
                          state);
             } else {
                 evaluate(MaskPolicy(boxes.masks.view(), truths.boxes.masks.view(),

@@ -23,7 +23,7 @@ struct PlainResult {
     std::vector<int64_t> num_true, num_false;  // [K, T]
 };
 
-enum class IouType : uint8_t { bbox, segm, boundary };
+enum class IouType : uint8_t { bbox, segm, boundary, keypoints };
 
 // How the shapes of files are taken.
 struct ShapeRules {
@@ -32,9 +32,14 @@ struct ShapeRules {
     bool is_inclusive;               // the last pixel is inside the box
     uint8_t ignored_kind;            // of a truth that a file marks
     double boundary_ratio;           // the width of boundaries
+    std::vector<double> sigmas;      // of keypoints
 
     bool has(IouType type) const { return std::find(iou_types.begin(), iou_types.end(), type) != iou_types.end(); }
     bool has_masks() const { return has(IouType::segm) || has(IouType::boundary); }
+    CocoShapes file_shapes() const {
+        if (has(IouType::keypoints)) return CocoShapes::keypoints;
+        return has_masks() ? CocoShapes::masks : CocoShapes::boxes;
+    }
 };
 
 // A file of truths, with their masks drawn if they are wanted. Throws CocoError, MaskError, std::system_error, Interrupted.

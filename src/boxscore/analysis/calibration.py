@@ -9,7 +9,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import verdicts_at
 from boxscore.model.curves import Floats, Ints
-from boxscore.model.protocol import check_number
+from boxscore.model.protocol_fields import check_number
 from boxscore.model.result import Result
 from boxscore.model.summary import plain
 from boxscore.model.tally import IGNORED, TRUE

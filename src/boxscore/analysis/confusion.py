@@ -12,7 +12,7 @@ from boxscore.analysis.operating_points import given_or_best, score_curve
 from boxscore.analysis.pairing import Pairing
 from boxscore.engines.native.pairs import match_across, side
 from boxscore.model.curves import Floats, Ints
-from boxscore.model.protocol import check_choice
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.summary import plain
 from boxscore.model.tally import FALSE, TRUE
 

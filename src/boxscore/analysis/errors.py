@@ -18,7 +18,7 @@ from boxscore.engines.native.compiled_engine import mean_average_precision
 from boxscore.engines.native.pairs import nearest, side
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.dataset import host_ids
-from boxscore.model.protocol import check_fraction
+from boxscore.model.protocol_fields import check_fraction
 from boxscore.model.summary import plain
 from boxscore.model.tally import FALSE, TRUE, Tally, state_dtype
 

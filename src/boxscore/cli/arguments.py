@@ -7,6 +7,7 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
 from boxscore.model.protocol import IOU_TYPES, PROTOCOLS, Protocol
+from boxscore.model.protocol import protocol_of as named_for
 
 
 def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:
@@ -92,10 +93,13 @@ def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) 
     group.add_argument(
         "--iou-type",
         type=iou_types if has_several else iou_type,
-        default=("bbox",),
         metavar="TYPE",
-        help="IoU of what: bbox (default), segm (masks) or boundary (of masks)"
-        + ("; or several, such as bbox,segm" if has_several else ""),
+        help="similarity of what: bbox, segm (masks), boundary (of masks), keypoints, obb (oriented boxes) or probiou"
+        + ("; or several, such as bbox,segm" if has_several else "")
+        + " (default: that of the protocol)",
+    )
+    group.add_argument(
+        "--sigmas", type=sigmas, metavar="S", help="how far apart annotators place each keypoint: 0.026,0.025,…"
     )
     group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument(
@@ -182,7 +186,21 @@ def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> Non
 
 def protocols_of(options: argparse.Namespace) -> list[Protocol]:
     """The protocols that the options describe, one for each similarity."""
-    return [protocol_of(options).replace(iou_type=each) for each in options.iou_type]
+    return [protocol_of(options).replace(iou_type=each) for each in iou_types_of(options)]
+
+
+def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """The similarities that are asked for, else that of the protocol."""
+    given: tuple[str, ...] | None = getattr(options, "iou_type", None)
+    own = Protocol.named(options.protocol).iou_type
+    if given is None:
+        return (own,)
+    is_alone = len(given) == 1 and (own == "bbox" or given[0] == own or {given[0], own} == {"obb", "probiou"})
+    if not is_alone and (own != "bbox" or "keypoints" in given):
+        name = "keypoints" if own == "bbox" else own
+        rule = f"{name} has rules of its own, and goes with no other; got {','.join(given)}"
+        options.command.error(f"argument --iou-type: {rule}")
+    return given
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
@@ -195,8 +213,9 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if getattr(options, "class_agnostic", False):
         changes["class_agnostic"] = True
-    changes["iou_type"] = getattr(options, "iou_type", ("bbox",))[0]
-    base = Protocol.named(options.protocol)
+    if getattr(options, "sigmas", None) is not None:
+        changes["sigmas"] = options.sigmas
+    base = named_for(options.protocol, iou_types_of(options)[0])
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
     return base.replace(**changes)
@@ -219,6 +238,15 @@ def iou_type(text: str) -> tuple[str, ...]:
     if len(names := iou_types(text)) > 1:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(IOU_TYPES)}; got {text!r}")
     return names
+
+
+def sigmas(text: str) -> tuple[float, ...]:
+    """One positive number per keypoint.
+
+    >>> sigmas("0.026,0.025")
+    (0.026, 0.025)
+    """
+    return _checked("sigmas", tuple(_number(part) for part in text.split(",")))  # type: ignore[no-any-return]
 
 
 def words(text: str) -> list[str]:

@@ -44,9 +44,8 @@ def add_to(commands: Any) -> None:
     arguments.add_limits(parser).add_argument(
         "--iou-type",
         type=arguments.iou_types,
-        default=("bbox",),
         metavar="TYPE",
-        help="what to check: bbox (default), segm or boundary (boxes and masks)",
+        help="what to check: bbox, segm or boundary (boxes and masks), keypoints, obb (default: that of the protocol)",
     )
     arguments.add_formats(parser)
     group = parser.add_argument_group("output")
@@ -66,7 +65,10 @@ def run(options: argparse.Namespace) -> Outcome:
         truths_format=options.gt_format,
         detections_format=options.dt_format,
         options=Options(
-            box_format=options.box_format, sizes=options.sizes, names=options.names, iou_types=options.iou_type
+            box_format=options.box_format,
+            sizes=options.sizes,
+            names=options.names,
+            iou_types=arguments.iou_types_of(options),
         ),
     )
     findings = inspect_files(options.truths, options.detections, arguments.protocol_of(options), reading)

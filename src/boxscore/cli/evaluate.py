@@ -192,7 +192,8 @@ def evaluate_files(
 
     # An image set is looked up beside the ground truth, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
-    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads", "iou_type")}
+    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads")}
+    details["iou_type"] = tuple(protocol.iou_type for protocol in protocols)
     scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
         progress.step(f"reading {options.truths}")
@@ -205,6 +206,7 @@ def evaluate_files(
                 format=options.dt_format,
                 unmatched=options.unmatched,
                 map_classes=options.map_classes,
+                score_key=protocols[0].keypoints.score_key,
                 **selection,
                 **details,
             )

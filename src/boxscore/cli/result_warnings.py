@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from boxscore._support.text import fraction
 from boxscore.analysis.suspicion import Counts
+from boxscore.cli.arguments import iou_types_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
 
 def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detections") -> None:
     """Warn if detections that have masks alone, and so areas of their own, are evaluated as boxes."""
-    if options.iou_type == ("bbox",) and detections.area is not None:
+    if iou_types_of(options) == ("bbox",) and detections.area is not None:
         message = "has masks and no boxes, so the boxes around the masks are evaluated; `--iou-type segm` evaluates the"
         warnings.warn(f"{path}: {message} masks", stacklevel=2)
 

@@ -24,7 +24,8 @@ from boxscore.model.dataset import (
     coverage_codes,
     host_scores,
 )
-from boxscore.model.protocol import GROUP, REGULAR, Area, Pixels, Protocol
+from boxscore.model.protocol import GROUP, REGULAR, Pixels, Protocol
+from boxscore.model.protocol_fields import Area
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 

@@ -81,8 +81,8 @@ def read_truths(
     COCO results that are not xywh. `sizes`: of images, for boxes that are fractions: a mapping from ids or names to
     (width, height), the path of a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO
     and Open Images: a list of them, or the path of a file. `iou_type`: "bbox" reads boxes, "segm" and "boundary" read
-    masks, several read both; `keep_polygons` keeps the polygons that masks are drawn from, for writing. `threads`: for
-    reading COCO JSON, else BOXSCORE_THREADS, else all cores that this process may use.
+    masks, "keypoints" reads keypoints, several read several; `keep_polygons` keeps the polygons that masks are drawn
+    from, for writing. `threads`: for reading COCO JSON, else BOXSCORE_THREADS, else all cores of this process.
 
     Images of a format without ids are numbered 0, 1, 2, … by name.
 
@@ -112,6 +112,7 @@ def read_detections(
     unmatched: Literal["error", "warn"] = "error",
     map_classes: Any = None,
     iou_type: str | Sequence[str] = "bbox",
+    score_key: str = "score",
     keep_polygons: bool = False,
     threads: int | None = None,
 ) -> Detections:
@@ -122,7 +123,7 @@ def read_detections(
     `map_classes`: classes of the truths for those of the file, by id or name: a mapping, text like "1:0,2:1", or the
     path of a JSON object or of a CSV of two columns; classes that it does not have stay. The other options are those of
     `read_truths`. A COCO results file that has masks alone is read for `iou_type="bbox"` as the boxes around them, as
-    pycocotools does.
+    pycocotools does. `score_key`: which score of COCO-WholeBody's results is read, if they have it: "foot_score", …
 
     >>> from boxscore.cli.sample import FOLDER
     >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
@@ -136,7 +137,7 @@ def read_detections(
         raise InputError(f"`unmatched` must be one of error, warn; got {unmatched!r}")
     known = list((truths.names_by_label or {}).values())
     options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, iou_type=iou_type)
-    options = replace(options, known_classes=known, keeps_polygons=keep_polygons)
+    options = replace(options, known_classes=known, keeps_polygons=keep_polygons, score_key=score_key)
     records = read_records(path, "detections", options, format=format)
     if map_classes is not None:
         from boxscore.formats import class_map

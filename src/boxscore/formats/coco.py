@@ -17,11 +17,15 @@ from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, Records, Sizes
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks, Polygons
 from boxscore.model.dataset import Detections, Truths
+from boxscore.model.keypoint_rules import WHOLEBODY_PARTS
 
-_KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd"}
+_KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
+NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
+"""The points of a whole body, of which `num_keypoints` counts some only."""
 _SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
 """A segmentation that is not empty."""
 
@@ -47,7 +51,8 @@ def read_truths(source: Source, options: Options) -> Records:
     if file.categories is None:
         raise InputError(f"{source}: `categories` must be a list; got nothing")
     records = _records(source, file, options, ignore=file.boxes.is_crowd)
-    return replace(records, area=_areas(file.boxes, records))
+    records = replace(records, area=_areas(file.boxes, records))
+    return _with_keypoints(records, file.boxes) if options.has_keypoints else records
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -57,9 +62,12 @@ def read_detections(source: Source, options: Options) -> Records:
     """
     file = _load(source, options)
     score = file.boxes.score
-    has_boxes = not np.isnan(file.boxes.box).any() if options.has_masks else file.boxes.mask_area is None
+    may_lack = options.has_masks or options.has_keypoints
+    has_boxes = not np.isnan(file.boxes.box).any() if may_lack else file.boxes.mask_area is None
     records = _records(source, file, options, score=np.zeros(0) if score is None else score)
-    if not has_boxes and records.polygons is None:
+    if options.has_keypoints:
+        records = _with_poses(records, file.boxes)
+    if not has_boxes and records.polygons is None and not options.has_keypoints:
         # as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
         area = file.boxes.mask_area if records.mask is None else records.mask.runs.area.astype(np.float64)
         records = replace(records, area=None if np.isnan(area).any() else area)
@@ -72,13 +80,16 @@ def read_detections(source: Source, options: Options) -> Records:
 
 def _load(source: Source, options: Options) -> Any:
     """The `_compiled.CocoFile` of a source: boxes, images and categories."""
-    shapes = _compiled.CocoShapes.masks if options.has_masks else _compiled.CocoShapes.boxes
+    if options.has_masks and options.has_keypoints:
+        raise InputError(f"`iou_type` must not have masks and keypoints at once; got {', '.join(options.iou_types)}")
+    name = "masks" if options.has_masks else "keypoints" if options.has_keypoints else "boxes"
+    settings = {"shapes": getattr(_compiled.CocoShapes, name), "score": getattr(_compiled.CocoScore, options.score_key)}
     path, threads = source.unread_path, num_threads(options.threads)
     try:
         if path is not None:  # a part at a time, so that it need not be in memory
-            file = _compiled.read_coco_file(os.fsencode(path), threads, shapes=shapes)
+            file = _compiled.read_coco_file(os.fsencode(path), threads, **settings)
         else:
-            file = _compiled.read_coco_bytes(source.read(), threads, shapes=shapes)
+            file = _compiled.read_coco_bytes(source.read(), threads, **settings)
     except _compiled.CocoError as error:
         raise InputError(f"{source}: {error}") from None
     except OSError as error:
@@ -162,6 +173,36 @@ def _boxes_around(mask: Masks, polygons: Polygons | None) -> NDArray[np.float64]
     return box
 
 
+def _with_keypoints(records: Records, boxes: Any) -> Records:
+    """The records of annotations with their keypoints."""
+    area = None if records.area is None or np.isnan(records.area).any() else records.area
+    box = None if np.isnan(records.box).any() else records.box
+    if boxes.keypoints is None:
+        return replace(records, keypoints=Keypoints.of_truths([]))
+    point = boxes.keypoints.point.reshape(len(records), -1, 2)
+    try:
+        keypoints = Keypoints.of_truths(point, boxes.keypoints.third, area=area, box=box, box_format="xywh")
+    except InputError as error:
+        raise records.refuse(error) from None
+    labelled = boxes.keypoints.num_labelled
+    is_body = labelled is not None and not np.isnan(labelled).any() and keypoints.num_points != NUM_WHOLEBODY
+    return replace(records, area=area, keypoints=replace(keypoints, num_labelled=labelled if is_body else None))
+
+
+def _with_poses(records: Records, boxes: Any) -> Records:
+    """The records of results with their keypoints; a box that is missing is the one around these."""
+    if boxes.keypoints is None:
+        return replace(records, keypoints=Keypoints.of_detections([]))
+    point = boxes.keypoints.point.reshape(len(records), -1, 2)
+    keypoints = Keypoints.of_detections(point, boxes.keypoints.third)
+    # as in COCO: the first result decides for all of them
+    sides = boxes.box[:, 2] * boxes.box[:, 3]
+    area = boxes.keypoints.area if np.isnan(sides[0]) else np.where(np.isnan(sides), boxes.keypoints.area, sides)
+    corners = keypoints.outer_boxes()
+    around = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
+    return replace(records, area=area, box=np.where(np.isnan(boxes.box), around, boxes.box), keypoints=keypoints)
+
+
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
     return ids if names is None else Named(code=ids, names=names)
 
@@ -177,10 +218,12 @@ def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
         for key, width, height in zip(keys, images.width.tolist(), images.height.tolist(), strict=True)
         if 0 < width < 1e9 and 0 < height < 1e9 and width.is_integer() and height.is_integer()
     }
+    crowded = {key: value for key, value in zip(keys, images.crowd_index.tolist(), strict=True) if value == value}
+    more = {"image_sizes": sizes, "crowd_index": crowded or None}
     if isinstance(listed, Named):
-        return {"image_sizes": sizes}
+        return more
     names = {key: name or str(key) for key, name in zip(keys, images.file_name, strict=True)}
-    return {"image_sizes": sizes, "image_names": names}
+    return {**more, "image_names": names}
 
 
 def _areas(boxes: Any, records: Records) -> NDArray[np.float64] | None:

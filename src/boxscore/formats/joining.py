@@ -18,6 +18,7 @@ from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, 
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.geometry.boxes import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
 
@@ -84,6 +85,7 @@ def to_truths(
     try:
         mask = _masks(records, image, image_sizes, keeps_polygons=keeps_polygons)
         shapes = _shapes(records, box, box_format, mask, iou_types)
+        crowd_index = _crowd_index(records, image_names)
         return Truths(
             image=image,
             label=label,
@@ -94,6 +96,7 @@ def to_truths(
             class_names=class_names,
             image_names=image_names,
             image_sizes=image_sizes or None,
+            crowd_index=crowd_index,
             is_numbered=is_numbered,
             is_normalized=is_normalized,
         )
@@ -207,9 +210,8 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
 
     names = ("image", "label", "box", "score", "ignore", "truncated", "area", "id")
     columns = {name: taken(getattr(records, name)) for name in names}
-    columns |= {
-        name: shapes.take(row) for name in ("mask", "polygons") if (shapes := getattr(records, name)) is not None
-    }
+    shapes = {name: getattr(records, name) for name in ("mask", "polygons", "keypoints")}
+    columns |= {name: each.take(row) for name, each in shapes.items() if each is not None}
     return replace(records, **columns, location=lambda index: records.location(int(row[index])))
 
 
@@ -422,12 +424,24 @@ def _shapes(
     records: Records, box: Floats, box_format: BoxFormat, mask: Masks | None, iou_types: Sequence[str]
 ) -> dict[str, Any]:
     """The shapes for some similarities, as columns take them."""
-    boxes = {"box": box, "box_format": box_format} if "bbox" in iou_types else {}
+    boxes: dict[str, Any] = {"box": box, "box_format": box_format} if "bbox" in iou_types else {}
+    if any(iou_type in Keypoints.iou_types for iou_type in iou_types):
+        if records.keypoints is None:
+            raise InputError(f"must have keypoints for `iou_type` {', '.join(iou_types)}; {records.source} has none")
+        boxes |= {"keypoints": records.keypoints}
     if not any(iou_type in Masks.iou_types for iou_type in iou_types):
         return boxes
     if mask is None:
         raise InputError(f"must have masks for `iou_type` {', '.join(iou_types)}; {records.source} has boxes alone")
     return {**boxes, "mask": mask}
+
+
+def _crowd_index(records: Records, names: Mapping[int, str] | None) -> dict[int, float] | None:
+    """How crowded each image is, by id."""
+    known = records.crowd_index
+    if known is None or not isinstance(records.image, Named):
+        return None if known is None else dict(known)
+    return {image: known[name] for image, name in (names or {}).items() if name in known}
 
 
 def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:

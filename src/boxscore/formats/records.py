@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks, Polygons
 
 Floats = NDArray[np.float64]
@@ -78,6 +79,10 @@ class Records(RowKeys):
     polygons: Polygons | None = None
     """The outlines of masks that are drawn once the sizes of their images are known. A row without any has its mask in
     `mask`; for the others it has no meaning."""
+    keypoints: Keypoints | None = None
+    """The keypoints, if they were asked for."""
+    crowd_index: Mapping[Any, float] | None = None
+    """How crowded each image is, by id or by name."""
     is_normalized: bool = False
     """Whether boxes and polygons are fractions of their image's width and height."""
     score: Floats | None = None
@@ -156,6 +161,8 @@ class Options:
     """For readers in compiled code; None: BOXSCORE_THREADS, else all cores that this process may use."""
     iou_types: tuple[str, ...] = ("bbox",)
     """The similarities that the data is read for: masks are read only if one of them needs them."""
+    score_key: str = "score"
+    """The score of results that have several; `score` where they have not."""
     keeps_polygons: bool = False
     """Whether masks keep the polygons that they are made from, for writing them again."""
 
@@ -163,3 +170,8 @@ class Options:
     def has_masks(self) -> bool:
         """Whether masks are read."""
         return any(iou_type in Masks.iou_types for iou_type in self.iou_types)
+
+    @property
+    def has_keypoints(self) -> bool:
+        """Whether keypoints are read."""
+        return any(iou_type in Keypoints.iou_types for iou_type in self.iou_types)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 from boxscore._support.arrays import Array, constant, gather, with_padding
-from boxscore.model.protocol import Area, Protocol
+from boxscore.model.protocol import Protocol
+from boxscore.model.protocol_fields import Area
 
 Similarity: TypeAlias = Callable[..., float]
 """`Geometry.similarity`: (shape, truth shape, *, is_crowd, protocol) to a number, for the sequential engine."""
@@ -50,6 +51,13 @@ class Geometry(ABC):
     @abstractmethod
     def take(self, rows: Any) -> Self:
         """Some of the rows. `rows`: indices, or one flag per row, in host memory."""
+
+    def is_blank(self, protocol: Protocol) -> Array | None:  # noqa: ARG002
+        """Which rows have nothing to compare, in host memory; None: none has. Shape (N,).
+
+        A blank truth is ignored; a blank detection is left out, as if it were not there.
+        """
+        return None
 
     @abstractmethod
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:

@@ -11,13 +11,21 @@ from typing import Any, NamedTuple
 from boxscore._support.exceptions import InputError
 from boxscore.model.protocol import iou_types_of
 
-GEOMETRY_KEYS = {"boxes": "box", "masks": "mask"}
+GEOMETRY_KEYS = {"boxes": "box", "masks": "mask", "keypoints": "keypoints"}
 """The keys that hold shapes, and the column that each becomes."""
 
-KEY_OF_IOU_TYPE = {"bbox": "boxes", "segm": "masks", "boundary": "masks"}
+KEY_OF_IOU_TYPE = {"bbox": "boxes", "segm": "masks", "boundary": "masks", "keypoints": "keypoints"}
 """The key that holds the shapes of a similarity."""
 
-ROW_SHAPES: dict[str, tuple[int, ...]] = {"box": (4,)}
+RowShape = tuple[int | None, ...]
+"""The shape of one row; None: any size, the same for all rows."""
+
+ROW_SHAPES: dict[str, RowShape] = {
+    "box": (4,),
+    "keypoints": (None, None),
+    "visibility": (None,),
+    "keypoints_scores": (None,),
+}
 """The shape of one row, for columns that have more than one number per row."""
 
 FLAGS = ("ignore", "iscrowd", "difficult")
@@ -26,6 +34,9 @@ FLAGS = ("ignore", "iscrowd", "difficult")
 _WRONG_NAMES = {
     "boxes": ("box", "bbox", "bboxes"),
     "masks": ("mask", "segmentation", "segmentations"),
+    "keypoints": ("kpts", "kpt", "poses", "landmarks"),
+    "visibility": ("visibilities", "visible", "keypointsvisible", "keypointsvisibility"),
+    "keypoints_scores": ("keypointscores", "keypointscore", "keypointsconf"),
     "iscrowd": ("crowd", "crowds", "crowded", "iscrowded"),
     "ignore": ("isignore", "isignored"),
     "difficult": ("isdifficult",),
@@ -59,7 +70,13 @@ class Keys(NamedTuple):
         """
         shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types_of(iou_type)}
         others = {key: name for key, name in self.required.items() if key not in GEOMETRY_KEYS}
-        return self._replace(required={**shapes, **others})
+        optional = dict(self.optional)
+        if "keypoints" in shapes:
+            more = {"keypoints_scores": "keypoints_scores"} if "scores" in others else {"visibility": "visibility"}
+            # a truth's box is where points are free if none is labelled
+            box = {} if "boxes" in shapes or "scores" in others else {"boxes": "box"}
+            optional |= {**more, **box}
+        return self._replace(required={**shapes, **others}, optional=optional)
 
     @property
     def all(self) -> tuple[str, ...]:

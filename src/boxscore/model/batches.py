@@ -182,8 +182,8 @@ def concatenate_alike(
     for name, column in parts.items():
         if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
             return None
-        row_shape = ROW_SHAPES.get(name, ())
-        if [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
+        row_shape = tuple(column[0].shape[1:])
+        if not _fits(row_shape, name) or [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
             return None
     columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
     return (columns, num_rows) if _are_of_kind(columns) else None
@@ -212,8 +212,8 @@ def _concatenate_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Arra
             return None
     num_rows = [*map(torch.Tensor.numel, parts["label"])]
     for name, column in parts.items():
-        row_shape = ROW_SHAPES.get(name, ())
-        if columns[name].shape != (sum(num_rows), *row_shape):
+        row_shape = tuple(columns[name].shape[1:])
+        if not _fits(row_shape, name) or columns[name].shape[0] != sum(num_rows):
             return None
         size = prod(row_shape)
         if [*map(torch.Tensor.numel, column)] != [size * num for num in num_rows]:
@@ -235,11 +235,12 @@ def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]
         if len(size) != 1:
             raise InputError(f"`labels` must have one dimension; got shape {size}")
         for key, column in given.items():
-            expected = (*size, *ROW_SHAPES.get(used[key], ()))
+            row_shape = ROW_SHAPES.get(used[key], ())
             if size == (0,) and shape_of(column) == (0,):
-                given[key] = namespace(column).reshape(column, expected)
-            elif shape_of(column) != expected:
-                raise InputError(f"`{key}` must have shape {expected} for {size[0]} labels; got {shape_of(column)}")
+                given[key] = namespace(column).reshape(column, (0, *(each or 0 for each in row_shape)))
+            elif shape_of(column)[:1] != size or not _fits(shape_of(column)[1:], used[key]):
+                wanted = _shape_text((*size, *row_shape))
+                raise InputError(f"`{key}` must have shape {wanted} for {size[0]} labels; got {shape_of(column)}")
         columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
         columns |= {used[key]: column for key, column in given.items()}
         columns["label"] = _as_labels(given["labels"])
@@ -269,11 +270,33 @@ def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: 
     return marked
 
 
+def _fits(row_shape: Sequence[int], name: str) -> bool:
+    """Whether the rows of a column have the shape that they must have."""
+    wanted = ROW_SHAPES.get(name, ())
+    pairs = zip(row_shape, wanted, strict=False)
+    return len(row_shape) == len(wanted) and all(size in (given, None) for given, size in pairs)
+
+
+def _shape_text(shape: Sequence[int | None]) -> str:
+    """A shape with letters for sizes that may be any.
+
+    >>> _shape_text((2, None, None)), _shape_text((3,))
+    ('(2, K, 2 or 3)', '(3,)')
+    """
+    names = iter(("K", "2 or 3"))
+    sizes = [next(names) if size is None else str(size) for size in shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
 def _concatenate(parts: Sequence[Array], name: str) -> Array:
     """The rows of all parts. Lists take the library of the other parts, and empty parts their dtype, too."""
     if not parts:
-        return np.zeros((0, *ROW_SHAPES.get(name, ())))
+        return np.zeros((0, *(size or 0 for size in ROW_SHAPES.get(name, ()))))
     full = [part for part in parts if part.shape[0]]
+    for index, part in enumerate(parts):
+        if part.shape[0] and shape_of(part)[1:] != shape_of(full[0])[1:]:
+            wanted, got = (f"(N, {', '.join(map(str, shape_of(each)[1:]))})" for each in (full[0], part))
+            raise InputError(f"images[{index}]: `{name}` must have shape {wanted}, as in images before; got {got}")
     framework = library(*(full or parts))
     home = next(part for part in full or parts if library(part) == framework)
     return namespace(home).concat([convert(part, like=home) for part in full or [home]], axis=0)
@@ -320,9 +343,9 @@ class PaddedBatch(NamedTuple):
                     wanted = f"({shape[0]}, {shape[1]}, H, W)"
                     raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
                 continue
-            expected = (*shape, *ROW_SHAPES.get(self.names[other], ()))
-            if shape_of(column) != expected:
-                raise InputError(f"`{other}` must have shape {expected}, to go with `{key}`; got {shape_of(column)}")
+            if shape_of(column)[:2] != shape or not _fits(shape_of(column)[2:], self.names[other]):
+                wanted = _shape_text((*shape, *ROW_SHAPES.get(self.names[other], ())))
+                raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
         if not is_kind(label, "integral"):
             raise InputError(f"`{key}` must hold integers; got {label.dtype}")
         return self

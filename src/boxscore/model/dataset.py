@@ -13,6 +13,7 @@ from boxscore._support.checks import as_array, check_rows, checked_columns, is_k
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import PaddedBatch, build_from_images
 from boxscore.model.image_ids import read_image_ids
@@ -54,7 +55,8 @@ class Detections(Shapes):
     score: Array
     """Confidence, any finite numbers; higher is surer. Shape (D,)."""
     geometry: Geometry
-    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`. Length D."""
+    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`, poses as `keypoints`, (D, K, 3), or
+    (D, K, 2) and, if you like, `keypoints_scores`. Length D."""
     others: tuple[Geometry, ...] = ()
     """The same rows under other geometries, such as the masks of boxes. `Protocol.iou_type` says which one counts."""
     area: Array | None = None
@@ -70,10 +72,14 @@ class Detections(Shapes):
         box: Array | None = None,
         box_format: BoxFormat | None = None,
         mask: Any = None,
+        keypoints: Any = None,
+        keypoints_scores: Any = None,
         others: Sequence[Geometry] = (),
         area: Array | None = None,
     ) -> None:
-        geometry, *more = geometries_of(geometry, box, box_format, mask, others)
+        points = None if keypoints is None else Keypoints.of_detections(keypoints, keypoints_scores)
+        written = {"box": box, "box_format": box_format, "mask": mask}
+        geometry, *more = geometries_of(geometry, others, written, points)
         ids, home = {"image": image, "label": label}, geometry.arrays[0]
         columns = checked_columns(ids, {"score": score, "area": area}, {}, counted_by="score", home=home)
         check_lengths((geometry, *more), columns["score"], "score")
@@ -93,7 +99,8 @@ class Detections(Shapes):
         """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
         `iou_type`: with "segm" or "boundary" dicts have `masks` in place of `boxes`, with several both: booleans
-        or bytes (D, H, W), or a list of COCO's run lengths. Images are numbered 0, 1, 2, … unless `image_ids` has an
+        or bytes (D, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`, (D, K, 3), or
+        (D, K, 2) and perhaps `keypoints_scores`, (D, K). Images are numbered 0, 1, 2, … unless `image_ids` has an
         integer or a name for each; a name becomes a hash of 63 bits. Batches to be merged later need ids. `is_hosted`:
         what is in host memory becomes NumPy's, which is faster.
 
@@ -111,16 +118,20 @@ class Detections(Shapes):
         label: Array,
         score: Array,
         mask: Array | None = None,
+        keypoints: Array | None = None,
+        keypoints_scores: Array | None = None,
         discarded: Array | None = None,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
     ) -> "Detections":
         """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
 
-        Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D); boxes, masks or both; `image_ids`: as in `from_images`.
+        Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D, K, 3), (N, D, K), (N, D); any of boxes, masks and
+        keypoints; `image_ids`: as in `from_images`.
         """
-        required = {"label": label, "score": score}
-        batch = PaddedBatch.from_columns(required, {"box": box, "mask": mask, "discarded": discarded})
+        required, optional = {"label": label, "score": score}, {"box": box, "mask": mask, "discarded": discarded}
+        optional |= {"keypoints": keypoints, "keypoints_scores": keypoints_scores}
+        batch = PaddedBatch.from_columns(required, optional)
         return batch.build(cls, image_ids, **({} if box is None else {"box_format": box_format}))
 
 
@@ -167,7 +178,8 @@ class Truths(Shapes):
     label: Array
     """Class ids, any integers. Shape (G,)."""
     geometry: Geometry
-    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`. Length G."""
+    """The shapes; boxes are written as `box` and `box_format`, masks as `mask`, poses as `keypoints`, (G, K, 3), or
+    (G, K, 2) and, if not all points are labelled, `visibility`. Length G."""
     others: tuple[Geometry, ...] = ()
     """The same rows under other geometries, as in `Detections`."""
     ignore: Array | None = None
@@ -196,6 +208,8 @@ class Truths(Shapes):
     all images of the data, those without boxes, too."""
     image_sizes: Mapping[int, tuple[int, int]] | None = None
     """Width and height by image id, for files whose boxes are fractions of them."""
+    crowd_index: Mapping[int, float] | None = None
+    """How crowded each image is, 0 to 1, by image id, for protocols that have ranges of it (CrowdPose)."""
     is_numbered: bool = False
     """Whether the image ids are only indices in a list of names, from a format that has no ids."""
     is_normalized: bool = False
@@ -210,6 +224,8 @@ class Truths(Shapes):
         box: Array | None = None,
         box_format: BoxFormat | None = None,
         mask: Any = None,
+        keypoints: Any = None,
+        visibility: Any = None,
         others: Sequence[Geometry] = (),
         ignore: Array | None = None,
         kind: Array | None = None,
@@ -219,10 +235,15 @@ class Truths(Shapes):
         class_names: ClassNames | None = None,
         image_names: Mapping[int, str] | None = None,
         image_sizes: Mapping[int, tuple[int, int]] | None = None,
+        crowd_index: Mapping[int, float] | None = None,
         is_numbered: bool = False,
         is_normalized: bool = False,
     ) -> None:
-        geometry, *more = geometries_of(geometry, box, box_format, mask, others)
+        points = None
+        if keypoints is not None:
+            points = Keypoints.of_truths(keypoints, visibility, area=area, box=box, box_format=box_format or "xyxy")
+        written = {"box": box, "box_format": box_format, "mask": mask}
+        geometry, *more = geometries_of(geometry, others, written, points)
         ids, flags = {"image": image, "label": label}, {"ignore": ignore, "truncated": truncated}
         columns = checked_columns(ids, {"area": area}, flags, counted_by="label", home=geometry.arrays[0])
         check_lengths((geometry, *more), columns["label"], "label")
@@ -238,7 +259,7 @@ class Truths(Shapes):
         _set(self, kind=None if kind is None else _as_kinds(kind, geometry), coverage=coverage)
         _set(self, image=columns["image"], label=columns["label"], class_names=names)
         _set(self, geometry=geometry, others=tuple(more))
-        _set(self, image_names=image_names, image_sizes=image_sizes)
+        _set(self, image_names=image_names, image_sizes=image_sizes, crowd_index=crowd_index)
         _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
 
     @classmethod
@@ -254,7 +275,8 @@ class Truths(Shapes):
     ) -> "Truths":
         """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
         `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `iou_type`, `image_ids` and
-        `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`.
+        `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`. Beside `keypoints` there
+        may be `visibility`, (G, K), and `boxes`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         keys = TRUTH_KEYS.of_shapes(iou_type)
@@ -269,6 +291,8 @@ class Truths(Shapes):
         box: Array | None = None,
         label: Array,
         mask: Array | None = None,
+        keypoints: Array | None = None,
+        visibility: Array | None = None,
         ignore: Array | None = None,
         area: Array | None = None,
         image_ids: ImageIdsLike | None = None,
@@ -277,18 +301,29 @@ class Truths(Shapes):
     ) -> "Truths":
         """Columns from a padded batch, without its dummies: the rows with a label below 0 (Alg. 4).
 
-        Shapes (N, G, 4), (N, G), (N, G, H, W), (N, G), (N, G); boxes, masks or both; `image_ids`: as in `from_images`.
+        Shapes (N, G, 4), (N, G), (N, G, H, W), (N, G, K, 3), (N, G, K), (N, G), (N, G); any of boxes, masks and
+        keypoints; `image_ids`: as in `from_images`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         settings: dict[str, Any] = {"class_names": class_names}
         settings |= {"image_names": None if ids is None else ids.image_names}
         settings |= {} if box is None else {"box_format": box_format}
-        batch = PaddedBatch.from_columns({"label": label}, {"box": box, "mask": mask, "ignore": ignore, "area": area})
+        optional = {"box": box, "mask": mask, "keypoints": keypoints, "visibility": visibility}
+        batch = PaddedBatch.from_columns({"label": label}, {**optional, "ignore": ignore, "area": area})
         return batch.build(cls, ids, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:
-        """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,)."""
-        return self.kind if self.ignore is None else ignored_kinds(self.ignore, protocol)
+        """The kind of each truth under a protocol, uint8, where the shapes are; None: all are regular. Shape (G,).
+
+        A regular truth that has nothing to compare is difficult: keypoints without a label.
+        """
+        kind = self.kind if self.ignore is None else ignored_kinds(self.ignore, protocol)
+        is_blank = self.geometry.is_blank(protocol)
+        if is_blank is None or not is_blank.any():
+            return kind
+        home = self.geometry.arrays[0]
+        given = np.zeros(len(self), np.uint8) if kind is None else to_numpy(kind)
+        return convert(np.where(is_blank & (given == REGULAR), np.uint8(DIFFICULT), given), like=home)
 
     @property
     def names_by_label(self) -> dict[int, str] | None:
@@ -382,24 +417,7 @@ def _rows(columns: Detections | Truths, rows: NDArray[Any]) -> dict[str, Any]:
 
 def _box_setting(keys: Keys, box_format: BoxFormat) -> dict[str, Any]:
     """The format of boxes, if there are any."""
-    return {"box_format": box_format} if "box" in keys.required.values() else {}
-
-
-def shaped_by(columns: Columns, iou_type: str) -> Columns:
-    """The same rows with the one geometry that has a similarity."""
-    found = next((each for each in columns.geometries if iou_type in each.iou_types), None)
-    if found is None:
-        name, known = type(columns).__name__, ", ".join(columns.iou_types())
-        raise InputError(
-            f"`iou_type` {iou_type!r} needs other shapes; these {name} have {columns.shape_names()} ({known})"
-        )
-    return columns if columns.geometries == (found,) else replace(columns, geometry=found, others=())
-
-
-def common_iou_type(detections: Detections, truths: Truths) -> str | None:
-    """The first similarity that the shapes of both sides have, in the order of the detections' geometries."""
-    known = truths.iou_types()
-    return next((iou_type for iou_type in detections.iou_types() if iou_type in known), None)
+    return {"box_format": box_format} if "box" in keys.columns.values() else {}
 
 
 def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:

@@ -20,9 +20,10 @@ class Measure(NamedTuple):
     def meaning(self, protocol: Protocol) -> list[str]:
         """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
         limit = protocol.limits[self.limit]
+        similarity = "OKS" if protocol.iou_type == "keypoints" else "IoU"
         return [
             "AR" if self.is_recall else "AP",
-            f"IoU {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
+            f"{similarity} {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
             protocol.areas[self.area].name,
             "all detections" if limit is None else text.count(limit, "detection"),
         ]
@@ -35,6 +36,8 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     ['map', 'map_50', 'map_75', 'mar_1', 'mar_300']
     >>> [measure.name for measure in measures(Protocol.named("voc2007"))]
     ['map', 'mar']
+    >>> [measure.name for measure in measures(Protocol.named("coco_keypoints"))][5:]
+    ['mar', 'mar_50', 'mar_75', 'mar_medium', 'mar_large']
     """
     every = tuple(range(len(protocol.thresholds)))
     last = len(protocol.limits) - 1
@@ -47,7 +50,12 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     for a, area in sizes:
         yield Measure(f"map_{area.name}", False, every, a, last)
     for m, limit in enumerate(protocol.limits):
-        yield Measure("mar" if limit is None else f"mar_{limit}", True, every, 0, m)
+        is_plain = limit is None or (protocol.recall_at and m == last)
+        yield Measure("mar" if is_plain else f"mar_{limit}", True, every, 0, m)
+    for recall in protocol.recall_at:
+        index = threshold_index(protocol.thresholds, recall)
+        if index is not None and len(every) > 1:
+            yield Measure(f"mar_{round(recall * 100)}", True, (index,), 0, last)
     for a, area in sizes:
         yield Measure(f"mar_{area.name}", True, every, a, last)
 

@@ -1,14 +1,30 @@
-"""All that decides a number, and the named protocols: `voc2007`, `voc2012`, `coco`, `paper`."""
+"""All that decides a number, and the named protocols: `voc2007`, `coco`, `paper`, `coco_keypoints`, …"""
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
-from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from boxscore._support.exceptions import InputError
+from boxscore.model.keypoint_rules import (
+    BOX_SHARE,
+    COCO_SIGMAS,
+    CROWDPOSE_SIGMAS,
+    WHOLEBODY_PARTS,
+    KeypointRules,
+)
+from boxscore.model.protocol_fields import (
+    Area,
+    areas_of,
+    ascending,
+    check_choice,
+    check_finite,
+    check_fraction,
+    limits_of,
+    recalls_of,
+    sigmas_of,
+)
 
 Pixels = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
@@ -16,27 +32,21 @@ ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
 Average = Literal["macro", "weighted", "micro"]
 Comparison = Literal[">=", ">"]
 LimitsPer = Literal["class", "image"]
+RangesBy = Literal["area", "crowd_index"]
 
 
 REGULAR, DIFFICULT, CROWD, GROUP = range(4)
 """The kinds of truths."""
 
-IOU_TYPES = ("bbox", "segm", "boundary")
-"""The similarities that boxscore has: of boxes, of masks, of masks and their boundaries."""
+IOU_TYPES = ("bbox", "segm", "boundary", "keypoints", "obb", "probiou")
+"""The similarities that boxscore has: of boxes, of masks, of masks and their boundaries, of keypoints, of oriented
+boxes, and of these as Gaussians."""
 
 POOLED = -1
 """The label of all classes taken as one."""
 
 LARGEST_SIDE = 1e18
 """Sides beyond this could make areas that overflow, in single precision."""
-
-
-class Area(NamedTuple):
-    """A named range of box areas; both ends belong to it."""
-
-    name: str
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +97,9 @@ class Protocol:
     ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high), where high may be
     None for no bound."""
 
+    ranges_by: RangesBy = "area"
+    """What `areas` are ranges of: the "area" of a shape, or the "crowd_index" of its image (CrowdPose)."""
+
     limits: tuple[int | None, ...] = (None,)
     """How many detections count, ascending; None is all. The last is that of the main numbers."""
 
@@ -97,16 +110,27 @@ class Protocol:
     class_agnostic: bool = False
     """Whether labels are disregarded: every box is of one class."""
 
+    recall_at: tuple[float, ...] = ()
+    """Thresholds at which recall is a number of its own, beside the mean over all: `mar_50` (COCO's keypoints). Then
+    the mean within the last limit is called `mar`."""
+
     average: Average = "macro"
     """Over classes: the plain mean ("macro"), the mean weighted by the number of truths ("weighted"), or one curve
     through the detections of all classes, each matched within its class ("micro")."""
 
     iou_type: str = "bbox"
     """Which similarity of which shapes: "bbox", IoU of boxes; "segm", IoU of masks; "boundary", of the masks and of
-    their boundaries, whichever is smaller, and of the masks alone with a crowd (Cheng et al. 2021)."""
+    their boundaries, whichever is smaller, and of the masks alone with a crowd (Cheng et al. 2021); "keypoints", OKS;
+    "obb", IoU of oriented boxes; "probiou", of oriented boxes as Gaussians."""
 
     dilation_ratio: float = 0.02
     """The width of boundaries as a share of the image's diagonal, for `iou_type="boundary"`."""
+
+    sigmas: tuple[float, ...] = ()
+    """How far apart annotators place each keypoint, relative to the size of the object; for `iou_type="keypoints"`."""
+
+    keypoints: KeypointRules = KeypointRules()
+    """Which keypoints count, and what their distances are relative to."""
 
     precision_epsilon: float = 0.0
     """Added to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
@@ -127,16 +151,20 @@ class Protocol:
 
     def __post_init__(self) -> None:
         # Lists, arrays and mappings are welcome; what is kept is immutable.
-        _set(self, "thresholds", _ascending("thresholds", self.thresholds, low=0.0, high=1.0))
-        _set(self, "recall_points", _ascending("recall_points", self.recall_points, low=0.0, high=1.0))
-        _set(self, "areas", _areas(self.areas))
-        _set(self, "limits", _limits(self.limits))
+        _set(self, "thresholds", ascending("thresholds", self.thresholds, low=0.0, high=1.0))
+        _set(self, "recall_points", ascending("recall_points", self.recall_points, low=0.0, high=1.0))
+        _set(self, "recall_at", recalls_of(self.recall_at, self.limits))
+        _set(self, "sigmas", sigmas_of(self.sigmas))
+        _set(self, "keypoints", _keypoint_rules(self.keypoints))
+        _set(self, "areas", areas_of(self.areas))
+        _set(self, "limits", limits_of(self.limits))
         check_choice("ap", self.ap, get_args(ApRule))
         check_choice("pixels", self.pixels, get_args(Pixels))
         check_choice("comparison", self.comparison, get_args(Comparison))
         check_choice("matching", self.matching, get_args(Matching))
         check_choice("ignored", self.ignored, ("crowd", "difficult"))
         check_choice("limits_per", self.limits_per, get_args(LimitsPer))
+        check_choice("ranges_by", self.ranges_by, get_args(RangesBy))
         check_choice("average", self.average, get_args(Average))
         if not isinstance(self.class_agnostic, bool):
             raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
@@ -154,8 +182,10 @@ class Protocol:
         >>> Protocol.named("coco", iou_type="segm").title, Protocol.named("coco", limits=[300]).title
         ('coco segm', 'coco, changed')
         """
-        name = self.name if self.iou_type == "bbox" else f"{self.name} {self.iou_type}"
-        is_known = PROTOCOLS.get(self.name, self).replace(iou_type=self.iou_type) == self
+        known = PROTOCOLS.get(self.name, self)
+        usual = known.iou_type if self.name in PROTOCOLS else "bbox"
+        name = self.name if self.iou_type == usual else f"{self.name} {self.iou_type}"
+        is_known = known.replace(iou_type=self.iou_type) == self
         return name if is_known else f"{name}, changed"
 
     @property
@@ -217,6 +247,9 @@ class Protocol:
         plain["thresholds"] = list(self.thresholds)
         plain["recall_points"] = list(self.recall_points)
         plain["limits"] = list(self.limits)
+        plain["recall_at"] = list(self.recall_at)
+        plain["sigmas"] = list(self.sigmas)
+        plain["keypoints"] = self.keypoints._asdict()
         plain["areas"] = {name: [low, None if high == math.inf else high] for name, low, high in self.areas}
         return plain
 
@@ -234,27 +267,6 @@ def _field_names(protocol: Protocol) -> str:
     return ", ".join(field.name for field in fields(protocol))
 
 
-def check_finite(name: str, value: Any) -> float:
-    """The value as a float; `InputError` unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise InputError(f"`{name}` must be a finite number; got {value!r}")
-    return float(value)
-
-
-def check_fraction(name: str, value: Any) -> float:
-    """The value as a float; `InputError` unless it is a number between 0 and 1."""
-    if not 0 <= check_finite(name, value) <= 1:
-        raise InputError(f"`{name}` must be a number between 0 and 1; got {value!r}")
-    return float(value)
-
-
-def check_number(name: str, value: Any, *, most: int | None = None) -> None:
-    """Raise `InputError` unless `value` is a positive integer, and at most so large."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= (most or math.inf):
-        rule = "a positive integer" if most is None else f"an integer from 1 to {most}"
-        raise InputError(f"`{name}` must be {rule}; got {value!r}")
-
-
 def iou_types_of(value: object, allowed: Sequence[str] = IOU_TYPES) -> tuple[str, ...]:
     """One similarity or several, each once.
 
@@ -267,61 +279,12 @@ def iou_types_of(value: object, allowed: Sequence[str] = IOU_TYPES) -> tuple[str
     return types
 
 
-def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
-    """Raise `InputError` unless `value` is one of those allowed."""
-    if value not in tuple(allowed):
-        raise InputError(f"`{name}` must be one of {', '.join(allowed)}; got {value!r}")
-
-
-def _ascending(name: str, values: Iterable[float], *, low: float, high: float) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be a sequence of numbers; got {values!r}") from None
-    if not numbers:
-        raise InputError(f"`{name}` must have at least one number; got none")
-    for number in numbers:
-        if not low <= number <= high:
-            raise InputError(f"`{name}` must lie between {low:g} and {high:g}; got {number:g}")
-    if any(first >= second for first, second in pairwise(numbers)):
-        raise InputError(f"`{name}` must be ascending, without repeats; got {list(numbers)}")
-    return numbers
-
-
-def _areas(areas: Any) -> tuple[Area, ...]:
-    try:
-        rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
-        ranges = tuple(
-            Area(str(name), float(low), math.inf if high is None else float(high)) for name, low, high in rows
-        )
-    except (TypeError, ValueError):
-        raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
-    if not 1 <= len(ranges) <= 63:
-        raise InputError(f"`areas` must have 1 to 63 ranges; got {len(ranges)}")
-    for area in ranges:
-        if not 0 <= area.low <= area.high:
-            raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
-        if area.name.isdigit():
-            raise InputError(f"`areas` must have names that are not numbers, as `map_50` is one; got {area.name!r}")
-    if len({area.name for area in ranges}) < len(ranges):
-        raise InputError(f"`areas` must have different names; got {[area.name for area in ranges]}")
-    return ranges
-
-
-def _limits(limits: Iterable[Any]) -> tuple[int | None, ...]:
-    try:
-        bounds = tuple(limits)
-    except TypeError:
-        raise InputError(f"`limits` must be a sequence of integers or None; got {limits!r}") from None
-    if not 1 <= len(bounds) <= 255:
-        raise InputError(f"`limits` must have 1 to 255 limits; got {len(bounds)}")
-    for bound in bounds:
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral) or bound < 1):
-            raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")
-    sizes = [math.inf if bound is None else bound for bound in bounds]
-    if any(first >= second for first, second in pairwise(sizes)):
-        raise InputError(f"`limits` must be ascending, without repeats; got {list(bounds)}")
-    return tuple(None if bound is None else int(bound) for bound in bounds)
+def _keypoint_rules(rules: Any) -> KeypointRules:
+    if isinstance(rules, KeypointRules):
+        return rules
+    if isinstance(rules, Mapping) and set(rules) <= set(KeypointRules._fields):
+        return KeypointRules(**rules)
+    raise InputError(f"`keypoints` must be a boxscore.KeypointRules; got {rules!r}")
 
 
 def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
@@ -364,6 +327,41 @@ _COCO = Protocol(
     precision_epsilon=sys.float_info.epsilon,
 )
 
+_COCO_KEYPOINTS = _COCO.replace(
+    name="coco_keypoints",
+    areas=tuple(area for area in _COCO.areas if area.name != "small"),
+    limits=(20,),
+    recall_at=(0.5, 0.75),
+    iou_type="keypoints",
+    sigmas=COCO_SIGMAS,
+)
+
+_CROWDPOSE = _COCO_KEYPOINTS.replace(
+    name="crowdpose",
+    ranges_by="crowd_index",
+    areas=(
+        Area("all", 0.0, math.inf),
+        Area("easy", 0.0, math.nextafter(0.2, 0.0)),
+        Area("medium", 0.2, math.nextafter(0.8, 0.0)),
+        Area("hard", 0.8, math.inf),
+    ),
+    sigmas=CROWDPOSE_SIGMAS,
+    keypoints=KeypointRules(box_share=BOX_SHARE, needs_scores=True),
+)
+
+
+def _wholebody() -> Iterator[Protocol]:
+    """The protocol of the whole body, and those of its parts."""
+    num_body = len(WHOLEBODY_PARTS["body"])
+    whole = KeypointRules(num_area_points=num_body, needs_scores=True, score_key="wholebody_score")
+    every = tuple(sigma for sigmas in WHOLEBODY_PARTS.values() for sigma in sigmas)
+    yield _COCO_KEYPOINTS.replace(name="coco_wholebody", sigmas=every, keypoints=whole)
+    first = 0
+    for part, sigmas in WHOLEBODY_PARTS.items():
+        rules = whole._replace(first=first, score_key="score" if part == "body" else f"{part}_score")
+        yield _COCO_KEYPOINTS.replace(name=f"coco_wholebody_{part}", sigmas=sigmas, keypoints=rules)
+        first += len(sigmas)
+
 
 def are_alike(protocols: Iterable[Protocol]) -> bool:
     """Whether protocols are the same, but for their `iou_type`."""
@@ -379,5 +377,20 @@ def as_protocol(protocol: str | Protocol) -> Protocol:
     return protocol
 
 
-PROTOCOLS: Mapping[str, Protocol] = {p.name: p for p in (_VOC2007, _VOC2012, _COCO, _PAPER)}
+PROTOCOLS: Mapping[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (_VOC2007, _VOC2012, _COCO, _PAPER, _COCO_KEYPOINTS, _CROWDPOSE, *_wholebody())
+}
 """The protocols that have a name."""
+
+_OF_SHAPES = {("coco", "keypoints"): "coco_keypoints"}
+"""The protocols that a family has for a similarity, where its main one has other rules."""
+
+
+def protocol_of(name: str, iou_type: str) -> Protocol:
+    """The protocol of a name for a similarity.
+
+    >>> protocol_of("coco", "keypoints").limits, protocol_of("coco", "segm").limits
+    ((20,), (1, 10, 100))
+    """
+    return Protocol.named(_OF_SHAPES.get((name, iou_type), name), iou_type=iou_type)

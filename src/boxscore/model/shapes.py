@@ -1,6 +1,6 @@
 """What detections and truths have in common: one shape per row, of one geometry or of several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from boxscore._support.arrays import Array, library, to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.boxes import Boxes, BoxFormat
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 
 Kind = TypeVar("Kind", bound=Geometry)
@@ -39,6 +40,11 @@ class Shapes:
     def mask(self) -> Masks:
         """Masks. Length N."""
         return self._of_kind(Masks)
+
+    @property
+    def keypoints(self) -> Keypoints:
+        """Sets of keypoints. Length N."""
+        return self._of_kind(Keypoints)
 
     @property
     def _boxes(self) -> Boxes:
@@ -73,23 +79,25 @@ class Shapes:
 
 
 def geometries_of(
-    geometry: Geometry | None,
-    box: Array | None,
-    box_format: BoxFormat | None,
-    mask: Any,
-    others: Sequence[Geometry],
+    geometry: Geometry | None, others: Sequence[Geometry], written: Mapping[str, Any], keypoints: Keypoints | None
 ) -> list[Geometry]:
-    """The geometries, however they were written, the main one first."""
+    """The geometries, however they were written, the main one first. `written`: `box`, `box_format`, `mask`."""
     for name, each in (("geometry", geometry), *(("others", other) for other in others)):
         if each is not None and not isinstance(each, Geometry):
             raise InputError(f"`{name}` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
+    given = {**written, "keypoints": keypoints}
     if geometry is None:
-        if box is None and mask is None:
-            raise InputError("`box` or `mask` must be given; got neither")
-        written: list[Geometry] = [] if box is None else [Boxes(box=box, box_format=box_format or "xyxy")]
-        written += [] if mask is None else [Masks.of(mask)]
-        return [*written, *others]
-    for name, value in (("box", box), ("box_format", box_format), ("mask", mask)):
+        made: list[Geometry] = []
+        if given["box"] is not None:
+            made.append(Boxes(box=given["box"], box_format=given["box_format"] or "xyxy"))
+        if given["mask"] is not None:
+            made.append(Masks.of(given["mask"]))
+        if keypoints is not None:
+            made.append(keypoints)
+        if not made:
+            raise InputError("`box`, `mask` or `keypoints` must be given; got none of them")
+        return [*made, *others]
+    for name, value in given.items():
         if value is not None:
             raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
     return [geometry, *others]

@@ -20,7 +20,8 @@ from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.model.curves import Ints
 from boxscore.model.measures import Measure, measures
-from boxscore.model.protocol import ApRule, Area, Protocol
+from boxscore.model.protocol import ApRule, Protocol
+from boxscore.model.protocol_fields import Area
 from boxscore.model.result import Result
 from boxscore.report.charts import chart_versions
 from boxscore.report.compact import SHOWN_STEPS, column, cut, packed, rounded, shown_classes, thinned_curves

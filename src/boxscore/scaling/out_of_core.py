@@ -41,7 +41,8 @@ from boxscore.geometry.boxes import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Truths
-from boxscore.model.protocol import Protocol, as_protocol, check_choice
+from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import match

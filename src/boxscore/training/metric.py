@@ -19,9 +19,11 @@ from boxscore.engines.native.plain_batch import match_images
 from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
-from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, shaped_by, take
+from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
-from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol, check_choice
+from boxscore.model.preparation import shaped_by
+from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol, protocol_of
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
@@ -76,7 +78,10 @@ class MeanAveragePrecision:
         self.protocol = as_protocol(protocol)
         if iou_type is not None:
             check_choice("iou_type", iou_type, IOU_TYPES)
-            self.protocol = self.protocol.replace(iou_type=iou_type)
+            is_name = isinstance(protocol, str)
+            self.protocol = (
+                protocol_of(str(protocol), iou_type) if is_name else self.protocol.replace(iou_type=iou_type)
+            )
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
         self.sync, self.process_group = sync, process_group
@@ -293,9 +298,7 @@ class MeanAveragePrecision:
         if rows is not None and ids is not None:
             batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
-        settings: dict[str, Any] = {"image_ids": images}
-        if "boxes" in keys.required:
-            settings["box_format"] = self.box_format
+        settings = {"image_ids": images, "box_format": self.box_format}
         detections = in_argument("preds", batch.build, Detections, **settings)
         truths = in_argument("targets", truth_batch.build, Truths, class_names=self.class_names, **settings)
         self._store(self._match(detections, truths), images, ids)

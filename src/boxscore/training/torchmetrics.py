@@ -21,9 +21,11 @@ from boxscore.geometry.boxes import BoxFormat, check_box_format, sizes
 from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import build_from_images, in_argument
-from boxscore.model.dataset import Detections, Truths, host_ids, select_images, shaped_by
+from boxscore.model.dataset import Detections, Truths, host_ids, select_images
 from boxscore.model.image_ids import image_ids_of
-from boxscore.model.protocol import Protocol, check_choice, iou_types_of
+from boxscore.model.preparation import shaped_by
+from boxscore.model.protocol import Protocol, iou_types_of
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match

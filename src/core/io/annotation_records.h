@@ -11,50 +11,64 @@
 
 #include "io/coco_json.h"
 #include "io/columns.h"
+#include "io/keypoint_reader.h"
 #include "io/record.h"
 #include "io/segmentation_reader.h"
 
 namespace boxscore {
 
-enum class AnnotationKey : uint8_t { image_id, category_id, bbox, score, area, iscrowd, id, segmentation, other };
+enum class AnnotationKey : uint8_t {
+    image_id,
+    category_id,
+    bbox,
+    area,
+    iscrowd,
+    id,
+    segmentation,
+    num_keypoints,
+    keypoints,  // and the parts of a whole body, in the order of KeypointReader::kParts
+    last_part = keypoints + KeypointReader::kNumParts - 1,
+    score,  // and those of parts, in the order of CocoScore
+    last_score = score + 5,
+    other
+};
 
 constexpr std::string_view name_of(AnnotationKey key) {
-    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "score", "area",
-                                             "iscrowd",  "id",          "segmentation"};
-    return kNames[static_cast<size_t>(key)];
+    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "area", "iscrowd", "id", "segmentation", "num_keypoints"};
+    constexpr std::string_view kScores[] = {"score", "wholebody_score", "foot_score", "face_score", "lefthand_score", "righthand_score"};
+    if (key < AnnotationKey::keypoints) return kNames[static_cast<size_t>(key)];
+    if (key >= AnnotationKey::score) return kScores[static_cast<size_t>(key) - static_cast<size_t>(AnnotationKey::score)];
+    return KeypointReader::kParts[static_cast<size_t>(key) - static_cast<size_t>(AnnotationKey::keypoints)];
 }
 
 // Annotations of a dataset, or results.
 class AnnotationRecords {
 public:
     explicit AnnotationRecords(const CocoRequest& request = {})
-        : has_masks_(request.shapes == CocoShapes::masks), compared_(request.compared) {}
+        : shapes_(request.shapes), compared_(request.compared), part_score_(score_key(request.score)),
+          keeps_third_(request.keeps_third) {}
 
     size_t size() const { return columns_.size(); }
 
     // Reads the record at `p` and returns its end.
     const char* parse(const char* p, const Window& window) {
         keys_read_ = 0;
+        keypoints_.start_record();
         p = read_object(p, layout_, [&](AnnotationKey key, const char* value) {
             keys_read_ |= 1u << static_cast<unsigned>(key);
             switch (key) {
                 case AnnotationKey::image_id: return IdColumn::read(value, window, "image_id", image_);
                 case AnnotationKey::category_id: return read_whole(value, window, "category_id", category_);
                 case AnnotationKey::bbox: return read_box(value, window, "bbox", box_.data());
-                case AnnotationKey::score: return read_number(value, window, "score", score_);
                 case AnnotationKey::area: return read_number(value, window, "area", area_);
                 case AnnotationKey::iscrowd: return read_flag(value, window, "iscrowd", is_crowd_);
                 case AnnotationKey::segmentation:
                     segmentation_ = value;
-                    return has_masks_ ? reader_.read(value, window) : json::skip_value(value);
-                default: break;
+                    return has_masks() ? reader_.read(value, window) : json::skip_value(value);
+                case AnnotationKey::score: return read_number(value, window, "score", score_);
+                case AnnotationKey::id: return read_id(value);
+                default: return has_keypoints() ? read_of_keypoints(key, value, window) : json::skip_value(value);
             }
-            // An id only names a row in errors, so it may be any value.
-            json::Integer kind;
-            const char* const end = json::read_integer(value, id_, kind);
-            if (kind == json::Integer::fine) return end;
-            keys_read_ &= ~(1u << static_cast<unsigned>(AnnotationKey::id));
-            return json::skip_value(value);
         });
         for (const AnnotationKey key : {AnnotationKey::image_id, AnnotationKey::category_id}) {
             if (!has(key)) throw InvalidRecord{" must have " + quoted(name_of(key))};
@@ -70,15 +84,19 @@ public:
             throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
                                             : " must have `score`, as those before it have"};
         }
-        if (has_masks_) {
+        if (has_keypoints()) {
+            keypoints_.push(columns_.keypoints, keeps_third_);
+            push_optional(columns_.keypoints.num_labelled, num_rows, has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
+        }
+        if (has_masks()) {
             const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
             reader_.push(columns_.masks, columns_.polygons, is_compared);
         }
         images_.push(image_, window, "image_id");
         columns_.category.push_back(category_);
         for (const double number : box_) columns_.box.push_back(number);
-        if (has(AnnotationKey::score)) columns_.score.push_back(score_);
-        push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox), mask_area_, kMissing);
+        if (has(AnnotationKey::score)) columns_.score.push_back(part_score_ != AnnotationKey::score && has(part_score_) ? own_score_ : score_);
+        push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox) && !has_keypoints(), mask_area_, kMissing);
         push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
         push_optional<uint8_t>(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, 0);
         columns_.num_flagged += has(AnnotationKey::iscrowd);
@@ -91,6 +109,7 @@ public:
 
     bool can_append(const AnnotationRecords& other) const {
         if (size() == 0 || other.size() == 0) return true;
+        if (columns_.keypoints.num_points != other.columns_.keypoints.num_points) return false;
         return columns_.score.empty() == other.columns_.score.empty() && images_.can_append(other.images_);
     }
 
@@ -102,7 +121,8 @@ public:
         images_.append(other.images_);
         append_all(columns_.category, more.category);
         append_all(columns_.box, more.box);
-        if (has_masks_) {
+        if (has_keypoints()) append_keypoints(num_rows, more.keypoints, num_more);
+        if (has_masks()) {
             columns_.masks.append(more.masks);
             columns_.polygons.append(more.polygons);
         }
@@ -123,7 +143,10 @@ public:
         images_.ids.value.reserve(num_rows);
         columns_.category.reserve(num_rows);
         columns_.box.reserve(num_rows * 4);
-        if (has_masks_) {
+        CocoKeypoints& keypoints = columns_.keypoints;
+        keypoints.point.reserve(num_rows * 2 * keypoints.num_points);
+        if (!keypoints.third.empty()) keypoints.third.reserve(num_rows * keypoints.num_points);
+        if (has_masks()) {
             const size_t num_bytes = columns_.masks.counts.size() * num_rows / std::max<size_t>(size(), 1);
             columns_.masks.reserve(num_rows, num_bytes);
         }
@@ -138,6 +161,10 @@ public:
         images_.clear();
         for (auto* column : {&columns_.box, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
+        columns_.keypoints.num_points = 0;
+        for (auto* column : {&columns_.keypoints.point, &columns_.keypoints.third, &columns_.keypoints.area, &columns_.keypoints.num_labelled}) {
+            column->clear();
+        }
         columns_.masks.clear();
         columns_.polygons.clear();
         columns_.is_crowd.clear();
@@ -151,12 +178,22 @@ public:
     }
 
 private:
+    static AnnotationKey score_key(CocoScore score) {
+        return static_cast<AnnotationKey>(static_cast<unsigned>(AnnotationKey::score) + static_cast<unsigned>(score));
+    }
+
+    bool has_masks() const { return shapes_ == CocoShapes::masks; }
+    bool has_keypoints() const { return shapes_ == CocoShapes::keypoints; }
+
     bool has(AnnotationKey key) const { return (keys_read_ >> static_cast<unsigned>(key) & 1) != 0; }
 
     // Reads the mask of a record, or the box from it.
     void read_shapes(const Window& window) {
         const bool has_mask = has(AnnotationKey::segmentation);
-        if (has_masks_) {
+        if (has_keypoints()) {
+            keypoints_.finish_record();
+            if (!has(AnnotationKey::bbox)) box_.fill(kMissing);
+        } else if (has_masks()) {
             if (!has_mask) throw InvalidRecord{" must have `segmentation`"};
             if (!has(AnnotationKey::bbox)) box_.fill(kMissing), mask_area_ = kMissing;
         } else if (!has(AnnotationKey::bbox)) {
@@ -167,9 +204,38 @@ private:
         }
     }
 
-    bool has_masks_;
+    // An id only names a row in errors, so it may be any value.
+    const char* read_id(const char* value) {
+        json::Integer kind;
+        const char* const end = json::read_integer(value, id_, kind);
+        if (kind == json::Integer::fine) return end;
+        keys_read_ &= ~(1u << static_cast<unsigned>(AnnotationKey::id));
+        return json::skip_value(value);
+    }
+
+    // A value that only records of keypoints have.
+    const char* read_of_keypoints(AnnotationKey key, const char* value, const Window& window) {
+        if (key == AnnotationKey::num_keypoints) return read_number(value, window, "num_keypoints", num_labelled_);
+        if (key == part_score_) return read_number(value, window, name_of(key), own_score_);
+        if (key > AnnotationKey::score) return json::skip_value(value);
+        return keypoints_.read(static_cast<size_t>(key) - static_cast<size_t>(AnnotationKey::keypoints), value, window);
+    }
+
+    void append_keypoints(size_t num_rows, const CocoKeypoints& more, size_t num_more) {
+        CocoKeypoints& keypoints = columns_.keypoints;
+        keypoints.num_points = more.num_points;
+        append_all(keypoints.point, more.point);
+        append_all(keypoints.third, more.third);
+        append_all(keypoints.area, more.area);
+        append_optional(keypoints.num_labelled, num_rows, more.num_labelled, num_more, kMissing);
+    }
+
+    CocoShapes shapes_;
     const PairFilter* compared_;
+    AnnotationKey part_score_;
+    bool keeps_third_;
     SegmentationReader reader_;
+    KeypointReader keypoints_;
     const char* segmentation_ = nullptr;
     CocoBoxes columns_;
     IdColumn images_;
@@ -177,7 +243,7 @@ private:
     // The record that was parsed last.
     IdColumn::Id image_;
     std::array<double, 4> box_;
-    double score_ = 0, area_ = 0, mask_area_ = 0;
+    double score_ = 0, own_score_ = 0, area_ = 0, mask_area_ = 0, num_labelled_ = 0;
     int64_t category_ = 0, id_ = 0;
     uint8_t is_crowd_ = 0;
     uint32_t keys_read_ = 0;

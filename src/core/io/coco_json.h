@@ -44,8 +44,11 @@ struct CocoIds {
     bool are_names = false;
 };
 
-// What is read of segmentations: nothing, unless an annotation has no box, or the mask of each.
-enum class CocoShapes : uint8_t { boxes, masks };
+// What is read beside boxes: the mask of each row, or its keypoints. A box may also be missing then.
+enum class CocoShapes : uint8_t { boxes, masks, keypoints };
+
+// The score of a result that has several.
+enum class CocoScore : uint8_t { score, wholebody, foot, face, lefthand, righthand };
 
 // Images and classes that go together, as those of truths. It may say yes to others, but never no to one of these.
 class PairFilter {
@@ -81,6 +84,19 @@ struct CocoRequest {
     // If given, masks of other images and classes are only measured: they have an area, but no runs and no box. Nothing is compared
     // with them.
     const PairFilter* compared = nullptr;
+    // Which score of results is read, if they have it; else `score`.
+    CocoScore score = CocoScore::score;
+    // Whether the third number of each keypoint is wanted: a visibility, or a score.
+    bool keeps_third = true;
+};
+
+// The keypoints of rows, if they are read.
+struct CocoKeypoints {
+    size_t num_points = 0;      // of each row
+    std::vector<double> point;  // x, y of each point
+    std::vector<double> third;  // visibility or score of each point
+    std::vector<double> area;   // of each row: of the box around the points of the body
+    std::vector<double> num_labelled;  // `num_keypoints` of each row, NaN where a row has none; empty if none has
 };
 
 // Annotations or results, one row each.
@@ -91,6 +107,7 @@ struct CocoBoxes {
     MaskColumn masks;               // empty unless they are read; rows with polygons have a mask without pixels until it is drawn
     PolygonColumn polygons;         // of each row that has them, if masks are read
     std::vector<double> mask_area;  // pixels of the mask of a row without a box, NaN where it has one; empty if all have
+    CocoKeypoints keypoints;
     std::vector<double> score;      // empty if no row has one; else all have
     std::vector<double> area;       // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1
@@ -104,6 +121,7 @@ struct CocoImages {
     CocoIds id;
     Strings file_name;                  // "" where a row has none
     std::vector<double> width, height;  // NaN where a row has none
+    std::vector<double> crowd_index;    // of CrowdPose; NaN where a row has none
 
     size_t size() const { return id.value.size(); }
 };

@@ -13,10 +13,10 @@
 
 namespace boxscore {
 
-enum class ImageKey : uint8_t { id, file_name, width, height, other };
+enum class ImageKey : uint8_t { id, file_name, width, height, crowd_index, other };
 
 constexpr std::string_view name_of(ImageKey key) {
-    constexpr std::string_view kNames[] = {"id", "file_name", "width", "height"};
+    constexpr std::string_view kNames[] = {"id", "file_name", "width", "height", "crowdIndex"};
     return kNames[static_cast<size_t>(key)];
 }
 
@@ -27,7 +27,7 @@ public:
     const char* parse(const char* p, const Window& window) {
         bool has_id = false;
         file_name_ = {};
-        width_ = height_ = kMissing;
+        width_ = height_ = crowd_index_ = kMissing;
         p = read_object(p, layout_, [&](ImageKey key, const char* value) {
             if (key == ImageKey::id) {
                 has_id = true;
@@ -35,7 +35,8 @@ public:
             }
             if (is_null(value)) return value + 4;
             if (key == ImageKey::file_name) return read_text(value, window, "file_name", buffer_, file_name_);
-            return read_number(value, window, name_of(key), key == ImageKey::width ? width_ : height_);
+            double& number = key == ImageKey::width ? width_ : key == ImageKey::height ? height_ : crowd_index_;
+            return read_number(value, window, name_of(key), number);
         });
         if (!has_id) throw InvalidRecord{" must have `id`"};
         return p;
@@ -46,6 +47,7 @@ public:
         columns_.file_name.push_back(file_name_);
         columns_.width.push_back(width_);
         columns_.height.push_back(height_);
+        columns_.crowd_index.push_back(crowd_index_);
     }
 
     bool can_append(const ImageRecords& other) const { return other.size() == 0 || ids_.can_append(other.ids_); }
@@ -56,6 +58,7 @@ public:
         for (size_t i = 0; i < other.size(); ++i) columns_.file_name.push_back(other.columns_.file_name[i]);
         append_all(columns_.width, other.columns_.width);
         append_all(columns_.height, other.columns_.height);
+        append_all(columns_.crowd_index, other.columns_.crowd_index);
     }
 
     void reserve(size_t) {}
@@ -77,7 +80,7 @@ private:
     IdColumn::Id id_;
     std::string buffer_;
     std::string_view file_name_;
-    double width_ = kMissing, height_ = kMissing;
+    double width_ = kMissing, height_ = kMissing, crowd_index_ = kMissing;
 };
 
 enum class CategoryKey : uint8_t { id, name, other };

@@ -25,6 +25,7 @@ using namespace nb::literals;
 
 namespace boxscore {
 
+void bind_keypoints(nb::module_& module);
 void bind_masks(nb::module_& module);
 void bind_match(nb::module_& module);
 void bind_oriented(nb::module_& module);
@@ -140,6 +141,7 @@ NB_MODULE(_compiled, module) {
     bind_tally(module);
     bind_curves(module);
     bind_match(module);
+    bind_keypoints(module);
     bind_masks(module);
     bind_oriented(module);
     bind_rle(module);

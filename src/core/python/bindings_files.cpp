@@ -105,12 +105,17 @@ private:
 
 // What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
 struct BoxesObject {
-    nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations;
+    nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations, keypoints;
     size_t num_flagged;
 };
 
+// Shapes (N, K * 2), (N, K), (N,), (N,); the last is None if no row has `num_keypoints`.
+struct KeypointsObject {
+    nb::object point, third, area, num_labelled;
+};
+
 struct ImagesObject {
-    nb::object id, names, file_name, width, height;
+    nb::object id, names, file_name, width, height, crowd_index;
 };
 
 struct CategoriesObject {
@@ -123,6 +128,13 @@ struct FileObject {
     std::optional<ImagesObject> images;
     std::optional<CategoriesObject> categories;
 };
+
+nb::object keypoints_of(CocoKeypoints&& keypoints) {
+    if (keypoints.num_points == 0) return nb::none();
+    const size_t num_points = keypoints.num_points;
+    return nb::cast(KeypointsObject{array_of(std::move(keypoints.point), num_points * 2), array_of(std::move(keypoints.third), num_points),
+                                    array_of(std::move(keypoints.area)), array_or_none(std::move(keypoints.num_labelled))});
+}
 
 BoxesObject to_python(CocoBoxes&& boxes) {
     nb::object segmentations = nb::none();
@@ -139,12 +151,13 @@ BoxesObject to_python(CocoBoxes&& boxes) {
             array_or_none(std::move(boxes.is_crowd)),
             array_or_none(std::move(boxes.id)),
             std::move(segmentations),
+            keypoints_of(std::move(boxes.keypoints)),
             boxes.num_flagged};
 }
 
 ImagesObject to_python(CocoImages&& images) {
     return {array_of(std::move(images.id.value)), names_of(images.id), list_of(images.file_name),
-            array_of(std::move(images.width)), array_of(std::move(images.height))};
+            array_of(std::move(images.width)), array_of(std::move(images.height)), array_of(std::move(images.crowd_index))};
 }
 
 FileObject to_python(CocoFile&& file) {
@@ -166,7 +179,8 @@ FileObject to_python(CocoFile&& file) {
 // The images and classes of a column each.
 using Pairs = std::optional<std::pair<Input, Input>>;
 
-CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, const Pairs& compared, size_t chunk_size) {
+CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, const Pairs& compared, CocoScore score,
+                       size_t chunk_size) {
     std::optional<PairFilter> filter;
     if (compared) {
         const auto& [image, category] = *compared;
@@ -176,12 +190,13 @@ CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shap
         for (size_t row = 0; row < image.size(); ++row) filter->add(images[row], categories[row]);
     }
     CocoFile file;
-    const CocoRequest request{shapes, filter ? &*filter : nullptr};
+    const CocoRequest request{shapes, filter ? &*filter : nullptr, score};
     run_without_lock(source.size(), num_threads, [&](const Run& run) { file = read_coco(source, run, request, chunk_size); });
     return file;
 }
 
-FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size, CocoShapes shapes, const Pairs& compared) {
+FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size, CocoShapes shapes, const Pairs& compared,
+                          CocoScore score) {
     try {
         std::unique_ptr<Source> source;
         {
@@ -189,7 +204,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
             nb::gil_scoped_release unlock;
             source = open_source(name);
         }
-        return to_python(read_unlocked(*source, num_threads, shapes, compared, chunk_size));
+        return to_python(read_unlocked(*source, num_threads, shapes, compared, score, chunk_size));
     } catch (const std::system_error& error) {
         raise(error);
     }
@@ -211,9 +226,9 @@ private:
 };
 
 FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size, CocoShapes shapes,
-                           const Pairs& compared) {
+                           const Pairs& compared, CocoScore score) {
     const BytesView view(content);
-    return to_python(read_unlocked(view.source(), num_threads, shapes, compared, chunk_size));
+    return to_python(read_unlocked(view.source(), num_threads, shapes, compared, score, chunk_size));
 }
 
 // The names of the classes of a result.
@@ -273,11 +288,23 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
 
 void bind_files(nb::module_& module) {
     nb::exception<CocoError>(module, "CocoError", PyExc_ValueError);
-    nb::enum_<CocoShapes>(module, "CocoShapes").value("boxes", CocoShapes::boxes).value("masks", CocoShapes::masks);
+    nb::enum_<CocoShapes>(module, "CocoShapes").value("boxes", CocoShapes::boxes).value("masks", CocoShapes::masks).value("keypoints", CocoShapes::keypoints);
+    nb::enum_<CocoScore>(module, "CocoScore")
+        .value("score", CocoScore::score)
+        .value("wholebody_score", CocoScore::wholebody)
+        .value("foot_score", CocoScore::foot)
+        .value("face_score", CocoScore::face)
+        .value("lefthand_score", CocoScore::lefthand)
+        .value("righthand_score", CocoScore::righthand);
     nb::class_<SegmentationsObject>(module, "CocoSegmentations")
         .def_prop_ro("has_polygons", &SegmentationsObject::has_polygons)
         .def("polygons", &SegmentationsObject::polygons)
         .def("draw", &SegmentationsObject::draw, "sizes"_a, "num_threads"_a);
+    nb::class_<KeypointsObject>(module, "CocoKeypoints")
+        .def_ro("point", &KeypointsObject::point)
+        .def_ro("third", &KeypointsObject::third)
+        .def_ro("area", &KeypointsObject::area)
+        .def_ro("num_labelled", &KeypointsObject::num_labelled);
     nb::class_<BoxesObject>(module, "CocoBoxes")
         .def_ro("image", &BoxesObject::image)
         .def_ro("image_names", &BoxesObject::image_names)
@@ -289,13 +316,15 @@ void bind_files(nb::module_& module) {
         .def_ro("is_crowd", &BoxesObject::is_crowd)
         .def_ro("id", &BoxesObject::id)
         .def_ro("segmentations", &BoxesObject::segmentations)
+        .def_ro("keypoints", &BoxesObject::keypoints)
         .def_ro("num_flagged", &BoxesObject::num_flagged);
     nb::class_<ImagesObject>(module, "CocoImages")
         .def_ro("id", &ImagesObject::id)
         .def_ro("names", &ImagesObject::names)
         .def_ro("file_name", &ImagesObject::file_name)
         .def_ro("width", &ImagesObject::width)
-        .def_ro("height", &ImagesObject::height);
+        .def_ro("height", &ImagesObject::height)
+        .def_ro("crowd_index", &ImagesObject::crowd_index);
     nb::class_<CategoriesObject>(module, "CocoCategories")
         .def_ro("id", &CategoriesObject::id)
         .def_ro("name", &CategoriesObject::name);
@@ -308,15 +337,16 @@ void bind_files(nb::module_& module) {
     nb::enum_<IouType>(module, "IouType")
         .value("bbox", IouType::bbox)
         .value("segm", IouType::segm)
-        .value("boundary", IouType::boundary);
+        .value("boundary", IouType::boundary)
+        .value("keypoints", IouType::keypoints);
     nb::class_<ShapeRules>(module, "ShapeRules")
         .def(
             "__init__",
             [](ShapeRules* self, std::vector<IouType> iou_types, double largest, bool is_inclusive, uint8_t ignored_kind,
-               double boundary_ratio) {
-                new (self) ShapeRules{std::move(iou_types), largest, is_inclusive, ignored_kind, boundary_ratio};
+               double boundary_ratio, std::vector<double> sigmas) {
+                new (self) ShapeRules{std::move(iou_types), largest, is_inclusive, ignored_kind, boundary_ratio, std::move(sigmas)};
             },
-            "iou_types"_a, "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "boundary_ratio"_a);
+            "iou_types"_a, "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "boundary_ratio"_a, "sigmas"_a);
     auto column = [](auto get) { return [get](const PlainResultObject& self) { return get(self.result); }; };
     nb::class_<PlainResultObject>(module, "PlainResult")
         .def_ro("name", &PlainResultObject::name)
@@ -331,9 +361,9 @@ void bind_files(nb::module_& module) {
         .def_prop_ro("num_true", column([](const PlainResult& each) { return each.num_true; }))
         .def_prop_ro("num_false", column([](const PlainResult& each) { return each.num_false; }));
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
-               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none());
+               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
-               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none());
+               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
                "shapes"_a, "num_threads"_a);
 }

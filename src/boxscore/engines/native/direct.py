@@ -7,6 +7,7 @@ from pathlib import Path
 import boxscore._compiled as _compiled
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.rules import compiled_measures, rules_of
+from boxscore.model.keypoint_rules import KeypointRules
 from boxscore.model.measures import measures
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.summary import ClassRow, Summary, ap_50_of
@@ -25,6 +26,9 @@ def summarize_files(
     protocol = protocols[0]
     if protocol.average != "macro" or protocol.class_agnostic or os.name == "nt":
         return None
+    is_other = any(not hasattr(_compiled.IouType, each.iou_type) for each in protocols)
+    if is_other or protocol.keypoints != KeypointRules() or protocol.ranges_by != "area":
+        return None
     if not all(path.is_file() for path in (truths, *detections)):
         return None
     wanted = list(measures(protocol))
@@ -39,6 +43,7 @@ def summarize_files(
             protocol.pixels == "inclusive",
             protocol.ignored_kind,
             protocol.dilation_ratio,
+            list(protocol.sigmas),
         ),
         threads,
     )

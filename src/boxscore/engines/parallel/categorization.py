@@ -20,7 +20,8 @@ from typing import NamedTuple, get_args
 
 from boxscore._support.arrays import Array, arange, constant, fixed_point, int_dtype, namespace, segment_min
 from boxscore.engines.parallel.postprocessing import rank_by_score
-from boxscore.model.protocol import Comparison, Matching, Protocol, check_choice
+from boxscore.model.protocol import Comparison, Matching, Protocol
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.tally import FALSE, IGNORED, TRUE
 
 FREE = 2**31 - 1

@@ -9,7 +9,8 @@ from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.boxes import BoxFormat, check_box_format, iou_of_measured, measure
 from boxscore.geometry.masks import LARGEST_SINGLE, iou_of_pixels
-from boxscore.model.protocol import Pixels, check_choice, extent_of
+from boxscore.model.protocol import Pixels, extent_of
+from boxscore.model.protocol_fields import check_choice
 
 NO_PAIR = -1.0
 """The IoU of a pair that must not meet. The paper writes 0, which a threshold of 0 compared by >= would reach."""
