@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore
-from boxscore.geometry.oriented_boxes import OrientedBoxes, OrientedFormat
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.oriented_boxes import OrientedBoxes
 
-RADIANS: OrientedFormat = "cxcywha:radians"
+RADIANS: BoxFormat = "cxcywha:radians"
 SPECIAL_ANGLES = np.radians([0, 45, 90, 135, 180, -45, -90, 270, 360])
 
 

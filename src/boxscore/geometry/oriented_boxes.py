@@ -6,7 +6,7 @@ Dimensions: N images, D detections, G truths.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,17 @@ from boxscore._support.arrays import Array, compact, convert, float_dtype, names
 from boxscore._support.checks import RowError, as_array, check_real, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.geometry.box_formats import ORIENTED_FORMATS, BoxFormat, check_box_format, row_size
 from boxscore.geometry.quadrilaterals import is_ordered, pairwise_shared, shared_area
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 
-OrientedFormat = Literal["xyxyxyxy", "cxcywha:radians", "cxcywha:degrees", "cxcywha:radians:ccw", "cxcywha:degrees:ccw"]
-
-ORIENTED_FORMATS: dict[str, Any] = {
+_FORMATS = {
     "xyxyxyxy": _compiled.OrientedFormat.corners,
     "cxcywha:radians": _compiled.OrientedFormat.radians,
     "cxcywha:degrees": _compiled.OrientedFormat.degrees,
     "cxcywha:radians:ccw": _compiled.OrientedFormat.radians_ccw,
     "cxcywha:degrees:ccw": _compiled.OrientedFormat.degrees_ccw,
 }
-"""How oriented boxes are written. An angle turns x towards y, clockwise as an image is seen; with ccw the other way."""
 
 EPSILON = 1e-7
 """As in Ultralytics' `batch_probiou`."""
@@ -68,10 +66,10 @@ class OrientedBoxes(Geometry):
 
     box: Array
     """Shape (N, 8) for xyxyxyxy, (N, 5) with an angle; (N, 4, 2) is accepted for corners."""
-    box_format: OrientedFormat = "xyxyxyxy"
+    box_format: BoxFormat = "xyxyxyxy"
 
     def __post_init__(self) -> None:
-        check_oriented_format(self.box_format)
+        check_box_format(self.box_format, ORIENTED_FORMATS)
         num = row_size(self.box_format)
         box = as_array("box", self.box)
         shape = shape_of(box)
@@ -126,7 +124,7 @@ class OrientedBoxes(Geometry):
     def _compiled(self, *, is_probabilistic: bool) -> Any:
         box = to_numpy(self.box)
         box = compact(box, box.dtype if box.dtype in (np.float32, np.float64) else np.float64)
-        return _compiled.OrientedBoxes(box, ORIENTED_FORMATS[self.box_format], is_probabilistic)
+        return _compiled.OrientedBoxes(box, _FORMATS[self.box_format], is_probabilistic)
 
     def shapes(self, protocol: Protocol) -> list[OrientedBox]:  # noqa: ARG002
         """The boxes for the sequential engine."""
@@ -231,29 +229,6 @@ def _probiou(shape: Sequence[float], truth: Sequence[float]) -> float:
     of_shapes = math.log(determinant / (4 * math.sqrt(shape[5] * truth[5]) + EPSILON) + EPSILON) * 0.5
     distance = min(max(of_means + of_shapes, EPSILON), 100.0)
     return max(1 - math.sqrt(1 - math.exp(-distance) + EPSILON), 0.0)
-
-
-def is_oriented_format(box_format: str) -> bool:
-    """Whether a box format is one of oriented boxes, or looks like one of them."""
-    return box_format in ORIENTED_FORMATS or box_format.startswith("cxcywha")
-
-
-def row_size(box_format: str) -> int:
-    """How many numbers a box has: 8 for corners, 5 with an angle, 4 if it is upright."""
-    if not is_oriented_format(box_format):
-        return 4
-    return 8 if box_format == "xyxyxyxy" else 5
-
-
-def check_oriented_format(box_format: str) -> None:
-    """Raise `InputError` unless `box_format` is one of oriented boxes."""
-    if box_format == "cxcywha":
-        raise InputError(
-            "`box_format` must say what angles are in, radians or degrees: cxcywha:radians or cxcywha:degrees; got"
-            " 'cxcywha'"
-        )
-    if box_format not in ORIENTED_FORMATS:
-        raise InputError(f"`box_format` must be one of {', '.join(get_args(OrientedFormat))}; got {box_format!r}")
 
 
 def _floats(column: NDArray[np.float64], like: Array) -> Array:
