@@ -32,6 +32,7 @@ sanitize: .venv-sanitize/.installed
 fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	$(SANITIZED) -m tests.fuzz_native $(SECONDS) $(SEED)
 	$(SANITIZED) -m tests.fuzz_json $(SECONDS) $(SEED)
+	$(BIN)/python -m tests.fuzz_oriented $(SECONDS) $(SEED)
 	$(BIN)/python -m tests.fuzz_readers $(SECONDS) $(SEED)
 
 .venv-sanitize/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py src/boxscore/*/*/*.py)

@@ -109,11 +109,19 @@ SHAPES = ("boxes", "masks")
 HOMES = {
     "similarity of two boxes": (
         r"(min(imum)?|lower)\(.*\) - [\w:.]*(max(imum)?|upper)\(",
-        {"core/geometry/boxes.h", "boxscore/geometry/boxes.py"},
+        {"core/geometry/boxes.h", "core/geometry/oriented_boxes.h", "boxscore/geometry/boxes.py"},
     ),
+    "cutting of a polygon": (
+        r"distances?\[(inner|inside)\] - distance|distance - other",
+        {"core/geometry/oriented_boxes.h", "boxscore/geometry/quadrilaterals.py"},
+    ),
+    "ProbIoU": (r"sqrt\(1 - ", {"core/geometry/oriented_boxes.h", "boxscore/geometry/oriented_boxes.py"}),
     "union of two shapes": (
         r"\+ .*truth.* - shared",
-        {*(f"core/geometry/{name}.h" for name in SHAPES), *(f"boxscore/geometry/{name}.py" for name in SHAPES)},
+        {
+            *(f"core/geometry/{name}.h" for name in SHAPES),
+            *(f"boxscore/geometry/{name}.py" for name in (*SHAPES, "oriented_boxes")),
+        },
     ),
     "who takes which truth": (
         r"is_free &=|is_free\) = false|taken\.add|segment_min\(bid",
@@ -123,7 +131,10 @@ HOMES = {
         r"/ \(.*\+ epsilon\)",
         {"core/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
     ),
-    "closeness of keypoints": (r"\bexp\(-", {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"}),
+    "closeness of keypoints": (
+        r"\bexp\(-(error|\(squared)",
+        {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"},
+    ),
     "NumPy's order of additions": (
         r"lane\[4\] \+ lane\[5\]",
         {"core/pairwise_sum.h", "boxscore/geometry/keypoints.py"},

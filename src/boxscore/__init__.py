@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from boxscore.geometry.keypoints import Keypoints
     from boxscore.geometry.masks import Masks
+    from boxscore.geometry.oriented_boxes import OrientedBoxes
     from boxscore.model.curves import Curves
     from boxscore.model.dataset import Coverage, Detections, Truths
     from boxscore.model.keypoint_rules import KeypointRules
@@ -46,6 +47,7 @@ __all__ = [
     "Keypoints",
     "Masks",
     "MeanAveragePrecision",
+    "OrientedBoxes",
     "PerClass",
     "Protocol",
     "Result",
@@ -82,6 +84,7 @@ _HOMES = {
     "KeypointRules": "model.keypoint_rules",
     "Masks": "geometry.masks",
     "MeanAveragePrecision": "training.metric",
+    "OrientedBoxes": "geometry.oriented_boxes",
     "PerClass": "model.result",
     "Protocol": "model.protocol",
     "Result": "model.result",

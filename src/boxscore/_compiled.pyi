@@ -295,6 +295,39 @@ class Masks(Geometry):
     @property
     def box(self) -> Any: ...
 
+class OrientedFormat(enum.Enum):
+    corners = 0
+
+    radians = 1
+
+    degrees = 2
+
+    radians_ccw = 3
+
+    degrees_ccw = 4
+
+class OrientedFault(enum.Enum):
+    none = 0
+
+    not_finite = 1
+
+    negative_size = 2
+
+    large_side = 3
+
+    large_angle = 4
+
+    self_crossing = 5
+
+    not_convex = 6
+
+class OrientedBoxes(Geometry):
+    def __init__(self, box: NDArray[Any], box_format: OrientedFormat, is_probabilistic: bool) -> None: ...
+    def find_fault(self, largest: float) -> tuple[Any, ...]: ...
+    def measured(self) -> Any: ...
+    def gaussians(self) -> Any: ...
+    def rectangles(self) -> Any: ...
+
 def rle_encode(pixels: NDArray[Any], height: int, width: int, num: int) -> list[Any]: ...
 def rle_decode(masks: Any | None) -> Any: ...
 def rle_merge(masks: Any | None, is_intersection: bool) -> dict[str, Any]: ...

@@ -16,7 +16,8 @@ from boxscore._support.arrays import to_numpy
 from boxscore._support.text import count
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.pairs import nearest, side
-from boxscore.geometry.boxes import Boxes, BoxFormat, to_xyxy
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.boxes import Boxes, to_xyxy
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Columns, Detections, Truths, host_ids, take
 from boxscore.model.protocol import Protocol

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boxscore._support.arrays import to_numpy
-from boxscore.geometry.boxes import Boxes, BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.boxes import Boxes
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
     COVERED,

@@ -25,7 +25,7 @@ from boxscore.formats.registry import (
 )
 from boxscore.formats.selection import select, select_detections, select_truths, selected_classes, selected_images
 from boxscore.formats.writers import Loss, without_kinds
-from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.geometry.box_formats import BoxFormat, check_box_format
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import iou_types_of
 

@@ -16,7 +16,7 @@ from boxscore._support.text import count
 from boxscore.formats.files import base_of, stem_of
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks

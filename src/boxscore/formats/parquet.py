@@ -22,7 +22,7 @@ from boxscore.formats.tables import Column, Table, detection_records, known_colu
 from boxscore.formats.writers import Host, Loss
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
-from boxscore.scaling.arrow import column_of, fours, is_list, masks_of
+from boxscore.scaling.arrow import column_of, is_list, masks_of, number_lists
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -199,7 +199,7 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
         return result
     if is_list(column.type) and column.null_count == 0:
         with contextlib.suppress(RowError):  # reported later, with the location of the row
-            return fours(column, "box")
+            return number_lists(column, "box")
     values: Column = column.to_pylist()
     return values
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks, Polygons
 

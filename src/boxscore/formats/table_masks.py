@@ -13,7 +13,7 @@ import numpy as np
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore.formats.records import Floats, Ids
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.masks import Masks, Polygons
 
 NAMES = ("segmentation", "mask")

@@ -12,7 +12,7 @@ from boxscore._support.text import line
 from boxscore.formats import table_masks
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
-from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.geometry.box_formats import BoxFormat, check_box_format
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")

@@ -13,7 +13,8 @@ from boxscore._support.text import count
 from boxscore.formats.files import stem_of
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
-from boxscore.geometry.boxes import Boxes, BoxFormat, to_xywh, to_xyxy
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.boxes import Boxes, to_xywh, to_xyxy
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
 from boxscore.model.protocol import REGULAR

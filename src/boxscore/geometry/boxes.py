@@ -4,7 +4,7 @@ Dimensions: N images, D detections, G truths.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,8 @@ from boxscore._support.arrays import Array, compact, convert, float_dtype, names
 from boxscore._support.checks import as_array, check_finite_rows, check_real, check_rows, is_plain, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.model.protocol import LARGEST_SIDE, Pixels, Protocol
-
-BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
-_FORMATS = get_args(BoxFormat)
 
 
 class Box(NamedTuple):
@@ -47,7 +45,7 @@ class Boxes(Geometry):
     box_format: BoxFormat = "xyxy"
 
     def __post_init__(self) -> None:
-        check_box_format(self.box_format)
+        check_box_format(self.box_format, UPRIGHT_FORMATS)
         box = as_array("box", self.box)
         if shape_of(box) == (0,):
             box = np.zeros((0, 4))
@@ -132,12 +130,6 @@ def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> tuple
     """Corners and areas in the widest float there is, as `Boxes.pairwise` takes them. Shapes (..., 4) and (...)."""
     xp = namespace(box)
     return measure(xp.astype(box, float_dtype(box)), box_format=box_format, pixels=protocol.pixels)
-
-
-def check_box_format(box_format: str) -> None:
-    """Raise `InputError` unless `box_format` is one of xyxy, xywh, cxcywh."""
-    if box_format not in _FORMATS:
-        raise InputError(f"`box_format` must be one of {', '.join(_FORMATS)}; got {box_format!r}")
 
 
 def _check_boxes(box: Array, box_format: BoxFormat) -> None:

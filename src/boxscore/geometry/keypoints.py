@@ -15,7 +15,8 @@ from boxscore._support.arrays import Array, compact, constant, convert, float_dt
 from boxscore._support.checks import RowError, as_array, check_real, is_plain, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry, RowGatherer, gatherer_of
-from boxscore.geometry.boxes import Boxes, BoxFormat, to_xywh
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.boxes import Boxes, to_xywh
 from boxscore.model.keypoint_rules import BOX_SHARE
 from boxscore.model.protocol import Protocol
 

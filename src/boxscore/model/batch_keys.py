@@ -9,24 +9,28 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
+from boxscore.geometry.box_formats import check_box_format, check_format_of, row_size
 from boxscore.model.protocol import iou_types_of
 
 GEOMETRY_KEYS = {"boxes": "box", "masks": "mask", "keypoints": "keypoints"}
 """The keys that hold shapes, and the column that each becomes."""
 
-KEY_OF_IOU_TYPE = {"bbox": "boxes", "segm": "masks", "boundary": "masks", "keypoints": "keypoints"}
+KEY_OF_IOU_TYPE = {
+    **dict.fromkeys(("bbox", "obb", "probiou"), "boxes"),
+    **dict.fromkeys(("segm", "boundary"), "masks"),
+    "keypoints": "keypoints",
+}
 """The key that holds the shapes of a similarity."""
 
 RowShape = tuple[int | None, ...]
 """The shape of one row; None: any size, the same for all rows."""
 
-ROW_SHAPES: dict[str, RowShape] = {
-    "box": (4,),
+_ROW_SHAPES: dict[str, RowShape] = {
     "keypoints": (None, None),
     "visibility": (None,),
     "keypoints_scores": (None,),
 }
-"""The shape of one row, for columns that have more than one number per row."""
+"""The shape of one row, for columns that have more than one number per row; `box` has as many as its format."""
 
 FLAGS = ("ignore", "iscrowd", "difficult")
 """The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
@@ -61,13 +65,18 @@ class Keys(NamedTuple):
     """Keys that are read, but become no column."""
     defaults: Mapping[str, float] = dict.fromkeys(FLAGS, 0)
     """The values of optional keys in images that lack them, while other images have them; without one, an error."""
+    box_size: int = 4
+    """How many numbers a box has."""
 
-    def of_shapes(self, iou_type: str | Sequence[str]) -> "Keys":
+    def of_shapes(self, iou_type: str | Sequence[str], box_format: str = "xyxy") -> "Keys":
         """The same with the shapes of one similarity or several in place of boxes.
 
         >>> list(DETECTION_KEYS.of_shapes(("bbox", "segm")).required)
         ['boxes', 'masks', 'scores', 'labels']
         """
+        check_box_format(box_format)
+        for each in iou_types_of(iou_type):
+            check_format_of(each, box_format)
         shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types_of(iou_type)}
         others = {key: name for key, name in self.required.items() if key not in GEOMETRY_KEYS}
         optional = dict(self.optional)
@@ -76,7 +85,7 @@ class Keys(NamedTuple):
             # a truth's box is where points are free if none is labelled
             box = {} if "boxes" in shapes or "scores" in others else {"boxes": "box"}
             optional |= {**more, **box}
-        return self._replace(required={**shapes, **others}, optional=optional)
+        return self._replace(required={**shapes, **others}, optional=optional, box_size=row_size(box_format))
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -128,6 +137,15 @@ TRUTH_KEYS = Keys(
     {"boxes": "box", "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
 )
 PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarded"}, others=("image_id",))
+
+
+def row_shape_of(column: str, box_size: int) -> RowShape:
+    """The shape of one row of a column.
+
+    >>> row_shape_of("box", 5), row_shape_of("label", 5)
+    ((5,), ())
+    """
+    return (box_size,) if column == "box" else _ROW_SHAPES.get(column, ())
 
 
 def _meant(key: Any, known: tuple[str, ...]) -> str:

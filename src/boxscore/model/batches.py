@@ -26,7 +26,7 @@ from boxscore._support.arrays import (
 from boxscore._support.checks import RowError, as_array, as_flags, as_ids, check_is_plain, is_kind, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.masks import Masks
-from boxscore.model.batch_keys import FLAGS, ROW_SHAPES, Keys
+from boxscore.model.batch_keys import FLAGS, Keys, row_shape_of
 from boxscore.model.image_ids import different_ids
 
 Made = TypeVar("Made")
@@ -97,7 +97,7 @@ class ImageBatch(NamedTuple):
 def read_images(images: Sequence[Any], keys: Keys) -> ImageBatch:
     """The columns of dicts, one per image."""
     used = keys.used(images)
-    if used is not None and (alike := concatenate_alike(images, _without_masks(used))) is not None:
+    if used is not None and (alike := concatenate_alike(images, _without_masks(used), keys.box_size)) is not None:
         return _with_masks(ImageBatch(*alike, used, images))
     for index, image in enumerate(images):
         if not isinstance(image, Mapping):
@@ -107,7 +107,7 @@ def read_images(images: Sequence[Any], keys: Keys) -> ImageBatch:
     used = {**keys.required, **optional}
     plain = _without_masks(used)
     parts = [_image_columns(index, image, plain, keys) for index, image in enumerate(images)]
-    columns = {name: _concatenate([part[name] for part in parts], name) for name in plain.values()}
+    columns = {name: _concatenate([part[name] for part in parts], name, keys.box_size) for name in plain.values()}
     return _with_masks(ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images))
 
 
@@ -162,7 +162,7 @@ def _masks_of_image(masks: Any, num: int) -> Any:
 
 
 def concatenate_alike(
-    images: Sequence[Mapping[str, Any]], used: Mapping[str, str]
+    images: Sequence[Mapping[str, Any]], used: Mapping[str, str], box_size: int = 4
 ) -> tuple[dict[str, Array], list[int]] | None:
     """The columns of all images and their lengths: the fast path. None if images differ, for the general path."""
     if not images or len(set(used.values())) < len(used):
@@ -175,7 +175,7 @@ def concatenate_alike(
     if not is_array(first):
         return None
     if library(first) == "torch":
-        return _concatenate_tensors(parts)
+        return _concatenate_tensors(parts, box_size)
     if isinstance(first, np.ndarray) and type(first) is not np.ndarray:
         return None
     num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in parts["label"]]
@@ -183,7 +183,9 @@ def concatenate_alike(
         if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
             return None
         row_shape = tuple(column[0].shape[1:])
-        if not _fits(row_shape, name) or [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
+        if not _fits(row_shape, row_shape_of(name, box_size)):
+            return None
+        if [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
             return None
     columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
     return (columns, num_rows) if _are_of_kind(columns) else None
@@ -196,7 +198,7 @@ def _are_of_kind(columns: Mapping[str, Array]) -> bool:
     return are_flags and is_kind(columns["label"], "integral")
 
 
-def _concatenate_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Array], list[int]] | None:
+def _concatenate_tensors(parts: Mapping[str, list[Any]], box_size: int) -> tuple[dict[str, Array], list[int]] | None:
     """The same for PyTorch's tensors, with as few calls as possible: a call takes as long as ten numbers."""
     import torch
 
@@ -213,7 +215,7 @@ def _concatenate_tensors(parts: Mapping[str, list[Any]]) -> tuple[dict[str, Arra
     num_rows = [*map(torch.Tensor.numel, parts["label"])]
     for name, column in parts.items():
         row_shape = tuple(columns[name].shape[1:])
-        if not _fits(row_shape, name) or columns[name].shape[0] != sum(num_rows):
+        if not _fits(row_shape, row_shape_of(name, box_size)) or columns[name].shape[0] != sum(num_rows):
             return None
         size = prod(row_shape)
         if [*map(torch.Tensor.numel, column)] != [size * num for num in num_rows]:
@@ -235,10 +237,10 @@ def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str]
         if len(size) != 1:
             raise InputError(f"`labels` must have one dimension; got shape {size}")
         for key, column in given.items():
-            row_shape = ROW_SHAPES.get(used[key], ())
+            row_shape = row_shape_of(used[key], keys.box_size)
             if size == (0,) and shape_of(column) == (0,):
                 given[key] = namespace(column).reshape(column, (0, *(each or 0 for each in row_shape)))
-            elif shape_of(column)[:1] != size or not _fits(shape_of(column)[1:], used[key]):
+            elif shape_of(column)[:1] != size or not _fits(shape_of(column)[1:], row_shape):
                 wanted = _shape_text((*size, *row_shape))
                 raise InputError(f"`{key}` must have shape {wanted} for {size[0]} labels; got {shape_of(column)}")
         columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
@@ -270,9 +272,8 @@ def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: 
     return marked
 
 
-def _fits(row_shape: Sequence[int], name: str) -> bool:
-    """Whether the rows of a column have the shape that they must have."""
-    wanted = ROW_SHAPES.get(name, ())
+def _fits(row_shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    """Whether rows have the shape that they must have."""
     pairs = zip(row_shape, wanted, strict=False)
     return len(row_shape) == len(wanted) and all(size in (given, None) for given, size in pairs)
 
@@ -288,10 +289,10 @@ def _shape_text(shape: Sequence[int | None]) -> str:
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
-def _concatenate(parts: Sequence[Array], name: str) -> Array:
+def _concatenate(parts: Sequence[Array], name: str, box_size: int) -> Array:
     """The rows of all parts. Lists take the library of the other parts, and empty parts their dtype, too."""
     if not parts:
-        return np.zeros((0, *(size or 0 for size in ROW_SHAPES.get(name, ()))))
+        return np.zeros((0, *(size or 0 for size in row_shape_of(name, box_size))))
     full = [part for part in parts if part.shape[0]]
     for index, part in enumerate(parts):
         if part.shape[0] and shape_of(part)[1:] != shape_of(full[0])[1:]:
@@ -311,13 +312,15 @@ class PaddedBatch(NamedTuple):
     """The column that each key becomes."""
     label: str = "labels"
     """The key of the labels."""
+    box_size: int = 4
+    """How many numbers a box has."""
 
     @classmethod
-    def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any]) -> "PaddedBatch":
+    def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any], box_size: int = 4) -> "PaddedBatch":
         """Columns by name, without optional ones that are None."""
         columns = {**required, **{name: column for name, column in optional.items() if column is not None}}
         arrays = {name: as_array(name, column) for name, column in columns.items()}
-        return cls(arrays, {name: name for name in arrays}, "label")._validated()
+        return cls(arrays, {name: name for name in arrays}, "label", box_size)._validated()
 
     @classmethod
     def from_dict(cls, argument: str, batch: Any, keys: Keys, *, is_hosted: bool = False) -> "PaddedBatch":
@@ -328,7 +331,8 @@ class PaddedBatch(NamedTuple):
 
         def read() -> PaddedBatch:
             arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
-            return cls(dict(to_host(arrays)) if is_hosted else arrays, keys.columns)._validated()
+            arrays = dict(to_host(arrays)) if is_hosted else arrays
+            return cls(arrays, keys.columns, box_size=keys.box_size)._validated()
 
         return in_argument(argument, read)
 
@@ -343,8 +347,9 @@ class PaddedBatch(NamedTuple):
                     wanted = f"({shape[0]}, {shape[1]}, H, W)"
                     raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
                 continue
-            if shape_of(column)[:2] != shape or not _fits(shape_of(column)[2:], self.names[other]):
-                wanted = _shape_text((*shape, *ROW_SHAPES.get(self.names[other], ())))
+            row_shape = row_shape_of(self.names[other], self.box_size)
+            if shape_of(column)[:2] != shape or not _fits(shape_of(column)[2:], row_shape):
+                wanted = _shape_text((*shape, *row_shape))
                 raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
         if not is_kind(label, "integral"):
             raise InputError(f"`{key}` must hold integers; got {label.dtype}")

@@ -12,7 +12,7 @@ from boxscore._support.arrays import Array, compact, convert, namespace, take_ro
 from boxscore._support.checks import as_array, check_rows, checked_columns, is_kind, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat, row_size
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import PaddedBatch, build_from_images
@@ -98,6 +98,8 @@ class Detections(Shapes):
     ) -> "Detections":
         """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
+        `box_format`: that of oriented boxes makes `boxes` (D, 5), with an angle, or (D, 8), corners.
+
         `iou_type`: with "segm" or "boundary" dicts have `masks` in place of `boxes`, with several both: booleans
         or bytes (D, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`, (D, K, 3), or
         (D, K, 2) and perhaps `keypoints_scores`, (D, K). Images are numbered 0, 1, 2, … unless `image_ids` has an
@@ -107,7 +109,7 @@ class Detections(Shapes):
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
-        keys = DETECTION_KEYS.of_shapes(iou_type)
+        keys = DETECTION_KEYS.of_shapes(iou_type, box_format)
         return build_from_images(cls, images, keys, image_ids, is_hosted=is_hosted, **_box_setting(keys, box_format))
 
     @classmethod
@@ -131,7 +133,7 @@ class Detections(Shapes):
         """
         required, optional = {"label": label, "score": score}, {"box": box, "mask": mask, "discarded": discarded}
         optional |= {"keypoints": keypoints, "keypoints_scores": keypoints_scores}
-        batch = PaddedBatch.from_columns(required, optional)
+        batch = PaddedBatch.from_columns(required, optional, row_size(box_format))
         return batch.build(cls, image_ids, **({} if box is None else {"box_format": box_format}))
 
 
@@ -279,7 +281,7 @@ class Truths(Shapes):
         may be `visibility`, (G, K), and `boxes`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
-        keys = TRUTH_KEYS.of_shapes(iou_type)
+        keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
         settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
         settings |= _box_setting(keys, box_format)
         return build_from_images(cls, images, keys, ids, is_hosted=is_hosted, **settings)
@@ -309,7 +311,8 @@ class Truths(Shapes):
         settings |= {"image_names": None if ids is None else ids.image_names}
         settings |= {} if box is None else {"box_format": box_format}
         optional = {"box": box, "mask": mask, "keypoints": keypoints, "visibility": visibility}
-        batch = PaddedBatch.from_columns({"label": label}, {**optional, "ignore": ignore, "area": area})
+        optional |= {"ignore": ignore, "area": area}
+        batch = PaddedBatch.from_columns({"label": label}, optional, row_size(box_format))
         return batch.build(cls, ids, **settings)
 
     def kinds(self, protocol: Protocol) -> Array | None:

@@ -311,6 +311,10 @@ _VOC2007 = Protocol(
 
 _VOC2012 = _VOC2007.replace(name="voc2012", recall_points=_evenly(0.0, 1.0, 101), ap="envelope")
 
+_DOTA = _VOC2012.replace(name="dota", pixels="continuous", comparison=">", iou_type="obb")
+
+_DOTA2007 = _VOC2007.replace(name="dota2007", pixels="continuous", comparison=">", iou_type="obb")
+
 _PAPER = _VOC2012.replace(name="paper", ap="trapezoid", comparison=">", matching="best_regular")
 
 _COCO = Protocol(
@@ -384,7 +388,7 @@ def as_protocol(protocol: str | Protocol) -> Protocol:
 
 PROTOCOLS: Mapping[str, Protocol] = {
     protocol.name: protocol
-    for protocol in (_VOC2007, _VOC2012, _COCO, _PAPER, _COCO_KEYPOINTS, _CROWDPOSE, *_wholebody())
+    for protocol in (_VOC2007, _VOC2012, _COCO, _PAPER, _DOTA, _DOTA2007, _COCO_KEYPOINTS, _CROWDPOSE, *_wholebody())
 }
 """The protocols that have a name."""
 

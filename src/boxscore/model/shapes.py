@@ -9,9 +9,11 @@ from boxscore._support import text
 from boxscore._support.arrays import Array, library, to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
-from boxscore.geometry.boxes import Boxes, BoxFormat
+from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
+from boxscore.geometry.boxes import Boxes
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
+from boxscore.geometry.oriented_boxes import OrientedBoxes
 
 Kind = TypeVar("Kind", bound=Geometry)
 
@@ -45,6 +47,11 @@ class Shapes:
     def keypoints(self) -> Keypoints:
         """Sets of keypoints. Length N."""
         return self._of_kind(Keypoints)
+
+    @property
+    def oriented_boxes(self) -> OrientedBoxes:
+        """Boxes at any angle. Length N."""
+        return self._of_kind(OrientedBoxes)
 
     @property
     def _boxes(self) -> Boxes:
@@ -89,7 +96,7 @@ def geometries_of(
     if geometry is None:
         made: list[Geometry] = []
         if given["box"] is not None:
-            made.append(Boxes(box=given["box"], box_format=given["box_format"] or "xyxy"))
+            made.append(boxes_of(given["box"], given["box_format"] or "xyxy"))
         if given["mask"] is not None:
             made.append(Masks.of(given["mask"]))
         if keypoints is not None:
@@ -101,6 +108,14 @@ def geometries_of(
         if value is not None:
             raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
     return [geometry, *others]
+
+
+def boxes_of(box: Array, box_format: BoxFormat) -> Boxes | OrientedBoxes:
+    """Boxes of the kind that their format says."""
+    check_box_format(box_format)
+    if is_oriented(box_format):
+        return OrientedBoxes(box=box, box_format=box_format)
+    return Boxes(box=box, box_format=box_format)
 
 
 def check_lengths(geometries: Sequence[Geometry], column: Array, name: str) -> None:

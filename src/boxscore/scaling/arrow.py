@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat, row_size
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.tally import ROWS, Tally
@@ -45,10 +45,12 @@ def pyarrow() -> Any:
 def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") -> Detections:
     """The rows of a table with the columns `image`, `label`, `score` and `box`, a list of 4, or `mask`.
 
+    Oriented boxes have lists of 5 or 8 numbers, as `box_format` says.
+
     A mask is a struct of `size`, height and width, and `counts`, COCO's compressed run lengths.
     """
     shape, settings = _shape_of(iou_type, box_format)
-    return Detections(**_columns(table, "image", "label", "score", shape), **settings)
+    return Detections(**_columns(table, "image", "label", "score", shape, box_format=box_format), **settings)
 
 
 def truths_of(
@@ -56,7 +58,8 @@ def truths_of(
 ) -> Truths:
     """The same for truths, which need no score and may have `ignore` and `area`."""
     shape, settings = _shape_of(iou_type, box_format)
-    columns: dict[str, Any] = _columns(table, "image", "label", shape, optional=("ignore", "area"))
+    names = ("image", "label", shape)
+    columns = _columns(table, *names, box_format=box_format, optional=("ignore", "area"))
     return Truths(**columns, **settings, class_names=class_names)
 
 
@@ -65,7 +68,7 @@ def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]
     return ("mask", {}) if iou_type in Masks.iou_types else ("box", {"box_format": box_format})
 
 
-def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str, Any]:
+def _columns(table: Any, *names: str, box_format: BoxFormat, optional: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(table, pyarrow().Table):
         raise InputError(f"must be boxscore columns or a pyarrow.Table; got {type(table).__name__}")
     if any(name not in table.column_names for name in names):
@@ -74,8 +77,9 @@ def _columns(table: Any, *names: str, optional: Sequence[str] = ()) -> dict[str,
     for name in (*names, *optional):
         if table.column_names.count(name) > 1:
             raise InputError(f"must have each column once; got `{name}` more than once")
+    size = row_size(box_format)
     return {
-        name: masks_of(table.column(name), name) if name == "mask" else to_numpy(table.column(name), name)
+        name: masks_of(table.column(name), name) if name == "mask" else to_numpy(table.column(name), name, size)
         for name in (*names, *optional)
         if name in table.column_names
     }
@@ -156,14 +160,14 @@ def _characters(column: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[np.i
     return text[int(start[0]) : int(start[-1])], start - start[0]
 
 
-def to_numpy(column: Any, name: str) -> NDArray[Any]:
-    """A column of numbers, or of lists or tensors of 4 numbers: shape (R,) or (R, 4)."""
+def to_numpy(column: Any, name: str, size: int = 4) -> NDArray[Any]:
+    """A column of numbers, or of lists or tensors of `size` numbers: shape (R,) or (R, size)."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise RowError(name, row, "must not be null")
     if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
         column = pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-    values: NDArray[Any] = fours(column, name) if is_list(column.type) else column.to_numpy()
+    values: NDArray[Any] = number_lists(column, name, size) if is_list(column.type) else column.to_numpy()
     if values.dtype == object:
         raise InputError(f"`{name}` must hold numbers; got {column.type}")
     return values
@@ -175,16 +179,16 @@ def is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def fours(column: Any, name: str) -> NDArray[Any]:
-    """A column of lists without nulls, each of 4 numbers. Shape (R, 4)."""
-    chunks = [np.zeros((0, 4))]
+def number_lists(column: Any, name: str, size: int = 4) -> NDArray[Any]:
+    """A column of lists without nulls, each of `size` numbers. Shape (R, size)."""
+    chunks = [np.zeros((0, size))]
     row = 0
     for chunk in column.chunks:
         lengths = chunk.value_lengths().to_numpy(zero_copy_only=False)
-        if (lengths != 4).any():
-            index = int(np.argmax(lengths != 4))
-            raise RowError(name, row + index, f"must have 4 numbers; got {lengths[index]}")
-        chunks.append(chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, 4))
+        if (lengths != size).any():
+            index = int(np.argmax(lengths != size))
+            raise RowError(name, row + index, f"must have {size} numbers; got {lengths[index]}")
+        chunks.append(chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, size))
         row += len(chunk)
     return np.concatenate(chunks[1:] or chunks)
 

@@ -37,7 +37,7 @@ from boxscore.formats.streaming import (
     stream_detections,
     stream_truths,
 )
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Truths

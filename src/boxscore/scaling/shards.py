@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from boxscore._support.arrays import is_array
 from boxscore._support.checks import as_array, as_ids
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids
 from boxscore.model.protocol import Protocol

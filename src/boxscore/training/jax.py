@@ -21,7 +21,8 @@ from boxscore._support.exceptions import InputError
 from boxscore.engines.parallel.batch import match_batch
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.geometry import is_in_areas
-from boxscore.geometry.boxes import BoxFormat, check_box_format, measure, sizes
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.geometry.boxes import measure, sizes
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument
 from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
@@ -91,7 +92,7 @@ def empty(
     >>> empty("voc2012", 1000)
     State(voc2012, room for 1000 detections and 1000 truths)
     """
-    check_box_format(box_format)
+    check_box_format(box_format, UPRIGHT_FORMATS)
     protocol = as_protocol(protocol)
     truth_capacity = capacity if truth_capacity is None else truth_capacity
     for name, value in (("capacity", capacity), ("truth_capacity", truth_capacity)):

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.model.dataset import ClassNames
 from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result

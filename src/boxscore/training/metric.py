@@ -16,7 +16,8 @@ from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words, unlike_sizes, unlike_units
 from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.plain_batch import match_images
-from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format
+from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
+from boxscore.geometry.boxes import Boxes
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
 from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
@@ -42,7 +43,8 @@ class MeanAveragePrecision:
     inputs are neither changed nor stored. `compute` can be called at any time, and changes nothing.
 
     `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
-    in place of `boxes`: booleans or bytes, (D, H, W) per image.
+    in place of `boxes`: booleans or bytes, (D, H, W) per image. With "obb" or "probiou" `boxes` are oriented, as
+    `box_format` says: "cxcywha:radians", (D, 5), "xyxyxyxy", (D, 8), and others; such a format implies "obb".
 
     Images are identified by `image_ids`, or by `image_id` in the targets' dicts: integers or names. Else they are
     numbered as they come. `unique_images`: whether an image that comes again is left out, since loaders repeat images
@@ -76,6 +78,8 @@ class MeanAveragePrecision:
         if not isinstance(unique_images, bool):
             raise InputError(f"`unique_images` must be True or False; got {unique_images!r}")
         self.protocol = as_protocol(protocol)
+        if iou_type is None and isinstance(protocol, str) and is_oriented(box_format):
+            iou_type = "obb" if self.protocol.iou_type == "bbox" else self.protocol.iou_type
         if iou_type is not None:
             check_choice("iou_type", iou_type, IOU_TYPES)
             is_name = isinstance(protocol, str)
@@ -242,6 +246,11 @@ class MeanAveragePrecision:
         return f"MeanAveragePrecision({self.protocol.title}, {counts})"
 
     @property
+    def _shapes(self) -> tuple[str, BoxFormat]:
+        """What decides the keys of dicts, and the shapes of their rows."""
+        return self.protocol.iou_type, self.box_format
+
+    @property
     def _is_watching(self) -> bool:
         return self.warn and self._num_watched < _WATCHED
 
@@ -260,7 +269,7 @@ class MeanAveragePrecision:
             if all(isinstance(each, Mapping) and "image_id" in each for each in targets):
                 ids = in_argument("targets", image_ids_of, targets, "")
             elif self.unique_images:  # invalid targets have errors of their own
-                in_argument("targets", read_images, targets, TRUTH_KEYS.of_shapes(self.protocol.iou_type))
+                in_argument("targets", read_images, targets, TRUTH_KEYS.of_shapes(*self._shapes))
         rows = self._new_rows(ids, len(preds))
         if rows is not None and ids is not None:
             preds, targets, ids = [preds[row] for row in rows], [targets[row] for row in rows], ids.take(rows)
@@ -286,7 +295,7 @@ class MeanAveragePrecision:
         self._store(tally, images, ids)
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
-        keys, truth_keys = (each.of_shapes(self.protocol.iou_type) for each in (PADDED_DETECTION_KEYS, TRUTH_KEYS))
+        keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, TRUTH_KEYS))
         batch = PaddedBatch.from_dict("preds", preds, keys, is_hosted=True)
         truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, is_hosted=True)
         if batch.num_images != truth_batch.num_images:

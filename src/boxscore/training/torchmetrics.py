@@ -17,7 +17,8 @@ from boxscore._support.arrays import convert, to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.diagnosis import Watch, Words
 from boxscore.analysis.suspicion import Counts
-from boxscore.geometry.boxes import BoxFormat, check_box_format, sizes
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.geometry.boxes import sizes
 from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import build_from_images, in_argument
@@ -107,7 +108,7 @@ class MeanAveragePrecision(Metric):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        check_box_format(box_format)
+        check_box_format(box_format, UPRIGHT_FORMATS)
         self.iou_type = _iou_types(iou_type)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one

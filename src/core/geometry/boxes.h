@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "geometry/window_index.h"
 #include "geometry/policy.h"
 #include "rules.h"
 
@@ -64,81 +64,22 @@ inline Overlap overlap(const BoxShape& box, const BoxShape& truth, bool is_relat
     return {shared, is_relative ? box.area : box.area + truth.area - shared};
 }
 
-// The truths of a class by their left edges, so that a detection is compared with those near it only.
-//
-// A pair with an IoU of c overlaps in c of either width or more. So the left edge of a truth is at most (1 - c) of the detection's
-// width w to the right of the detection's, and at most (1 - c) / c of it to the left:
-//
-//     left edges, ascending   ──┬──────┬────────────┬───────┬───────┬──────┬──
-//     compared                         [ w (1 - c) / c      ┊ w (1 - c) ]
-//                                            left edge of the detection
-//
-// This holds for exact numbers: boxes that are thin for where they are, whose edges rounding may move, are compared with all; so are
-// truths that similarity is relative to the detection with.
-//
-//     edges_   …[ sorted by left edge | the others of the group ]…   a range per group: first, first + num_sorted, end
-class LeftEdgeIndex {
-public:
-    struct Range {
-        uint32_t first = 0, end = 0;  // 0, 0 if the truths are too few for an index
-        uint32_t num_sorted = 0;
-    };
+// Where the left edge of a truth may be: two boxes whose IoU is c overlap in c of either width or more, so at most 1 - c of a width
+// is not shared.
+struct UprightWindow {
+    double extent, least;
 
-    LeftEdgeIndex(double extent, double least) : extent_(extent), least_(least) {}
-
-    void clear() { edges_.clear(); }
-
-    Range add(const BoxShape* truths, const uint8_t* is_relative, uint32_t first, uint32_t end) {
-        if (end - first < kMany || least_ < kLeastIndexed) return {};
-        Range range;
-        range.first = static_cast<uint32_t>(edges_.size());
-        for (const bool is_sorted_part : {true, false}) {
-            for (uint32_t g = first; g < end; ++g) {
-                if (is_sorted_part == (is_solid(truths[g]) && is_relative[g] == 0)) edges_.push_back({truths[g].left, g});
-            }
-            if (!is_sorted_part) continue;
-            range.num_sorted = static_cast<uint32_t>(edges_.size()) - range.first;
-            std::sort(edges_.begin() + range.first, edges_.end(),
-                      [](const Edge& a, const Edge& b) { return a.left < b.left; });
-        }
-        range.end = static_cast<uint32_t>(edges_.size());
-        return range;
-    }
-
-    template <class Visit>
-    void visit(const BoxShape& box, uint32_t first, uint32_t end, const Range& range, Visit visit) const {
-        if (range.end == 0 || !is_solid(box)) {
-            for (uint32_t g = first; g < end; ++g) visit(g);
-            return;
-        }
-        const double width = (box.right - box.left + extent_) * (1 + 1e-5);
-        const double leftmost = box.left - width * (1 - least_) / least_, rightmost = box.left + width * (1 - least_);
-        const Edge* const edges = edges_.data() + range.first;
-        const Edge* const end_sorted = edges + range.num_sorted;
-        const Edge* edge =
-            std::lower_bound(edges, end_sorted, leftmost, [](const Edge& e, double left) { return e.left < left; });
-        for (; edge < end_sorted && edge->left <= rightmost; ++edge) visit(edge->truth);
-        for (edge = end_sorted; edge < edges_.data() + range.end; ++edge) visit(edge->truth);
-    }
-
-private:
-    struct Edge {
-        double left;
-        uint32_t truth;
-    };
-
-    static constexpr uint32_t kMany = 16;          // truths of a class that are worth an index
-    static constexpr double kLeastIndexed = 0.01;  // below it a window would have nearly all of them
+    double position(const BoxShape& box) const { return box.left; }
+    double width(const BoxShape& box) const { return (box.right - box.left + extent) * (1 + 1e-5); }
+    double before(const BoxShape& box) const { return width(box) * (1 - least) / least; }
+    double after(const BoxShape& box) const { return width(box) * (1 - least); }
 
     // Whether rounding can't move the edges of a box by more than a millionth of its size.
     bool is_solid(const BoxShape& box) const {
         const double farthest = std::max(std::max(std::abs(box.left), std::abs(box.right)),
                                          std::max(std::abs(box.top), std::abs(box.bottom)));
-        return std::min(box.right - box.left, box.bottom - box.top) + extent_ >= farthest * 1e-6;
+        return std::min(box.right - box.left, box.bottom - box.top) + extent >= farthest * 1e-6;
     }
-
-    double extent_, least_;
-    std::vector<Edge> edges_;
 };
 
 // Boxes of one side as they were given: four numbers per row.
@@ -152,7 +93,7 @@ template <class Number, class Bounds = FiniteBounds>
 class BoxPolicy {
 public:
     using Shape = BoxShape;
-    using Index = LeftEdgeIndex;
+    using Index = WindowIndex<UprightWindow>;
     using Workspace = NoWorkspace;
 
     BoxPolicy(BoxColumn<Number> detections, BoxColumn<double> truths, bool is_inclusive)
@@ -170,7 +111,7 @@ public:
         use(pair.iou());
     }
 
-    Index make_index(double least) const { return {extent_, least}; }
+    Index make_index(double least) const { return {UprightWindow{extent_, least}, least}; }
 
 private:
     BoxColumn<Number> detections_;

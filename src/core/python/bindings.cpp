@@ -28,6 +28,7 @@ namespace boxscore {
 void bind_keypoints(nb::module_& module);
 void bind_masks(nb::module_& module);
 void bind_match(nb::module_& module);
+void bind_oriented(nb::module_& module);
 void bind_rle(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_annotations(nb::module_& module);
@@ -142,6 +143,7 @@ NB_MODULE(_compiled, module) {
     bind_match(module);
     bind_keypoints(module);
     bind_masks(module);
+    bind_oriented(module);
     bind_rle(module);
     bind_files(module);
     bind_images(module);

@@ -20,7 +20,9 @@ all = tf.reduce_all
 any = tf.reduce_any
 broadcast_to = tf.broadcast_to
 ceil = tf.math.ceil
+exp = tf.math.exp
 isfinite = tf.math.is_finite
+log = tf.math.log
 matmul = tf.linalg.matmul
 matrix_transpose = tf.linalg.matrix_transpose
 max = tf.reduce_max
@@ -29,6 +31,7 @@ min = tf.reduce_min
 minimum = tf.minimum
 ones_like = tf.ones_like
 reshape = tf.reshape
+sqrt = tf.math.sqrt
 stack = tf.stack
 where = tf.where
 zeros_like = tf.zeros_like
@@ -48,6 +51,10 @@ def isdtype(dtype: Any, kind: str) -> Any:
 
 def arange(size: int, *, dtype: Any = tf.int64) -> tf.Tensor:
     return tf.range(size, dtype=dtype)
+
+
+def full_like(x: tf.Tensor, value: float) -> tf.Tensor:
+    return tf.fill(tf.shape(x), tf.constant(value, x.dtype))
 
 
 def flip(x: tf.Tensor, *, axis: int) -> tf.Tensor:

@@ -11,7 +11,8 @@ from boxscore._support.arrays import is_in_host_memory, library, to_numpy
 from boxscore.engines.native.columns import class_ids
 from boxscore.engines.native.compiled_engine import tally_of
 from boxscore.engines.native.rules import rules_of
-from boxscore.geometry.boxes import Boxes, BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.boxes import Boxes
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import concatenate_alike
 from boxscore.model.protocol import LARGEST_SIDE, Protocol

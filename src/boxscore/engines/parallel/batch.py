@@ -12,7 +12,8 @@ from boxscore.engines.parallel.iou import filter_iou
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.geometry import PairwiseSimilarity, is_in_areas
-from boxscore.geometry.boxes import Boxes, BoxFormat, check_box_format, padded_boxes
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.geometry.boxes import Boxes, padded_boxes
 from boxscore.model.dataset import NOT_COVERED, NOT_EXHAUSTIVE, ignored_kinds
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, as_protocol
 from boxscore.model.tally import FALSE
@@ -94,7 +95,7 @@ def match_batch(
     >>> match_batch(detections, truths, Protocol.named("voc2007")).verdict[..., 0, 0].tolist()
     [[1, 2]]
     """
-    check_box_format(box_format)
+    check_box_format(box_format, UPRIGHT_FORMATS)
     protocol = as_protocol(protocol)
     columns = padded_boxes(detections.box, box_format, protocol)
     truth_columns = padded_boxes(truths.box, box_format, protocol)

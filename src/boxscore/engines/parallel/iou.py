@@ -7,7 +7,8 @@ from typing import get_args
 
 from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat, check_box_format, iou_of_measured, measure
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.geometry.boxes import iou_of_measured, measure
 from boxscore.geometry.masks import LARGEST_SINGLE, iou_of_pixels
 from boxscore.model.protocol import Pixels, extent_of
 from boxscore.model.protocol_fields import check_choice
@@ -26,7 +27,7 @@ def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pi
     >>> pairwise_iou(box, truth).tolist()  # 50 of 100 pixels, 50 of 150
     [[[0.5, 0.3333333333333333]]]
     """
-    check_box_format(box_format)
+    check_box_format(box_format, UPRIGHT_FORMATS)
     check_choice("pixels", pixels, get_args(Pixels))
     xp = namespace(box, truth)
     real = float_dtype(box)

@@ -8,7 +8,7 @@ import math
 
 from boxscore._support.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
 from boxscore.engines.parallel.iou import pairwise_iou
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.model.protocol import Pixels
 
 

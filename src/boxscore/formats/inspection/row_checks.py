@@ -9,7 +9,8 @@ from boxscore.formats.inspection.file_rows import FileRows, Flags
 from boxscore.formats.inspection.findings import Finding
 from boxscore.formats.joining import LARGEST_FRACTION, look_like_pixels
 from boxscore.formats.records import Floats, Ids
-from boxscore.geometry.boxes import BoxFormat, sizes, to_xyxy
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.boxes import sizes, to_xyxy
 
 MIN_ROWS = 20
 """Fewer rows than this are not enough to judge all of them."""

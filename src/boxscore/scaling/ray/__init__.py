@@ -12,7 +12,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames
 from boxscore.model.protocol import Protocol, as_protocol

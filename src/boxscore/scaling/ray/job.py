@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
-from boxscore.geometry.boxes import BoxFormat, check_box_format
+from boxscore.geometry.box_formats import BoxFormat, check_box_format
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.protocol import Protocol, as_protocol

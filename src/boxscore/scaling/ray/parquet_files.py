@@ -11,7 +11,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.formats import table_masks, tables
 from boxscore.formats.tables import Table
-from boxscore.geometry.boxes import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.scaling import arrow
 from boxscore.scaling.ray.datasets import library, readable, settings_of
 

@@ -1,0 +1,155 @@
+// The Python side of oriented boxes: rows as they were written in; what they measure, and what is wrong with them, out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "geometry/oriented_boxes.h"
+#include "python/geometry.h"
+
+namespace boxscore {
+
+using namespace nb::literals;
+
+void bind_oriented(nb::module_& module);
+
+namespace {
+
+class OrientedBoxes : public PolicyGeometry<OrientedBoxes> {
+public:
+    OrientedBoxes(Input box, OrientedFormat format, bool is_probabilistic)
+        : box_(std::move(box)), format_(format), is_probabilistic_(is_probabilistic) {
+        if (box_.size() % numbers_per_row(format_) != 0) throw std::invalid_argument("box: unexpected number of columns");
+        with_reals(box_, [](const auto*) {});
+    }
+
+    // Calls `use` with the rows as the numbers they are.
+    template <class Use>
+    auto with_column(Use use) const {
+        return with_reals(box_, [&](const auto* data) {
+            return use(OrientedColumn<std::decay_t<decltype(*data)>>{data, format_});
+        });
+    }
+
+    size_t size() const override { return box_.size() / numbers_per_row(format_); }
+
+    bool is_valid(double largest) const override { return find_fault(largest).second == OrientedFault::none; }
+
+    // The first row that something is wrong with.
+    std::pair<size_t, OrientedFault> find_fault(double largest) const {
+        return with_column([&](const auto& column) -> std::pair<size_t, OrientedFault> {
+            for (size_t i = 0; i < size(); ++i) {
+                const OrientedFault fault = fault_of(column.row(i), format_, largest);
+                if (fault != OrientedFault::none) return {i, fault};
+            }
+            return {0, OrientedFault::none};
+        });
+    }
+
+    // Corners of positive direction, the upright boxes around them, areas that decide ranges, and areas that IoU is made of.
+    nb::object measured() const {
+        Buffer<double> corners(size() * 8), outer(size() * 4), area(size()), surface(size());
+        with_column([&](const auto& column) {
+            for (size_t i = 0; i < size(); ++i) {
+                const QuadShape shape = measure_quad(column.row(i), format_);
+                for (size_t k = 0; k < 4; ++k) {
+                    corners[i * 8 + k * 2] = shape.corner[k].x, corners[i * 8 + k * 2 + 1] = shape.corner[k].y;
+                }
+                const double box[4] = {shape.left, shape.top, shape.right, shape.bottom};
+                std::copy(box, box + 4, outer.data() + i * 4);
+                area[i] = shape.area, surface[i] = shape.surface;
+            }
+        });
+        const size_t num = size();
+        return nb::make_tuple(to_numpy(std::move(corners), {num, 8}), to_numpy(std::move(outer), {num, 4}),
+                              to_numpy(std::move(area), {num}), to_numpy(std::move(surface), {num}));
+    }
+
+    // Centre, variances, covariance and determinant of each box as a normal distribution.
+    nb::object gaussians() const {
+        Buffer<double> rows(size() * 6);
+        with_column([&](const auto& column) {
+            for (size_t i = 0; i < size(); ++i) {
+                const GaussianShape shape = measure_gaussian(column.row(i), format_);
+                const double row[6] = {shape.x, shape.y, shape.xx, shape.yy, shape.xy, shape.determinant};
+                std::copy(row, row + 6, rows.data() + i * 6);
+            }
+        });
+        const size_t num = size();
+        return to_numpy(std::move(rows), {num, 6});
+    }
+
+    // Centre, width, height and angle of the least rectangle around each box; the angle turns x towards y, in radians.
+    nb::object rectangles() const {
+        Buffer<double> rows(size() * 5);
+        with_column([&](const auto& column) {
+            for (size_t i = 0; i < size(); ++i) {
+                const TurnedBox box = format_ == OrientedFormat::corners
+                                          ? least_rectangle(measure_quad(column.row(i), format_).corner)
+                                          : turned_box(column.row(i), format_);
+                const double row[5] = {box.x, box.y, box.width, box.height, std::atan2(box.sine, box.cosine)};
+                std::copy(row, row + 5, rows.data() + i * 5);
+            }
+        });
+        const size_t num = size();
+        return to_numpy(std::move(rows), {num, 5});
+    }
+
+    template <class Use>
+    auto with_policy(const OrientedBoxes& truths, Use use) const {
+        if (truths.is_probabilistic_ != is_probabilistic_) {
+            throw std::invalid_argument("is_probabilistic: must be the same for both sides");
+        }
+        std::vector<double> copy;  // truths are few: one type is enough for them
+        const double* truth_box = with_reals(truths.box_, [&](const auto* data) -> const double* {
+            if constexpr (std::is_same_v<decltype(data), const double*>) return data;
+            copy.assign(data, data + truths.box_.size());
+            return copy.data();
+        });
+        const OrientedColumn<double> truth_column{truth_box, truths.format_};
+        return with_column([&](const auto& column) {
+            using Number = std::decay_t<decltype(*column.box)>;
+            return is_probabilistic_ ? use(GaussianPolicy<Number>(column, truth_column))
+                                     : use(OrientedPolicy<Number>(column, truth_column));
+        });
+    }
+
+private:
+    Input box_;
+    OrientedFormat format_;
+    bool is_probabilistic_;
+};
+
+}  // namespace
+
+void bind_oriented(nb::module_& module) {
+    nb::enum_<OrientedFormat>(module, "OrientedFormat")
+        .value("corners", OrientedFormat::corners)
+        .value("radians", OrientedFormat::radians)
+        .value("degrees", OrientedFormat::degrees)
+        .value("radians_ccw", OrientedFormat::radians_ccw)
+        .value("degrees_ccw", OrientedFormat::degrees_ccw);
+    nb::enum_<OrientedFault>(module, "OrientedFault")
+        .value("none", OrientedFault::none)
+        .value("not_finite", OrientedFault::not_finite)
+        .value("negative_size", OrientedFault::negative_size)
+        .value("large_side", OrientedFault::large_side)
+        .value("large_angle", OrientedFault::large_angle)
+        .value("self_crossing", OrientedFault::self_crossing)
+        .value("not_convex", OrientedFault::not_convex);
+    nb::class_<OrientedBoxes, Geometry>(module, "OrientedBoxes")
+        .def(nb::init<Input, OrientedFormat, bool>(), "box"_a, "box_format"_a, "is_probabilistic"_a)
+        .def("find_fault",
+             [](const OrientedBoxes& boxes, double largest) {
+                 const auto [row, fault] = boxes.find_fault(largest);
+                 return nb::make_tuple(row, fault);
+             },
+             "largest"_a)
+        .def("measured", &OrientedBoxes::measured)
+        .def("gaussians", &OrientedBoxes::gaussians)
+        .def("rectangles", &OrientedBoxes::rectangles);
+}
+
+}  // namespace boxscore
