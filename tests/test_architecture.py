@@ -131,7 +131,12 @@ HOMES = {
         r"/ \(.*\+ epsilon\)",
         {"core/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
     ),
-    "means over classes": (r"pairwise_sum(_of)?\(", {"core/average.h"}),
+    "closeness of keypoints": (r"\bexp\(-", {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"}),
+    "NumPy's order of additions": (
+        r"lane\[4\] \+ lane\[5\]",
+        {"core/pairwise_sum.h", "boxscore/geometry/keypoints.py"},
+    ),
+    "means over classes": (r"pairwise_sum_of\(", {"core/average.h"}),
     "reading of dicts": (r"""(\w\[|\.get\()["'](boxes|labels|scores)["']""", {"boxscore/model/batches.py"}),
     "reduce by class": (
         r"\b(build_range|can_finish_together)\(",
@@ -175,7 +180,9 @@ AFTER_MATCHING = re.compile(
 
 def test_nothing_after_matching_knows_what_a_shape_is() -> None:
     """Nor before it what a verdict is: the seam of docs/architecture.md."""
-    shape = re.compile(r"geometry[./](boxes|masks)|\.(box|mask)\b|\bbox_format\b|\bBoxFormat\b|\b(Box|Mask)Shape\b")
+    shape = re.compile(
+        r"geometry[./](boxes|masks|keypoints|oriented_boxes)|\.(box|mask)\b|\bbox_format\b|\bBoxFormat\b|\b(Box|Mask)Shape\b"
+    )
     verdict = re.compile(r"\b(verdict|is_true|is_counted|Tally)\b")
     after = {name: code for name, code in sources().items() if AFTER_MATCHING.match(name)}
     assert len(after) > 30

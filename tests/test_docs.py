@@ -51,7 +51,7 @@ def test_the_examples_of_training_run() -> None:
     names["padded_model"] = lambda images: {key: torch.stack([value] * len(images)) for key, value in found.items()}
     names["print"] = lambda *_: None
     examples = blocks("docs/training.md", "python")
-    assert len(examples) == 6
+    assert len(examples) == 7
     for example in examples:
         exec(example, names)
         if "result" in names:
@@ -64,12 +64,14 @@ def test_the_examples_of_protocols_run() -> None:
     shapes: dict[str, Any] = {"image": [0], "label": [3], "box": [[0, 0, 10, 10]], "mask": np.ones((1, 10, 10), bool)}
     truths = boxscore.Truths(**shapes)
     detections = boxscore.Detections(**shapes, score=[0.9])
-    names: dict[str, Any] = {"boxscore": boxscore, "truths": truths, "detections": detections}
-    changing, comparing, covering = blocks("docs/protocols.md", "python")
+    names: dict[str, Any] = {"boxscore": boxscore, "np": np, "truths": truths, "detections": detections}
+    changing, comparing, posing, covering = blocks("docs/protocols.md", "python")
     exec(changing, names)
     assert "mar_300" in boxscore.evaluate(detections, truths, names["coco300"])
     assert boxscore.evaluate(detections, truths, names["strict"])["map_tiny"] == pytest.approx(1)
     exec(comparing, names)
+    exec(posing, names)
+    assert boxscore.evaluate(names["found_poses"], names["truth_poses"], names["arrows"])["map"] == pytest.approx(0.9)
     exec(covering, names)
     assert names["coverage"].is_exhaustive.tolist() == [True, False, True]
 
@@ -125,10 +127,12 @@ def test_the_script_of_pycocotools_prints_what_the_docs_show(tmp_path: Path) -> 
 
 def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the files that the docs show."""
-    for name, content in zip(("masks", "found", "odd"), blocks("docs/commands.md", "json"), strict=True):
+    for name, content in zip(
+        ("masks", "found", "poses", "found_poses", "odd"), blocks("docs/commands.md", "json"), strict=True
+    ):
         (sample_folder / f"{name}.json").write_text(content)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 12
+    assert len(shown) == 13
     assert_commands_print(shown, capsys)
 
 

@@ -280,7 +280,7 @@ def test_inputs_that_need_gradients_are_welcome() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"iou_type": "keypoints"}, "`iou_type` must be one of bbox, segm or a tuple of these; got 'keypoints'"),
+        ({"iou_type": "obb"}, "`iou_type` must be one of bbox, segm or a tuple of these; got 'obb'"),
         ({"iou_type": ("bbox", "bbox")}, "`iou_type` must be one of bbox, segm or a tuple of these"),
         ({"box_format": "yxyx"}, "`box_format` must be one of"),
         ({"average": "weighted"}, "`average` must be one of macro, micro; got 'weighted'"),

@@ -259,7 +259,7 @@ class Keypoints(Geometry):
         self,
         point: NDArray[Any],
         sigmas: Sequence[float],
-        area: NDArray[Any],
+        area: NDArray[Any] | None = None,
         is_labelled: NDArray[Any] | None = None,
         scale: NDArray[Any] | None = None,
         region: NDArray[Any] | None = None,
@@ -377,7 +377,7 @@ class CocoKeypoints:
     @property
     def third(self) -> Any: ...
     @property
-    def area(self) -> Any: ...
+    def around(self) -> Any: ...
     @property
     def num_labelled(self) -> Any: ...
 
@@ -492,6 +492,7 @@ def read_coco_file(
     shapes: CocoShapes = CocoShapes.boxes,
     compared: tuple[NDArray[Any], NDArray[Any]] | None = None,
     score: CocoScore = CocoScore.score,
+    keeps_third: bool = True,
 ) -> CocoFile: ...
 def read_coco_bytes(
     content: Any,
@@ -500,6 +501,7 @@ def read_coco_bytes(
     shapes: CocoShapes = CocoShapes.boxes,
     compared: tuple[NDArray[Any], NDArray[Any]] | None = None,
     score: CocoScore = CocoScore.score,
+    keeps_third: bool = True,
 ) -> CocoFile: ...
 def evaluate_coco_files(
     truths: bytes,

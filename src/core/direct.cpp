@@ -120,10 +120,10 @@ std::vector<double> areas_of(const CocoBoxes& boxes) {
 // as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box; where they have keypoints, the box
 // around these is, unless they also have boxes
 std::vector<double> own_areas(CocoBoxes& boxes) {
-    if (boxes.keypoints.area.empty()) return std::move(boxes.mask_area);
-    if (std::isnan(boxes.box[0])) return std::move(boxes.keypoints.area);
+    if (boxes.keypoints.around.empty()) return std::move(boxes.mask_area);
+    const std::vector<double>& box = std::isnan(boxes.box[0]) ? boxes.keypoints.around : boxes.box;
     std::vector<double> area(boxes.size());
-    for (size_t row = 0; row < area.size(); ++row) area[row] = boxes.box[row * 4 + 2] * boxes.box[row * 4 + 3];
+    for (size_t row = 0; row < area.size(); ++row) area[row] = box[row * 4 + 2] * box[row * 4 + 3];
     return area;
 }
 
@@ -279,7 +279,7 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
                 const KeypointLabels labels(truths.boxes, shapes.sigmas.size());
                 ids.mark_blank(labels.is_blank);
                 const double* const area = truths.boxes.area.data();
-                evaluate(KeypointPolicy({boxes.keypoints.point.data(), ids.area.data()}, {truths.boxes.keypoints.point.data(), area},
+                evaluate(KeypointPolicy({boxes.keypoints.point.data(), ids.area.data(), boxes.keypoints.slot.data()}, {truths.boxes.keypoints.point.data(), area},
                                         {labels.is_labelled.data(), area, labels.region.data()}, truths.boxes.size(), shapes.sigmas),
                          state);
             } else {

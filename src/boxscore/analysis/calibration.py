@@ -24,6 +24,8 @@ class Calibration:
     """
 
     iou: float
+    similarity: str = "IoU"
+    """What `iou` is a threshold of."""
     edge: Floats
     """The edges of the bins, from 0 to 1. Shape (B + 1,)."""
     count: Ints
@@ -84,7 +86,7 @@ class Calibration:
         ]
         table = text.table(cells, align="<>>>>", header=["score", "detections", "mean score", "precision", "gap"])
         error = f"{text.fraction(self.ece)}, at most {text.fraction(self.mce)} in a bin"
-        title = f"calibration error {error}, at IoU {self.iou:.2f}"
+        title = f"calibration error {error}, at {self.similarity} {self.iou:.2f}"
         return f"{title}\n\n{table}"
 
 
@@ -114,6 +116,7 @@ def calibrate(result: Result, *, bins: int = 10, iou: float | None = None) -> Ca
     with np.errstate(invalid="ignore"):
         return Calibration(
             iou=tally.protocol.thresholds[t],
+            similarity=tally.protocol.similarity,
             edge=edge,
             count=count_B,
             num_true=true_B,

@@ -43,6 +43,8 @@ class Confusion:
     """
 
     iou: float
+    similarity: str = "IoU"
+    """What `iou` is a threshold of."""
     score: float
     """Detections below it are not in the matrix. NaN if there are none."""
     label: Ints
@@ -138,8 +140,9 @@ class Confusion:
         right, wrong = int(num[truth == found].sum()), int(self._between().num.sum())
         unfound, stray = (int(num[place == len(self.name)].sum()) for place in (found, truth))
         title = (
-            f"at IoU {self.iou:.2f}, scores from {text.fraction(self.score)}: {right:,} found as what they are, "
-            f"{wrong:,} as another class, {unfound:,} not found; {stray:,} on background"
+            f"at {self.similarity} {self.iou:.2f}, scores from {text.fraction(self.score)}: "
+            f"{right:,} found as what they are, {wrong:,} as another class, {unfound:,} not found; "
+            f"{stray:,} on background"
         )
         if len(self.name) <= _MOST_COLUMNS:
             names = [*self.name, "background"]
@@ -186,6 +189,7 @@ def confuse(
     cell, num = np.unique(row * (nothing + 1) + column, return_counts=True)
     return Confusion(
         iou=pairing.protocol.thresholds[0],
+        similarity=pairing.protocol.similarity,
         score=score,
         label=classes,
         name=tuple(names),

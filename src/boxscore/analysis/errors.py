@@ -56,6 +56,8 @@ class Errors:
     """
 
     iou: float
+    similarity: str = "IoU"
+    """What `iou` is a threshold of."""
     background: float
     label: Ints
     """Shape (K,)."""
@@ -123,7 +125,9 @@ class Errors:
         return f"Errors({false}, {unfound} not found)"
 
     def __str__(self) -> str:
-        title = f"AP {text.fraction(self.ap)} at IoU {self.iou:.2f}; fixing all errors of a type would add"
+        title = (
+            f"AP {text.fraction(self.ap)} at {self.similarity} {self.iou:.2f}; fixing all errors of a type would add"
+        )
         cells = [
             [name.replace("_", " "), f"{count:,}", _signed(gain), (MEANINGS | SUMS)[name]]
             for name, count, gain in self.rows()
@@ -147,6 +151,7 @@ def find_errors(pairing: Pairing, classes: Ints, names: Sequence[str], backgroun
     is_unfound = case.is_counted & ~case.is_found
     return Errors(
         iou=iou,
+        similarity=pairing.protocol.similarity,
         background=background,
         label=classes,
         name=tuple(names),

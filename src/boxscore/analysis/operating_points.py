@@ -110,6 +110,8 @@ class OperatingPoints:
     """
 
     iou: float
+    similarity: str = "IoU"
+    """What `iou` is a threshold of."""
     aim: Aim
     label: tuple[int | None, ...]
     """None for all classes, then the labels. Length 1 + K."""
@@ -165,7 +167,7 @@ class OperatingPoints:
             ]
             for i, name in enumerate(self.name)
         ]
-        title = f"{str(self.aim).removeprefix('the ')}, at IoU {self.iou:.2f}"
+        title = f"{str(self.aim).removeprefix('the ')}, at {self.similarity} {self.iou:.2f}"
         return f"{title}\n\n{text.table(cells, align='<>>>>>>>', header=header)}"
 
 
@@ -178,6 +180,7 @@ def find_operating_points(result: Result, aim: Aim, *, iou: float | None = None)
     columns = dict(zip(_Point._fields, map(np.array, zip(*_points(tally, t, aim), strict=True)), strict=True))
     return OperatingPoints(
         iou=tally.protocol.thresholds[t],
+        similarity=tally.protocol.similarity,
         aim=aim,
         label=(None, *tally.classes.tolist()),
         name=("all classes", *result.per_class.name),

@@ -24,6 +24,8 @@ class Scores:
     """
 
     iou: float
+    similarity: str = "IoU"
+    """What `iou` is a threshold of."""
     edge: Floats
     """The edges of the bins: from 0 to 1, or, if a score is outside, from the lowest score to the highest.
     Shape (B + 1,)."""
@@ -60,7 +62,7 @@ class Scores:
             for b in range(self.num_true.size)
         ]
         best = f"best F1 {text.fraction(self.best_f1)} at score >= {text.fraction(self.best)}"
-        title = f"scores at IoU {self.iou:.2f}; {best}"
+        title = f"scores at {self.similarity} {self.iou:.2f}; {best}"
         return f"{title}\n\n{text.table(cells, align='<>>', header=['score', 'TP', 'FP'])}"
 
 
@@ -84,6 +86,7 @@ def histogram_scores(result: Result, *, bins: int = 40, iou: float | None = None
     best = Aim().choose(curve)
     return Scores(
         iou=tally.protocol.thresholds[t],
+        similarity=tally.protocol.similarity,
         edge=edge,
         num_true=num_true_KB.sum(axis=0),
         num_false=num_false_KB.sum(axis=0),

@@ -23,6 +23,8 @@ class WorstImages:
     """
 
     iou: float
+    similarity: str = "IoU"
+    """What `iou` is a threshold of."""
     score: float
     """Detections below it are left out. NaN if there are none."""
     image: Ints
@@ -63,7 +65,7 @@ class WorstImages:
             [name, *(f"{column[i]:,}" for column in (self.num_true, self.num_false, self.num_unfound))]
             for i, name in enumerate(self.name)
         ]
-        title = f"worst images at IoU {self.iou:.2f}, score >= {text.fraction(self.score)}"
+        title = f"worst images at {self.similarity} {self.iou:.2f}, score >= {text.fraction(self.score)}"
         return f"{title}\n\n{text.table(cells, align='<>>>', header=['image', 'TP', 'FP', 'not found'])}"
 
 
@@ -91,6 +93,7 @@ def find_worst_images(
     names = result.image_names or {}
     return WorstImages(
         iou=tally.protocol.thresholds[t],
+        similarity=tally.protocol.similarity,
         score=score,
         image=images[order],
         name=tuple(names.get(image, str(image)) for image in images[order].tolist()),

@@ -21,6 +21,7 @@ from boxscore.coco.lazy_annotations import (
     LazyResults,
     array_to_dicts,
     complete_boxes,
+    complete_keypoints,
     complete_masks,
     copy_header,
 )
@@ -267,17 +268,9 @@ def _completed(anns: list[Dict], header: Dict) -> Dict:
             ann["id"] = number
     elif has_boxes or "segmentation" in first or "keypoints" in first:
         dataset["categories"] = header["categories"]
-        complete = complete_boxes if has_boxes else complete_masks if "segmentation" in first else _complete_keypoints
+        complete = complete_boxes if has_boxes else complete_masks if "segmentation" in first else complete_keypoints
         complete(anns)
     return {**dataset, "annotations": anns}
-
-
-def _complete_keypoints(anns: list[Dict]) -> None:
-    for number, ann in enumerate(anns, start=1):
-        x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
-        left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
-        ann["area"], ann["id"] = (right - left) * (bottom - top), number
-        ann["bbox"] = [left, top, right - left, bottom - top]
 
 
 def _print_array(data: NDArray[Any]) -> None:

@@ -3,7 +3,6 @@
 import copy
 import datetime
 import time
-import warnings
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,9 @@ from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, build
 from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, load_annotations, select_columns
 from boxscore.coco.image_entries import entries, overlaps_by_image
-from boxscore.coco.modules import fallback_attributes, original_module, outer_level, warn_if_displaced
+from boxscore.coco.modules import fallback_attributes, warn_if_displaced
 from boxscore.coco.params import Params
-from boxscore.coco.single_image import SHAPE_KEYS, ImageRules, match_image, measure_overlaps
+from boxscore.coco.single_image import SHAPE_KEYS, ImageRules, match_image, measure_keypoints, measure_overlaps
 from boxscore.coco.summary_lines import box_lines, keypoint_lines, text_of, value_of
 from boxscore.model.tally import Tally
 
@@ -34,8 +33,7 @@ STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
 class COCOeval:
     """The evaluation of detections, as `pycocotools.cocoeval.COCOeval` has it: evaluate, accumulate, summarize.
 
-    boxscore evaluates boxes and masks; for keypoints, pycocotools measures the overlaps, if it is installed, and a
-    warning says so. `iouType`: "bbox", "segm" or "keypoints".
+    `iouType`: "bbox", "segm" or "keypoints".
     """
 
     evalImgs: Any
@@ -90,7 +88,9 @@ class COCOeval:
         if p.useCats:
             p.catIds = distinct(p.catIds)
         p.maxDets = sorted(p.maxDets)
-        if p.iouType in SHAPE_KEYS and not self._has_own_steps():
+        # as in COCO: keypoints of all classes together are compared with none
+        is_pooled_pose = p.iouType == "keypoints" and not p.useCats
+        if not self._has_own_steps() and not is_pooled_pose:
             self._evaluate_columns(p)
         else:
             self._evaluate_step_by_step(p)
@@ -122,11 +122,6 @@ class COCOeval:
 
     def _prepare(self) -> None:
         """Put the annotations into `_gts` and `_dts`, by image and class."""
-        if self.params.iouType not in SHAPE_KEYS:
-            own = original_module("cocoeval", f"iouType={self.params.iouType!r}").COCOeval
-            _warn_handed_over(self.params.iouType)
-            own._prepare(self)
-            return
         self._gts, self._dts = _by_image_and_class(self, self.params)
         self.evalImgs = defaultdict(list)
         self.eval = {}
@@ -145,7 +140,7 @@ class COCOeval:
     def computeIoU(self, imgId: Any, catId: Any) -> Any:
         """The overlaps of an image and class: one row per detection, by falling score, one column per truth; or []."""
         p = self.params
-        if p.iouType not in SHAPE_KEYS:
+        if p.iouType not in ("bbox", "segm"):
             raise Exception("unknown iouType for iou computation")  # as in COCO
         truths, detections = self._pair(imgId, catId)
         if not truths and not detections:
@@ -153,8 +148,9 @@ class COCOeval:
         return measure_overlaps(detections, truths, p.maxDets[-1], key=SHAPE_KEYS[p.iouType])
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
-        """The similarity of the keypoints of an image and class, by pycocotools."""
-        return original_module("cocoeval", "iouType='keypoints'").COCOeval.computeOks(self, imgId, catId)
+        """The similarity of the keypoints of an image and class: as `computeIoU` has overlaps; or []."""
+        p = self.params
+        return measure_keypoints(self._dts[imgId, catId], self._gts[imgId, catId], p.maxDets[-1], p.kpt_oks_sigmas)
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Dict | None:
         """Match one image and class in one area range; None if there are neither detections nor truths."""
@@ -234,19 +230,9 @@ def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
     for truths in sides[0].values():
         for truth in truths:
             truth["ignore"] = truth.get("iscrowd", False)
+            if p.iouType == "keypoints":
+                truth["ignore"] = truth["num_keypoints"] == 0 or truth["ignore"]
     return sides[0], sides[1]
-
-
-def _warn_handed_over(kind: str) -> None:
-    """Warn at the line outside this package that needs pycocotools."""
-    from importlib.metadata import PackageNotFoundError, version  # takes a while to import
-
-    try:
-        name = f"pycocotools {version('pycocotools')}"
-    except PackageNotFoundError:
-        name = "pycocotools"
-    message = f"boxscore measures boxes and masks; the overlaps of iouType={kind!r} are measured by {name}"
-    warnings.warn(message, stacklevel=outer_level())
 
 
 if not TYPE_CHECKING:

@@ -13,8 +13,10 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.coco.coco_dataset import COCO, get_lazy
 from boxscore.coco.lazy_annotations import LazyDataset, LazyResults
+from boxscore.coco.oks import detected_keypoints, labelled_keypoints, oks_protocol
 from boxscore.coco.params import Params
 from boxscore.engines.native import compiled_engine
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
@@ -41,6 +43,8 @@ class SideColumns:
     """In xywh; where masks are evaluated, zeros."""
     mask: Masks | None = None
     """The masks, where they are evaluated."""
+    keypoints: Keypoints | None = None
+    """The keypoints, where they are evaluated."""
     area: Floats
     id: NDArray[Any]
     """Integers, or objects if not all ids are integers."""
@@ -90,7 +94,9 @@ class EvaluationColumns:
     areas: list[Any]
     """As in the parameters."""
     iou_type: str
-    """ "bbox" or "segm"."""
+    """ "bbox", "segm" or "keypoints"."""
+    sigmas: Any
+    """Of keypoints."""
     bounds: list[tuple[float, float]]
     """Of the areas."""
     thresholds: Floats
@@ -112,16 +118,18 @@ class EvaluationColumns:
         # as in COCO: the id 0 means no match, so neither such a truth nor such a detection is ever matched
         if (truths.comparable_id == 0).any() or not (detections.comparable_id > 0).all():
             return None
-        if (truths.is_crowd != truths.is_ignored).any():
+        if truths.keypoints is None and (truths.is_crowd != truths.is_ignored).any():
             return None
         try:
-            protocol = Protocol.named(
-                "coco",
-                iou_type=self.iou_type,
-                thresholds=self.thresholds,
-                areas=[(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
-                limits=self.limits,
-            )
+            changes: Dict = {
+                "thresholds": self.thresholds,
+                "areas": [(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
+                "limits": self.limits,
+            }
+            if truths.keypoints is None:
+                protocol = Protocol.named("coco", iou_type=self.iou_type, **changes)
+            else:
+                protocol = oks_protocol(self.sigmas, **changes)
             columns = Detections(
                 image=detections.image,
                 label=detections.label,
@@ -144,11 +152,15 @@ class EvaluationColumns:
     def _own_area(self) -> Floats | None:
         """The areas of detections, if they are not those of their shapes."""
         side = self.detections
+        if side.keypoints is not None:
+            return side.area
         own = side.box[:, 2] * side.box[:, 3] if side.mask is None else side.mask.runs.area
         return None if np.array_equal(side.area, own) else side.area
 
 
 def _shapes(side: SideColumns) -> Dict:
+    if side.keypoints is not None:
+        return {"geometry": side.keypoints}
     return {"box": side.box, "box_format": "xywh"} if side.mask is None else {"mask": side.mask}
 
 
@@ -158,7 +170,7 @@ def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColum
         list(params.imgIds),
         list(params.catIds),
         is_pooled=not params.useCats,
-        has_masks=params.iouType == "segm",
+        iou_type=params.iouType,
         compared=get_lazy(truths) if params.useCats else None,
     )
     return EvaluationColumns(
@@ -168,6 +180,7 @@ def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColum
         classes=index.classes if params.useCats else [-1],
         areas=list(params.areaRng),
         iou_type=params.iouType,
+        sigmas=getattr(params, "kpt_oks_sigmas", ()),
         bounds=[(float(low), float(high)) for low, high in params.areaRng],
         thresholds=np.array(params.iouThrs, np.float64),
         limits=list(params.maxDets),
@@ -177,10 +190,9 @@ def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColum
 class ImageClassIndex:
     """The indices of images and classes in an evaluation; if classes are pooled, they only order an image's rows."""
 
-    def __init__(
-        self, images: list[Any], classes: list[Any], *, is_pooled: bool, has_masks: bool, compared: Any
-    ) -> None:
-        self.images, self.classes, self.is_pooled, self.has_masks = images, classes, is_pooled, has_masks
+    def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool, iou_type: str, compared: Any) -> None:
+        self.images, self.classes, self.is_pooled = images, classes, is_pooled
+        self.has_masks, self.has_keypoints = iou_type == "segm", iou_type == "keypoints"
         self.compared = compared
         """The lazy truths, if masks are compared with nothing but these, class by class."""
 
@@ -188,6 +200,8 @@ class ImageClassIndex:
         """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
         lazy = get_lazy(coco)
         if lazy is None or not all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes)):
+            return None
+        if self.has_keypoints and lazy.keypoints() is None:
             return None
         return None if self.has_masks and self._masks(lazy) is None else lazy
 
@@ -203,6 +217,8 @@ class ImageClassIndex:
         shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
         if self.has_masks and (masks := self._masks(lazy)) is not None:
             shared["mask"] = masks if row is ALL else masks.take(row)
+        if self.has_keypoints and (keypoints := lazy.keypoints()) is not None:
+            shared["keypoints"] = keypoints if row is ALL else keypoints.take(row)
         return row, {"image": image, "label": label, **shared}
 
     def select_dicts(self, coco: Any) -> tuple[list[Dict], Dict]:
@@ -217,6 +233,8 @@ class ImageClassIndex:
         row, image, label = self._ordered(row, image[row], label)
         anns = anns if row is ALL else [anns[i] for i in row.tolist()]
         shapes: Dict = {"box": np.zeros((len(anns), 4)), "mask": masks_of(anns, coco)} if self.has_masks else {}
+        if self.has_keypoints:
+            shapes = {"box": np.zeros((len(anns), 4))}  # keypoints are different for both sides
         return anns, {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": _boxes(anns)})}
 
     def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
@@ -248,6 +266,8 @@ def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns
         row, shared = index.select_rows(lazy)
         return DetectionColumns(**shared, score=lazy.columns.score[row])
     anns, shared = index.select_dicts(results)
+    if index.has_keypoints:
+        shared["keypoints"] = detected_keypoints(anns)
     given = [ann["score"] for ann in anns]
     is_plain = all(type(each) is float for each in given)
     return DetectionColumns(
@@ -278,16 +298,24 @@ def _select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
     if lazy is not None and lazy.columns.is_crowd is not None:
         row, shared = index.select_rows(lazy)
         is_crowd = lazy.columns.is_crowd[row]
-        return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd)
+        return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
     anns, shared = index.select_dicts(truths)
+    if index.has_keypoints:
+        shared["keypoints"] = labelled_keypoints(anns)
     # as in COCO: the area of a crowd is never read
     area = [0 if ann["iscrowd"] else ann["area"] for ann in anns]
     return TruthColumns(
         **shared,
         area=np.array(area, np.float64),
         is_crowd=np.array([int(ann["iscrowd"]) != 0 for ann in anns], np.uint8),
-        is_ignored=np.array([bool(ann["iscrowd"]) for ann in anns], np.uint8),
+        is_ignored=np.array([bool(ann["iscrowd"]) for ann in anns], np.uint8) | _blank(shared),
     )
+
+
+def _blank(shared: Dict) -> Any:
+    """Truths without labelled keypoints, which are ignored; 0 where there are no keypoints. Shape (G,)."""
+    keypoints = shared.get("keypoints")
+    return np.uint8(0) if keypoints is None else (keypoints.num_labelled == 0).astype(np.uint8)
 
 
 def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.threads import num_threads
 from boxscore.coco.evaluation_columns import DetectionColumns, EvaluationColumns, TruthColumns
+from boxscore.coco.oks import oks_protocol
 
 Ints = NDArray[np.int64]
 
@@ -65,6 +66,14 @@ def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     groups = Groups.of(seen.detections, seen.truths, len(seen.images), seen.limits[-1])
     is_crowd, threads = seen.truths.is_crowd[groups.truth_row], num_threads(None)
     masks, truth_masks = seen.detections.mask, seen.truths.mask
+    keypoints, truth_keypoints = seen.detections.keypoints, seen.truths.keypoints
+    if keypoints is not None and truth_keypoints is not None:
+        protocol = oks_protocol(seen.sigmas)
+        sides = (
+            keypoints.take(groups.row).compiled(protocol),
+            truth_keypoints.take(groups.truth_row).compiled(protocol),
+        )
+        return groups, _compiled.similarities(groups.compiled, *sides, is_crowd, threads)
     if masks is None or truth_masks is None:
         boxes = seen.detections.box[groups.row], seen.truths.box[groups.truth_row]
         return groups, _compiled.overlaps(groups.compiled, *boxes, is_crowd, threads)

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.coco import mask
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 
 Dict = dict[str, Any]
@@ -46,13 +48,14 @@ class FileSnapshot:
         weakref.finalize(self, os.close, self._descriptor)
         self._identity = _identity(os.fstat(self._descriptor))
 
-    def read_columns(self, *, has_masks: bool = False, compared: Pairs | None = None) -> Any:
-        """The `_compiled.CocoFile` of the file; None if it is not a file of boxes, or of masks if these are wanted.
+    def read_columns(self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False) -> Any:
+        """The `_compiled.CocoFile` of the file; None if it has not these shapes: "boxes", "masks" or "keypoints".
 
         Masks of other images and classes than the `compared` ones have an area alone.
         """
-        shapes = _compiled.CocoShapes.masks if has_masks else _compiled.CocoShapes.boxes
-        settings: Dict = {"num_threads": num_threads(None), "shapes": shapes, "compared": compared}
+        wanted = getattr(_compiled.CocoShapes, shapes)
+        settings: Dict = {"num_threads": num_threads(None), "shapes": wanted, "compared": compared}
+        settings["keeps_third"] = keeps_third
         try:
             if self._content is None and self._is_there():
                 columns = _compiled.read_coco_file(os.fsencode(self.name), **settings)
@@ -126,6 +129,7 @@ class LazyDataset:
         self._file: FileSnapshot | None = file
         self._parsed: Dict = {}
         self._masks: Masks | None = None
+        self._keypoints: Keypoints | None = None
 
     @classmethod
     def from_file(cls, file: FileSnapshot) -> "LazyDataset | None":
@@ -154,9 +158,26 @@ class LazyDataset:
     def masks(self) -> Masks | None:
         """The masks of all annotations; None if not all have one."""
         if self._masks is None and self._file is not None:
-            read = self._file.read_columns(has_masks=True)
+            read = self._file.read_columns("masks")
             self._masks = None if read is None else drawn(read.boxes, self.images)
         return self._masks
+
+    def keypoints(self) -> Keypoints | None:
+        """The keypoints of all annotations; None if not all have them, and their number."""
+        if self._keypoints is None and self._file is not None:
+            read = self._file.read_columns("keypoints", keeps_third=True)
+            given = None if read is None else read.boxes.keypoints
+            if given is None or given.num_labelled is None or np.isnan(given.num_labelled).any():
+                return None
+            num = len(self.columns.id)
+            self._keypoints = Keypoints(
+                point=given.point.reshape(num, -1, 2),
+                visibility=given.third,
+                area=self.columns.area,
+                box=self.columns.box,
+                num_labelled=given.num_labelled,
+            )
+        return self._keypoints
 
     def dataset(self) -> Dict:
         """The file as Python's json reads it: parsed once, so that all who share it share its dicts."""
@@ -181,13 +202,15 @@ class LazyResults:
         columns: AnnotationColumns,
         header: "LazyDataset | Dict",
         masks: Masks | None = None,
+        keypoints: Keypoints | None = None,
         *,
-        has_boxes: bool = True,
+        complete: Callable[[list[Dict]], None] | None = None,
         is_partial: bool = False,
     ) -> None:
         self.columns = columns
         self._source, self._header = source, header
-        self._masks, self._has_boxes = masks, has_boxes
+        self._masks, self._keypoints = masks, keypoints
+        self._complete = complete_boxes if complete is None else complete
         self._is_partial = is_partial
 
     @classmethod
@@ -201,9 +224,11 @@ class LazyResults:
         if b'"segmentation"' in head:
             if isinstance(header, LazyDataset) and b'"bbox"' in head:
                 compared = header.columns.image, header.columns.category
-            read = _read_boxes(file, has_masks=True, compared=compared)
+            read = _read_boxes(file, "masks", compared=compared)
             if read is not None and read.boxes.mask_area is not None and compared is not None:
-                read, compared = _read_boxes(file, has_masks=True), None  # the boxes of all of them are wanted
+                read, compared = _read_boxes(file, "masks"), None  # the boxes of all of them are wanted
+        if read is None and b'"keypoints"' in head:
+            read = _read_boxes(file, "keypoints")
         read = read or _read_boxes(file)
         if read is None or read.is_dataset or read.boxes.score is None:
             return None
@@ -212,8 +237,16 @@ class LazyResults:
         if boxes.segmentations is not None and masks is None:
             return None
         box, area = boxes.box, boxes.box[:, 2] * boxes.box[:, 3]
-        has_boxes = boxes.mask_area is None
-        if not has_boxes:
+        complete = complete_boxes
+        keypoints = _detected(boxes)
+        if keypoints is not None and np.isnan(box).any():
+            # as in COCO: the first result decides whether all have boxes; else they are around the keypoints
+            if not np.isnan(box).all():
+                return None
+            complete, box = complete_keypoints, boxes.keypoints.around
+            area = box[:, 2] * box[:, 3]
+        if boxes.mask_area is not None:
+            complete = complete_masks
             # as in COCO: the first result decides whether all have boxes; where it has none, masks have the areas
             if masks is None or not np.isnan(box).all():
                 return None
@@ -226,7 +259,7 @@ class LazyResults:
             id=np.arange(1, len(box) + 1),
             score=boxes.score,
         )
-        return cls(file, columns, header, masks, has_boxes=has_boxes, is_partial=compared is not None)
+        return cls(file, columns, header, masks, keypoints, complete=complete, is_partial=compared is not None)
 
     @classmethod
     def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
@@ -254,7 +287,7 @@ class LazyResults:
         """
         if self._is_partial and self._masks is not None and (truths is None or truths is not self._header):
             assert isinstance(self._source, FileSnapshot)
-            read = self._source.read_columns(has_masks=True)
+            read = self._source.read_columns("masks")
             self._masks, self._is_partial = drawn(read.boxes, _sizes_of(self._header)), False
         if self._masks is None:
             sizes = sizes_at(self.columns.image, _sizes_of(self._header))
@@ -263,17 +296,30 @@ class LazyResults:
             self._masks = Masks.from_polygons([[outline] for outline in outlines_of(self.columns.box)], sizes)
         return self._masks
 
+    def keypoints(self) -> Keypoints | None:
+        """The keypoints of all results; None if not all have them."""
+        if self._keypoints is None and isinstance(self._source, FileSnapshot):
+            read = self._source.read_columns("keypoints")
+            self._keypoints = None if read is None else _detected(read.boxes)
+        return self._keypoints
+
     def dataset(self) -> Dict:
         """As pycocotools has it: the dataset's header, and one completed dict per result."""
         header = self._header.header() if isinstance(self._header, LazyDataset) else self._header
         is_file = isinstance(self._source, FileSnapshot)
         anns = self._source.parse() if is_file else array_to_dicts(self._source)  # type: ignore[union-attr, arg-type]
-        (complete_boxes if self._has_boxes else complete_masks)(anns)
+        self._complete(anns)
         return {**header, "annotations": anns}
 
 
 ImageSizes = dict[int, tuple[float, float]]
 """Height and width by image id; NaN where they are unknown."""
+
+
+def _detected(boxes: Any) -> Keypoints | None:
+    """The keypoints of a `_compiled.CocoBoxes` of results."""
+    given = boxes.keypoints
+    return None if given is None else Keypoints(point=given.point.reshape(len(boxes.image), -1, 2))
 
 
 def image_sizes(images: Any) -> ImageSizes:
@@ -319,9 +365,9 @@ def _has_categories(header: LazyDataset | Dict) -> bool:
     return isinstance(header, LazyDataset) or "categories" in header
 
 
-def _read_boxes(file: FileSnapshot, **settings: Any) -> Any:
-    """The `_compiled.CocoFile` of a file; None if it does not have boxes, or masks, of images with integer ids."""
-    read = file.read_columns(**settings)
+def _read_boxes(file: FileSnapshot, shapes: str = "boxes", **settings: Any) -> Any:
+    """The `_compiled.CocoFile` of a file; None if it does not have these shapes, of images with integer ids."""
+    read = file.read_columns(shapes, **settings)
     return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
 
 
@@ -355,6 +401,15 @@ def complete_masks(anns: list[Dict]) -> None:
         if "bbox" not in ann:
             ann["bbox"] = box
         ann["id"], ann["iscrowd"] = number, 0
+
+
+def complete_keypoints(anns: list[Dict]) -> None:
+    """Give results that have keypoints alone an area, a box and an id."""
+    for number, ann in enumerate(anns, start=1):
+        x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
+        left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
+        ann["area"], ann["id"] = (right - left) * (bottom - top), number
+        ann["bbox"] = [left, top, right - left, bottom - top]
 
 
 def array_to_dicts(data: NDArray[Any]) -> list[Dict]:

@@ -151,7 +151,7 @@ def original_module(name: str, purpose: str) -> ModuleType:
         return module
     except ModuleNotFoundError:
         reason = f"{purpose} needs {PACKAGE}, which is not installed"
-        raise ImportError(f"boxscore measures boxes and masks; {reason}: pip install {PACKAGE}") from None
+        raise ImportError(f"boxscore does not have it; {reason}: pip install {PACKAGE}") from None
     finally:
         for key, before in present.items():
             if _patches or before is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_SIGMAS = (0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89)
+from boxscore.model.keypoint_rules import COCO_SIGMAS
 
 
 class Params:
@@ -45,7 +45,7 @@ class Params:
         self.maxDets = [20]
         self.areaRng = [[0, 1e5**2], [32**2, 96**2], [96**2, 1e5**2]]
         self.areaRngLbl = ["all", "medium", "large"]
-        self.kpt_oks_sigmas = np.array(_SIGMAS) / 10.0
+        self.kpt_oks_sigmas = np.array(COCO_SIGMAS)
 
     def _set_thresholds(self) -> None:
         self.imgIds = []

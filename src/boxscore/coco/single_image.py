@@ -14,6 +14,7 @@ import boxscore._compiled as _compiled
 from boxscore.coco import mask
 from boxscore.coco.evaluation_columns import ids_of
 from boxscore.coco.image_entries import Assigned, assignment_rules
+from boxscore.coco.oks import measure_oks
 
 Dict = dict[str, Any]
 
@@ -27,7 +28,7 @@ class ImageRules(NamedTuple):
     limit: Any
 
 
-SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation"}
+SHAPE_KEYS = {"bbox": "bbox", "segm": "segmentation", "keypoints": "keypoints"}
 """The key of the shapes in dicts, by similarity."""
 
 
@@ -39,6 +40,13 @@ def measure_overlaps(detections: list[Dict], truths: list[Dict], limit: Any, *, 
     detections = _by_score(detections)[:limit]
     crowds = [int(truth["iscrowd"]) for truth in truths]
     return mask.iou([each[key] for each in detections], [each[key] for each in truths], crowds)
+
+
+def measure_keypoints(detections: list[Dict], truths: list[Dict], limit: Any, sigmas: Any) -> Any:
+    """The same for keypoints."""
+    if not detections or not truths:
+        return []
+    return measure_oks(_by_score(detections)[:limit], truths, sigmas)
 
 
 def measure_plain(detections: Any, truths: Any, limit: Any) -> Any:

@@ -209,11 +209,9 @@ def _with_poses(records: Records, boxes: Any) -> Records:
     point = boxes.keypoints.point.reshape(len(records), -1, 2)
     keypoints = Keypoints.of_detections(point, boxes.keypoints.third)
     # as in COCO: the first result decides for all of them
-    sides = boxes.box[:, 2] * boxes.box[:, 3]
-    area = boxes.keypoints.area if np.isnan(sides[0]) else np.where(np.isnan(sides), boxes.keypoints.area, sides)
-    corners = keypoints.outer_boxes()
-    around = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
-    return replace(records, area=area, box=np.where(np.isnan(boxes.box), around, boxes.box), keypoints=keypoints)
+    around = boxes.keypoints.around
+    box = around if np.isnan(boxes.box[0, 0]) else np.where(np.isnan(boxes.box), around, boxes.box)
+    return replace(records, area=box[:, 2] * box[:, 3], box=box, keypoints=keypoints)
 
 
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:

@@ -154,6 +154,8 @@ class Keypoints(Geometry):
             if self.score is None or not protocol.keypoints.needs_scores:
                 return None
             return ~np.asarray((to_numpy(self._part(self.score, protocol)) > 0).any(axis=1))
+        if len(self) == 0:
+            return None
         if self.num_labelled is not None and self._range(protocol) == (0, self.num_points):
             return np.asarray(to_numpy(self.num_labelled) == 0)
         return ~np.asarray((to_numpy(self._part(self.visibility, protocol)) > 0).any(axis=1))
@@ -179,6 +181,9 @@ class Keypoints(Geometry):
         """The sets for the native engine."""
         host, points = np.zeros(0), compact(to_numpy(self._part(self.point, protocol)), np.float64)
         sigmas = [] if len(self) == 0 else list(protocol.sigmas)
+        has_all = len(self) == 0 or self._range(protocol) == (0, self.num_points)
+        if self.visibility is None and has_all:
+            return _compiled.Keypoints(points, sigmas)
         areas = compact(to_numpy(self.areas(protocol, host)), np.float64)
         if self.visibility is None:
             return _compiled.Keypoints(points, sigmas, areas)

@@ -20,10 +20,9 @@ class Measure(NamedTuple):
     def meaning(self, protocol: Protocol) -> list[str]:
         """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
         limit = protocol.limits[self.limit]
-        similarity = "OKS" if protocol.iou_type == "keypoints" else "IoU"
         return [
             "AR" if self.is_recall else "AP",
-            f"{similarity} {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
+            f"{protocol.similarity} {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
             protocol.areas[self.area].name,
             "all detections" if limit is None else text.count(limit, "detection"),
         ]

@@ -189,6 +189,11 @@ class Protocol:
         return name if is_known else f"{name}, changed"
 
     @property
+    def similarity(self) -> str:
+        """What thresholds are thresholds of, as tables name it."""
+        return {"keypoints": "OKS", "probiou": "ProbIoU"}.get(self.iou_type, "IoU")
+
+    @property
     def cutoffs(self) -> tuple[float, ...]:
         """The thresholds as IoUs are compared with them: COCO takes 1 - 1e-10 for anything above."""
         if self.matching == "next_best" and self.comparison == ">=":

@@ -76,15 +76,21 @@ def describe(
         "headline": f"mAP {text.fraction(first['map'])} ({protocol.title}).",
         "subtitle": f"{titles}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, boxscore {boxscore.__version__}",
         "thresholds": list(protocol.thresholds),
+        "similarity": protocol.similarity,
         "main": protocol.threshold_index(None),
-        "areas": [{"name": area.name, "text": area_text(area)} for area in protocol.areas],
+        "areas": [{"name": area.name, "text": range_text(area, protocol)} for area in protocol.areas],
         "measures": [_measure(measure, protocol) for measure in measures(protocol)],
         "limit": protocol.limits[-1],
         "notes": _notes(results.values(), intervals, most),
         "models": [
             {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
         ],
-        "made": [*made_from.items(), *_settings(protocol, titles), ("IoU data type", first.iou_dtype), *_versions()],
+        "made": [
+            *made_from.items(),
+            *_settings(protocol, titles),
+            (f"{protocol.similarity} data type", first.iou_dtype),
+            *_versions(),
+        ],
         "comparison": None if comparison is None else _comparison(comparison, first, most),
     }
     room = min(CURVE_BYTES, MAX_BYTES - len(json.dumps(contents, separators=(",", ":"))))
@@ -314,8 +320,8 @@ def _change(change: Change) -> list[Any]:
 def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
     """The settings that decide the numbers, in words."""
     yield "protocol", titles
-    yield "IoU thresholds", ", ".join(f"{threshold:.4g}" for threshold in protocol.thresholds)
-    yield "match condition", f"IoU {protocol.comparison} threshold"
+    yield f"{protocol.similarity} thresholds", ", ".join(f"{threshold:.4g}" for threshold in protocol.thresholds)
+    yield "match condition", f"{protocol.similarity} {protocol.comparison} threshold"
     yield "matching", protocol.matching.replace("_", " ")
     yield "ignored truths", protocol.ignored
     yield "pixels", protocol.pixels
@@ -323,11 +329,19 @@ def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
     yield "average over classes", protocol.average
     if protocol.class_agnostic:
         yield "labels", "ignored: all are one class"
-    yield "areas", "; ".join(f"{area.name}: {area_text(area)}" for area in protocol.areas)
+    what = "areas" if protocol.ranges_by == "area" else protocol.ranges_by.replace("_", " ")
+    yield what, "; ".join(f"{area.name}: {range_text(area, protocol)}" for area in protocol.areas)
     yield (
         "detections per image and class",
         ", ".join("all" if limit is None else str(limit) for limit in protocol.limits),
     )
+
+
+def range_text(area: Area, protocol: Protocol) -> str:
+    """A range of areas, or of another value of images, in words."""
+    if protocol.ranges_by == "area":
+        return area_text(area)
+    return "any" if area.low == 0 and area.high == float("inf") else f"{area.low:.3g} to {area.high:.3g}"
 
 
 def area_text(area: Area) -> str:

@@ -193,7 +193,7 @@ def _mean_line(result: "Result", t: int) -> Line:
     """The mean over classes with truths at the t-th threshold."""
     threshold = result.protocol.thresholds[t]
     precision_RK = result.curves.precision[t, :, :, 0, -1]
-    label = f"IoU {threshold:.2f} (AP {text.fraction(result.per_threshold[threshold])})"
+    label = f"{result.protocol.similarity} {threshold:.2f} (AP {text.fraction(result.per_threshold[threshold])})"
     return Line(label, precision_RK[:, result.per_class.num_truths > 0].mean(axis=1))
 
 
@@ -362,7 +362,10 @@ def draw_errors(errors: Errors) -> "Figure":
     axes.bar_label(bars, texts, padding=2, fontsize=6.5)
     axes.set_yticks(position, [name.replace("_", " ") for name, _, _ in rows])
     axes.invert_yaxis()
-    axes.set(xlabel=f"Gain in AP at IoU {errors.iou:g} (number of errors)", xlim=(0, max(gains.max() * 1.45, 1e-3)))
+    axes.set(
+        xlabel=f"Gain in AP at {errors.similarity} {errors.iou:g} (number of errors)",
+        xlim=(0, max(gains.max() * 1.45, 1e-3)),
+    )
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     return figure

@@ -25,7 +25,7 @@ from boxscore.model.batches import build_from_images, in_argument
 from boxscore.model.dataset import Detections, Truths, host_ids, select_images
 from boxscore.model.image_ids import image_ids_of
 from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import Protocol, iou_types_of
+from boxscore.model.protocol import Protocol, iou_types_of, protocol_of
 from boxscore.model.protocol_fields import check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
@@ -50,8 +50,12 @@ class MeanAveragePrecision(Metric):
     `ignore` and `difficult` (G,). It matches them, and stores the verdicts as bytes; boxes are forgotten. Neither
     torchvision nor pycocotools is needed. With `iou_type="segm"` dicts have `masks` in place of `boxes`, booleans or
     bytes (D, H, W); with `iou_type=("bbox", "segm")` they have both, and the names begin with `bbox_` and `segm_`.
+    With `iou_type="keypoints"`, which torchmetrics does not have, predictions have `keypoints` (D, K, 3) and targets
+    `keypoints` (G, K, 3), `labels` and, if you like, `boxes`, `area`, `visibility` and flags: OKS under COCO's protocol
+    of keypoints, for `sigmas` of your own if they are not COCO's 17.
 
-    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Four are new:
+    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Five are new:
+    `sigmas`: how far apart annotators place each keypoint, relative to the size of the object.
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
     same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
     ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
@@ -96,6 +100,7 @@ class MeanAveragePrecision(Metric):
         average: str = "macro",
         backend: str = "pycocotools",
         *,
+        sigmas: Sequence[float] | None = None,
         unique_images: bool = False,
         scalars_only: bool = False,
         skip_undefined: bool = False,
@@ -104,7 +109,7 @@ class MeanAveragePrecision(Metric):
     ) -> None:
         super().__init__(**settings)
         check_box_format(box_format, UPRIGHT_FORMATS)
-        self.iou_type = iou_types_of(iou_type, ("bbox", "segm"))
+        self.iou_type = _iou_types(iou_type)
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
@@ -112,7 +117,12 @@ class MeanAveragePrecision(Metric):
         for name, flag in (flags | {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}).items():
             if not isinstance(flag, bool):
                 raise InputError(f"`{name}` must be True or False; got {flag!r}")
-        self.protocol = _protocol(iou_thresholds, rec_thresholds, max_detection_thresholds)
+        if self._has_keypoints and (keep_boxes or extended_summary):
+            raise InputError("`keep_boxes` and `extended_summary` keep boxes and masks, and no keypoints")
+        base = protocol_of("coco", self.iou_type[0])
+        if sigmas is not None:
+            base = base.replace(sigmas=sigmas)
+        self.protocol = _protocol(base, iou_thresholds, rec_thresholds, max_detection_thresholds)
         self.box_format, self.average = box_format, average
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
@@ -121,6 +131,10 @@ class MeanAveragePrecision(Metric):
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
         if self.keep_boxes:
             self.add_state("boxes", default=[], dist_reduce_fx="cat")
+
+    @property
+    def _has_keypoints(self) -> bool:
+        return self.iou_type == ("keypoints",)
 
     @property
     def iou_thresholds(self) -> list[float]:
@@ -144,12 +158,14 @@ class MeanAveragePrecision(Metric):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
         if len(preds) != len(target):
             raise InputError(f"`preds` and `target` must have one entry per image; got {len(preds)} and {len(target)}")
-        keys, target_keys = (each.of_shapes(self.iou_type) for each in (DETECTION_KEYS, _TARGET_KEYS))
+        both = DETECTION_KEYS, TRUTH_KEYS if self._has_keypoints else _TARGET_KEYS
+        keys, target_keys = (each.of_shapes(self.iou_type) for each in both)
         given: dict[str, Any] = {"is_hosted": True}
-        if "bbox" in self.iou_type:
+        if "bbox" in self.iou_type or self._has_keypoints:
             given["box_format"] = self.box_format
         detections: Detections = in_argument("preds", build_from_images, Detections, preds, keys, **given)
-        truths = _with_areas(in_argument("target", build_from_images, Truths, target, target_keys, **given))
+        truths: Truths = in_argument("target", build_from_images, Truths, target, target_keys, **given)
+        truths = truths if self._has_keypoints else _with_areas(truths)
         ids = list(range(len(target)))
         if self.unique_images:
             every = in_argument("target", image_ids_of, target, "for unique_images=True").numbers
@@ -299,7 +315,14 @@ class MeanAveragePrecision(Metric):
         )
 
 
-def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
+def _iou_types(value: Any) -> tuple[str, ...]:
+    """The similarities of a metric: of boxes, of masks, of both, or of keypoints."""
+    if value in ("keypoints", ("keypoints",)):
+        return ("keypoints",)
+    return iou_types_of(value, ("bbox", "segm"))
+
+
+def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Protocol:
     """COCO's protocol with what was given in place of its own."""
     names = {"thresholds": "iou_thresholds", "recall_points": "rec_thresholds", "limits": "max_detection_thresholds"}
     changes: dict[str, Any] = {}
@@ -315,7 +338,7 @@ def _protocol(thresholds: Any, recalls: Any, limits: Any) -> Protocol:
             raise InputError(f"`max_detection_thresholds` must be positive integers; got {changes['limits']}")
         changes["limits"] = sorted(set(changes["limits"]))
     try:
-        return Protocol.named("coco", **changes)
+        return base.replace(**changes)
     except InputError as error:
         name, rest = str(error).removeprefix("`").split("`", 1)
         raise InputError(f"`{names[name]}`{rest}") from None

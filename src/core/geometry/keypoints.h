@@ -11,36 +11,16 @@
 #include <vector>
 
 #include "geometry/policy.h"
+#include "pairwise_sum.h"
 #include "rules.h"
 
 namespace boxscore {
 
-// The sum of numbers in the order in which NumPy adds them: up to seven one after the other; of more, every eighth, which makes eight
-// sums; more than 128 in two halves.
-inline double sum_as_numpy(const double* values, size_t num) {
-    constexpr size_t kLanes = 8, kMost = 128;
-    if (num > kMost) {
-        const size_t half = num / 2 - num / 2 % kLanes;
-        return sum_as_numpy(values, half) + sum_as_numpy(values + half, num - half);
-    }
-    double total = 0;
-    size_t i = 0;
-    if (num >= kLanes) {
-        std::array<double, kLanes> lane;
-        std::copy_n(values, kLanes, lane.begin());
-        for (i = kLanes; i + kLanes <= num; i += kLanes) {
-            for (size_t j = 0; j < kLanes; ++j) lane[j] += values[i + j];
-        }
-        total = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-    }
-    for (; i < num; ++i) total += values[i];
-    return total;
-}
-
 // The keypoints of one side: x and y of each point, row after row.
 struct KeypointColumn {
     const double* point;
-    const double* area;  // what decides the area range
+    const double* area;  // what decides the area range; null: the area of the box around the points
+    const uint32_t* slot = nullptr;  // where the points of each row are; null: in the order of rows
 };
 
 // What truths have beside that.
@@ -52,7 +32,7 @@ struct LabelColumn {
 
 struct KeypointShape {
     const double* point;
-    double area;
+    const double* area;  // may be null
     size_t row;
 };
 
@@ -80,8 +60,8 @@ public:
 
     Shape detection(size_t row) const { return shape_of(detections_, row); }
     Shape truth(size_t row) const { return shape_of(truths_, row); }
-    double area(const Shape& shape) const { return shape.area; }
-    void prefetch(size_t row) const { boxscore::prefetch(detections_.point + row * num_points_ * 2); }
+    double area(const Shape& shape) const { return shape.area == nullptr ? area_around(shape.point) : *shape.area; }
+    void prefetch(size_t row) const { boxscore::prefetch(points_of(detections_, row)); }
 
     // As in COCO, a crowd makes no difference.
     template <class Use>
@@ -92,7 +72,7 @@ public:
         const auto count = static_cast<double>(num);
         if (most_similar(error, num) < least * count) return;
         for (size_t i = 0; i < num; ++i) error[i] = std::exp(-error[i]);
-        use(sum_as_numpy(error, num) / count);
+        use(pairwise_sum(error, num) / count);
     }
 
     Index make_index(double) const { return {}; }
@@ -100,8 +80,21 @@ public:
 private:
     static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
+    const double* points_of(const KeypointColumn& column, size_t row) const {
+        return column.point + (column.slot == nullptr ? row : column.slot[row]) * num_points_ * 2;
+    }
+
     Shape shape_of(const KeypointColumn& column, size_t row) const {
-        return {column.point + row * num_points_ * 2, column.area[row], row};
+        return {points_of(column, row), column.area == nullptr ? nullptr : column.area + row, row};
+    }
+
+    double area_around(const double* point) const {
+        double left = point[0], right = left, top = point[1], bottom = top;
+        for (size_t k = 1; k < num_points_; ++k) {
+            left = std::min(left, point[2 * k]), right = std::max(right, point[2 * k]);
+            top = std::min(top, point[2 * k + 1]), bottom = std::max(bottom, point[2 * k + 1]);
+        }
+        return (right - left) * (bottom - top);
     }
 
     // Squared distances to the labelled points, relative to the truth and to how far apart annotators place them; returns how many.

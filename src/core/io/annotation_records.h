@@ -46,7 +46,7 @@ class AnnotationRecords {
 public:
     explicit AnnotationRecords(const CocoRequest& request = {})
         : shapes_(request.shapes), compared_(request.compared), part_score_(score_key(request.score)),
-          keeps_third_(request.keeps_third) {}
+          keypoints_(request.keeps_third) {}
 
     size_t size() const { return columns_.size(); }
 
@@ -85,8 +85,9 @@ public:
             throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
                                             : " must have `score`, as those before it have"};
         }
+        const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
         if (has_keypoints()) {
-            keypoints_.push(columns_.keypoints, keeps_third_);
+            keypoints_.push(columns_.keypoints, compared_ != nullptr, is_compared);
             push_optional(columns_.keypoints.num_labelled, num_rows, has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
         }
         if (is_oriented()) {
@@ -94,7 +95,6 @@ public:
                                      oriented_.begin() + (shapes_ == CocoShapes::corners ? 8 : 5));
         }
         if (has_masks()) {
-            const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
             reader_.push(columns_.masks, columns_.polygons, is_compared);
         }
         images_.push(image_, window, "image_id");
@@ -151,7 +151,8 @@ public:
         columns_.box.reserve(num_rows * 4);
         if (!columns_.oriented.empty()) columns_.oriented.reserve(num_rows * 8);
         CocoKeypoints& keypoints = columns_.keypoints;
-        keypoints.point.reserve(num_rows * 2 * keypoints.num_points);
+        keypoints.point.reserve(keypoints.point.size() * num_rows / std::max<size_t>(size(), 1));
+        keypoints.around.reserve(keypoints.around.empty() ? 0 : num_rows * 4);
         if (!keypoints.third.empty()) keypoints.third.reserve(num_rows * keypoints.num_points);
         if (has_masks()) {
             const size_t num_bytes = columns_.masks.counts.size() * num_rows / std::max<size_t>(size(), 1);
@@ -169,7 +170,8 @@ public:
         for (auto* column : {&columns_.box, &columns_.oriented, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
         columns_.keypoints.num_points = 0;
-        for (auto* column : {&columns_.keypoints.point, &columns_.keypoints.third, &columns_.keypoints.area, &columns_.keypoints.num_labelled}) {
+        columns_.keypoints.slot.clear();
+        for (auto* column : {&columns_.keypoints.point, &columns_.keypoints.third, &columns_.keypoints.around, &columns_.keypoints.num_labelled}) {
             column->clear();
         }
         columns_.masks.clear();
@@ -252,17 +254,18 @@ private:
 
     void append_keypoints(size_t num_rows, const CocoKeypoints& more, size_t num_more) {
         CocoKeypoints& keypoints = columns_.keypoints;
+        const auto num_stored = static_cast<uint32_t>(keypoints.num_points == 0 ? 0 : keypoints.point.size() / (2 * keypoints.num_points));
+        for (const uint32_t slot : more.slot) keypoints.slot.push_back(num_stored + slot);
         keypoints.num_points = more.num_points;
         append_all(keypoints.point, more.point);
         append_all(keypoints.third, more.third);
-        append_all(keypoints.area, more.area);
+        append_all(keypoints.around, more.around);
         append_optional(keypoints.num_labelled, num_rows, more.num_labelled, num_more, kMissing);
     }
 
     CocoShapes shapes_;
     const PairFilter* compared_;
     AnnotationKey part_score_;
-    bool keeps_third_;
     SegmentationReader reader_;
     KeypointReader keypoints_;
     const char* segmentation_ = nullptr;

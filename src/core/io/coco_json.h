@@ -82,8 +82,8 @@ private:
 // What of a file is wanted.
 struct CocoRequest {
     CocoShapes shapes = CocoShapes::boxes;
-    // If given, masks of other images and classes are only measured: they have an area, but no runs and no box. Nothing is compared
-    // with them.
+    // If given, shapes of other images and classes are only measured, as nothing is compared with them: masks have an area, but no
+    // runs and no box; of keypoints there is the box around them.
     const PairFilter* compared = nullptr;
     // Which score of results is read, if they have it; else `score`.
     CocoScore score = CocoScore::score;
@@ -95,8 +95,9 @@ struct CocoRequest {
 struct CocoKeypoints {
     size_t num_points = 0;      // of each row
     std::vector<double> point;  // x, y of each point
+    std::vector<uint32_t> slot; // of each row: where its points are, in rows; empty if all rows have theirs
     std::vector<double> third;  // visibility or score of each point
-    std::vector<double> area;   // of each row: of the box around the points of the body
+    std::vector<double> around; // left, top, width, height of the box around the points of the body of each row
     std::vector<double> num_labelled;  // `num_keypoints` of each row, NaN where a row has none; empty if none has
 };
 

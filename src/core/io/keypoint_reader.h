@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/coco_json.h"
+#include "io/columns.h"
 #include "io/json.h"
 #include "io/record.h"
 
@@ -23,76 +24,101 @@ public:
     static constexpr std::array<std::string_view, kNumParts> kParts{"keypoints", "foot_kpts", "face_kpts", "lefthand_kpts",
                                                                     "righthand_kpts"};
 
+    // `keeps_third`: whether the third number of each point is wanted.
+    explicit KeypointReader(bool keeps_third) : keeps_third_(keeps_third) {}
+
     void start_record() {
-        for (std::vector<double>& numbers : parts_) numbers.clear();
+        for (Part& part : parts_) part.point.clear(), part.third.clear();
     }
 
     // Reads a part, and returns its end. Throws InvalidRecord.
     const char* read(size_t part, const char* const begin, const Window& window) {
-        std::vector<double>& numbers = parts_[part];
+        Part& numbers = parts_[part];
         if (*begin != '[') refuse_list(begin, window, part);
-        bool is_finite = true;
         const char* p = begin;
-        do {
-            p = json::skip_space(p + 1);
+        bool is_finite = true;
+        const auto read_number = [&](char before) {
+            if (*p != before) refuse_list(begin, window, part);
             double number = 0;
-            p = json::read_double(p, number);
+            p = json::read_double(json::skip_space(p + 1), number);
             if (p == nullptr) refuse_list(begin, window, part);
             is_finite &= std::abs(number) <= std::numeric_limits<double>::max();
-            numbers.push_back(number);
             p = json::skip_space(p);
+            return number;
+        };
+        do {
+            const double x = read_number(numbers.point.empty() ? '[' : ','), y = read_number(',');
+            numbers.point.push_back(x);
+            numbers.point.push_back(y);
+            if (keeps_third_) {
+                numbers.third.push_back(read_number(','));
+            } else {
+                p = skip_number(p, begin, window, part);
+            }
         } while (*p == ',');
-        if (*p != ']' || numbers.size() % 3 != 0) refuse_list(begin, window, part);
+        if (*p != ']') refuse_list(begin, window, part);
         if (!is_finite) refuse(begin, window, kParts[part], "must have finite numbers");
         return p + 1;
     }
 
     // Throws InvalidRecord unless the record has its keypoints: those of the body, or those of all parts.
     void finish_record() const {
-        if (parts_[0].empty()) throw InvalidRecord{" must have `keypoints`"};
-        const auto is_missing = [](const std::vector<double>& numbers) { return numbers.empty(); };
+        if (parts_[0].point.empty()) throw InvalidRecord{" must have `keypoints`"};
+        const auto is_missing = [](const Part& part) { return part.point.empty(); };
         const auto first_missing = std::find_if(parts_.begin() + 1, parts_.end(), is_missing);
         if (first_missing == parts_.end() || std::all_of(parts_.begin() + 1, parts_.end(), is_missing)) return;
         const std::string_view part = kParts[static_cast<size_t>(first_missing - parts_.begin())];
         throw InvalidRecord{" must have " + quoted(part) + ", as it has other parts of a whole body"};
     }
 
-    // Adds what was read. Throws InvalidRecord if rows before it have another number of points; then nothing was added.
-    void push(CocoKeypoints& column, bool keeps_third) const {
+    // Adds what was read, or, if it is not stored, only the box around it. `has_slots`: not all rows are stored. Throws InvalidRecord if
+    // rows before it have another number of points; then nothing was added.
+    void push(CocoKeypoints& column, bool has_slots, bool is_stored) const {
         size_t num_points = 0;
-        for (const std::vector<double>& numbers : parts_) num_points += numbers.size() / 3;
+        for (const Part& part : parts_) num_points += part.point.size() / 2;
         if (column.num_points == 0) column.num_points = num_points;
         if (column.num_points != num_points) {
             throw InvalidRecord{": `keypoints` must have " + std::to_string(column.num_points) +
                                 " points, as in the rows before it; got " + std::to_string(num_points)};
         }
-        for (const std::vector<double>& numbers : parts_) {
-            for (size_t i = 0; i < numbers.size(); i += 3) {
-                column.point.push_back(numbers[i]);
-                column.point.push_back(numbers[i + 1]);
-                if (keeps_third) column.third.push_back(numbers[i + 2]);
-            }
+        if (has_slots) column.slot.push_back(static_cast<uint32_t>(column.point.size() / (2 * num_points)));
+        push_around(column.around);
+        if (!is_stored) return;
+        for (const Part& part : parts_) {
+            append_all(column.point, part.point);
+            append_all(column.third, part.third);
         }
-        column.area.push_back(area());
     }
 
 private:
-    // as in COCO: the area of the box around the points of the body
-    double area() const {
-        const std::vector<double>& body = parts_[0];
+    struct Part {
+        std::vector<double> point, third;  // x and y; the visibility or the score, if it is wanted
+    };
+
+    // as in COCO: the box around the points of the body
+    void push_around(std::vector<double>& around) const {
+        const std::vector<double>& body = parts_[0].point;
         double left = body[0], right = left, top = body[1], bottom = top;
-        for (size_t i = 3; i < body.size(); i += 3) {
+        for (size_t i = 2; i < body.size(); i += 2) {
             left = std::min(left, body[i]), right = std::max(right, body[i]);
             top = std::min(top, body[i + 1]), bottom = std::max(bottom, body[i + 1]);
         }
-        return (right - left) * (bottom - top);
+        for (const double number : {left, top, right - left, bottom - top}) around.push_back(number);
+    }
+
+    static const char* skip_number(const char* p, const char* begin, const Window& window, size_t part) {
+        if (*p != ',') refuse_list(begin, window, part);
+        p = json::skip_space(p + 1);
+        if (*p != '-' && (*p < '0' || *p > '9')) refuse_list(begin, window, part);
+        return json::skip_space(json::skip_number(p));
     }
 
     [[noreturn]] static void refuse_list(const char* p, const Window& window, size_t part) {
         refuse(p, window, kParts[part], "must be a list of numbers x, y, v, x, y, v, …, three per point");
     }
 
-    std::array<std::vector<double>, kNumParts> parts_;  // x, y and the visibility or the score of each point
+    bool keeps_third_;
+    std::array<Part, kNumParts> parts_;
 };
 
 }  // namespace boxscore

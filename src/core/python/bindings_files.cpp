@@ -109,9 +109,9 @@ struct BoxesObject {
     size_t num_flagged;
 };
 
-// Shapes (N, K * 2), (N, K), (N,), (N,); the last is None if no row has `num_keypoints`.
+// Shapes (N, K * 2), (N, K), (N, 4), (N,); the last is None if no row has `num_keypoints`.
 struct KeypointsObject {
-    nb::object point, third, area, num_labelled;
+    nb::object point, third, around, num_labelled;
 };
 
 struct ImagesObject {
@@ -133,7 +133,7 @@ nb::object keypoints_of(CocoKeypoints&& keypoints) {
     if (keypoints.num_points == 0) return nb::none();
     const size_t num_points = keypoints.num_points;
     return nb::cast(KeypointsObject{array_of(std::move(keypoints.point), num_points * 2), array_of(std::move(keypoints.third), num_points),
-                                    array_of(std::move(keypoints.area)), array_or_none(std::move(keypoints.num_labelled))});
+                                    array_of(std::move(keypoints.around), 4), array_or_none(std::move(keypoints.num_labelled))});
 }
 
 BoxesObject to_python(CocoBoxes&& boxes) {
@@ -186,7 +186,7 @@ FileObject to_python(CocoFile&& file) {
 using Pairs = std::optional<std::pair<Input, Input>>;
 
 CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, const Pairs& compared, CocoScore score,
-                       size_t chunk_size) {
+                       bool keeps_third, size_t chunk_size) {
     std::optional<PairFilter> filter;
     if (compared) {
         const auto& [image, category] = *compared;
@@ -196,13 +196,13 @@ CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shap
         for (size_t row = 0; row < image.size(); ++row) filter->add(images[row], categories[row]);
     }
     CocoFile file;
-    const CocoRequest request{shapes, filter ? &*filter : nullptr, score};
+    const CocoRequest request{shapes, filter ? &*filter : nullptr, score, keeps_third};
     run_without_lock(source.size(), num_threads, [&](const Run& run) { file = read_coco(source, run, request, chunk_size); });
     return file;
 }
 
 FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chunk_size, CocoShapes shapes, const Pairs& compared,
-                          CocoScore score) {
+                          CocoScore score, bool keeps_third) {
     try {
         std::unique_ptr<Source> source;
         {
@@ -210,7 +210,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
             nb::gil_scoped_release unlock;
             source = open_source(name);
         }
-        return to_python(read_unlocked(*source, num_threads, shapes, compared, score, chunk_size));
+        return to_python(read_unlocked(*source, num_threads, shapes, compared, score, keeps_third, chunk_size));
     } catch (const std::system_error& error) {
         raise(error);
     }
@@ -232,9 +232,9 @@ private:
 };
 
 FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size, CocoShapes shapes,
-                           const Pairs& compared, CocoScore score) {
+                           const Pairs& compared, CocoScore score, bool keeps_third) {
     const BytesView view(content);
-    return to_python(read_unlocked(view.source(), num_threads, shapes, compared, score, chunk_size));
+    return to_python(read_unlocked(view.source(), num_threads, shapes, compared, score, keeps_third, chunk_size));
 }
 
 // The names of the classes of a result.
@@ -314,7 +314,7 @@ void bind_files(nb::module_& module) {
     nb::class_<KeypointsObject>(module, "CocoKeypoints")
         .def_ro("point", &KeypointsObject::point)
         .def_ro("third", &KeypointsObject::third)
-        .def_ro("area", &KeypointsObject::area)
+        .def_ro("around", &KeypointsObject::around)
         .def_ro("num_labelled", &KeypointsObject::num_labelled);
     nb::class_<BoxesObject>(module, "CocoBoxes")
         .def_ro("image", &BoxesObject::image)
@@ -373,9 +373,9 @@ void bind_files(nb::module_& module) {
         .def_prop_ro("num_true", column([](const PlainResult& each) { return each.num_true; }))
         .def_prop_ro("num_false", column([](const PlainResult& each) { return each.num_false; }));
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
-               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score);
+               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score, "keeps_third"_a = true);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
-               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score);
+               "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score, "keeps_third"_a = true);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
                "shapes"_a, "num_threads"_a);
 }

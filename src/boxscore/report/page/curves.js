@@ -23,7 +23,7 @@ function lines(model) {
         const of = report.models[m];
         const own = { k: indexIn(of, model, k), t: of.curves.thresholds.indexOf(threshold) };
         if (own.k === undefined || own.t < 0) return;
-        const at = several.thresholds ? `, IoU ${iou(report.thresholds[threshold])}` : "";
+        const at = several.thresholds ? `, ${report.similarity} ${iou(report.thresholds[threshold])}` : "";
         chosen.push({
           m,
           k,
@@ -66,7 +66,7 @@ function curves() {
     onchange: (event) => add(event.target),
   });
   const options = el("datalist", { id: "class-names" });
-  const boxes = el("fieldset", {}, el("legend", {}, "IoU"));
+  const boxes = el("fieldset", {}, el("legend", {}, report.similarity));
   const isOfMany = report.models.length > 1;
   const modelBoxes = el(
     "fieldset",
@@ -181,7 +181,7 @@ function curves() {
     caption(
       "The highest precision at each recall or beyond, as averaged by AP. Better detectors are closer to the upper right.",
       hint("Hover over the chart to read values."),
-      isOne ? null : "AP by IoU threshold: a steep fall means that objects are found, but localized poorly.",
+      isOne ? null : `AP by ${report.similarity} threshold: a steep fall means that objects are found, but localized poorly.`,
     ),
     el(
       "div",
@@ -237,11 +237,11 @@ function iouChart(model) {
   const x = {
     field: "iou",
     type: "quantitative",
-    title: "IoU threshold",
+    title: `${report.similarity} threshold`,
     scale: { domain: [lowest, highest], nice: false, padding: 8 },
     axis: { values: report.thresholds, format: ".2f", labelOverlap: true },
   };
-  return chart(`AP by IoU threshold: ${drawn.map(label).join("; ")}`, 340, {
+  return chart(`AP by ${report.similarity} threshold: ${drawn.map(label).join("; ")}`, 340, {
     layer: drawn.map((line) => {
       const { m, k, c, own } = line;
       const aps = apByThreshold(report.models[m], own);
@@ -255,7 +255,7 @@ function iouChart(model) {
           tip: [
             ...(isOfMany ? [["model", shortNames[m]]] : []),
             ["class", title(model, k)],
-            ["IoU", iou(at)],
+            [report.similarity, iou(at)],
             ["AP", fraction(aps[t])],
           ],
         }))

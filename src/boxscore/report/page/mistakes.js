@@ -1,6 +1,6 @@
 // Errors by type, the confusion matrix, the worst images.
 
-const operatingPoint = (of) => `at score ≥ ${short(of.score)} and IoU ${iou(of.iou)}`;
+const operatingPoint = (of) => `at score ≥ ${short(of.score)} and ${report.similarity} ${iou(of.iou)}`;
 
 function errors(model) {
   const of = model.errors;
@@ -26,7 +26,7 @@ function errors(model) {
     "errors",
     "Errors",
     caption(
-      `AP at IoU ${iou(of.iou)} is ${fraction(of.ap)}. The gain is what fixing all errors of one type would add to it.`,
+      `AP at ${report.similarity} ${iou(of.iou)} is ${fraction(of.ap)}. The gain is what fixing all errors of one type would add to it.`,
       "Error types are those of TIDE. Gains do not add up, as each fix changes the effect of the others.",
     ),
     !isNumber(of.ap)

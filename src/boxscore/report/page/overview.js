@@ -76,7 +76,7 @@ function ofOne(model) {
         ]
       : []),
     { title: "0 to 1", isText: true, class: "drawn", cell: ({ m }) => whiskers([whisker(model, m, "var(--c1)")]) },
-    ...["", "IoU", "area", "limit"].map((title, i) => ({
+    ...["", report.similarity, "area", "limit"].map((title, i) => ({
       title,
       isText: true,
       class: "soft",
@@ -159,7 +159,7 @@ function classes(model) {
     },
     column(`TP@${main}`, "true", integer),
     column(`FP@${main}`, "false", integer),
-    { ...column("best F1", "f1", short), help: `The best F1 over all score thresholds, at IoU ${main}` },
+    { ...column("best F1", "f1", short), help: `The best F1 over all score thresholds, at ${report.similarity} ${main}` },
     { ...column("at score", "score", short), help: "The score threshold with the best F1" },
     { ...column("P", "precision", short), help: "Precision at this score threshold" },
     { ...column("R", "recall", short), help: "Recall at this score threshold" },
@@ -168,7 +168,7 @@ function classes(model) {
     "classes",
     "Classes",
     caption(
-      `TP, FP and the best F1, with its score threshold, precision (P) and recall (R), are at IoU ${main}.`,
+      `TP, FP and the best F1, with its score threshold, precision (P) and recall (R), are at ${report.similarity} ${main}.`,
       report.limit === null ? null : `Detections are counted within the limit of ${report.limit} per image and class.`,
       hint("Click a column title to sort. Ticked classes are drawn in the charts below."),
     ),

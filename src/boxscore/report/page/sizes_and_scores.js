@@ -158,7 +158,7 @@ function scores(model) {
   }
 
   const thresholds = select(
-    "IoU",
+    report.similarity,
     report.thresholds.map((each, t) => [t, iou(each)]),
     (value) => {
       chosen.t = value;
@@ -226,7 +226,7 @@ function calibration(model) {
     "calibration",
     "Calibration",
     caption(
-      `Precision of detections by score, at IoU ${iou(of.iou)}.`,
+      `Precision of detections by score, at ${report.similarity} ${iou(of.iou)}.`,
       "On the diagonal, a score is the probability of being correct; below it, scores are overconfident.",
       `Expected calibration error: ${fraction(of.error)}.`,
     ),
