@@ -9,6 +9,16 @@ from boxscore._support.memory_size import parse_size
 from boxscore.model.protocol import IOU_TYPES, PROTOCOLS, Protocol
 from boxscore.model.protocol import protocol_of as named_for
 
+UPRIGHT_FORMATS = ("xyxy", "xywh", "cxcywh")
+ORIENTED_FORMATS = (
+    "xyxyxyxy",
+    "cxcywha:radians",
+    "cxcywha:degrees",
+    "cxcywha:radians:ccw",
+    "cxcywha:degrees:ccw",
+)
+"""Those of `geometry.box_formats`, which needs NumPy."""
+
 
 def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:
     """The arguments for ground truth and detections."""
@@ -35,8 +45,10 @@ def add_details(group: Any) -> None:
     """Information that files may lack."""
     group.add_argument(
         "--box-format",
-        choices=("xyxy", "xywh", "cxcywh"),
-        help="meaning of the four numbers of a box, in tables and COCO results",
+        type=box_format,
+        metavar="FORMAT",
+        help="meaning of the numbers of a box, in tables and COCO files: xyxy, xywh, cxcywh; of oriented boxes:"
+        " xyxyxyxy, cxcywha:radians, cxcywha:degrees, with :ccw behind if angles turn counter-clockwise",
     )
     group.add_argument(
         "--sizes",
@@ -194,13 +206,32 @@ def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
     given: tuple[str, ...] | None = getattr(options, "iou_type", None)
     own = Protocol.named(options.protocol).iou_type
     if given is None:
-        return (own,)
+        return ("obb",) if own == "bbox" and has_oriented_boxes(options) else (own,)
     is_alone = len(given) == 1 and (own == "bbox" or given[0] == own or {given[0], own} == {"obb", "probiou"})
     if not is_alone and (own != "bbox" or "keypoints" in given):
         name = "keypoints" if own == "bbox" else own
         rule = f"{name} has rules of its own, and goes with no other; got {','.join(given)}"
         options.command.error(f"argument --iou-type: {rule}")
     return given
+
+
+def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, role: Any = "truths") -> bool:
+    """Whether a file, the ground truth if not given, can only have oriented boxes: by their format, or by its own."""
+    if getattr(options, "box_format", None) is not None:
+        return options.box_format in ORIENTED_FORMATS
+    name = getattr(options, "gt_format", None) if path is None else getattr(options, "from_format", None)
+    path = str(options.truths) if path is None else path
+    if not path or path.lower().endswith((".json", ".json.gz")):
+        return False  # no need to look into them, nor for NumPy
+    import contextlib
+
+    from boxscore.formats.files import open_source
+    from boxscore.formats.registry import find_format
+
+    with contextlib.suppress(InputError):
+        source, each = find_format(name, open_source(path), role)
+        return each.has_oriented_boxes(source, role)
+    return False
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
@@ -219,6 +250,22 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
     return base.replace(**changes)
+
+
+def box_format(text: str) -> str:
+    """How the numbers of a box are written.
+
+    >>> box_format("xywh")
+    'xywh'
+    """
+    known = (*UPRIGHT_FORMATS, *ORIENTED_FORMATS)
+    if text == "cxcywha":
+        raise argparse.ArgumentTypeError(
+            "say what angles are in, radians or degrees: cxcywha:radians or cxcywha:degrees"
+        )
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {', '.join(known)})")
+    return text
 
 
 def iou_types(text: str) -> tuple[str, ...]:

@@ -141,8 +141,14 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
 
 
 def _with_masks(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
-    """The rows with boxes and masks, if the input has masks; with boxes alone if it has none, or not for all rows."""
+    """The rows with boxes and masks, if the input has masks; with boxes alone if it has none, or not for all rows.
+
+    Oriented boxes are read as such if the input has nothing else, or if what is written has.
+    """
     details = _details(options)
+    if arguments.has_oriented_boxes(options, options.input, role) or options.to_format == "dota":
+        with contextlib.suppress(InputError) if options.to_format == "dota" else contextlib.nullcontext():
+            return read(details | {"iou_type": "obb"})
     if not _has_masks(options, role):
         return read(details)
     with warnings.catch_warnings(record=True, action="always") as caught:

@@ -12,15 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Key, Named, Options, Records, Sizes
+from boxscore.formats.records import Key, Named, Options, OrientedRows, Records, Sizes
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
+from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks, Polygons
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.keypoint_rules import WHOLEBODY_PARTS
+from boxscore.model.protocol import Protocol
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
@@ -62,12 +65,12 @@ def read_detections(source: Source, options: Options) -> Records:
     """
     file = _load(source, options)
     score = file.boxes.score
-    may_lack = options.has_masks or options.has_keypoints
+    may_lack = options.has_masks or options.has_keypoints or options.is_oriented
     has_boxes = not np.isnan(file.boxes.box).any() if may_lack else file.boxes.mask_area is None
     records = _records(source, file, options, score=np.zeros(0) if score is None else score)
     if options.has_keypoints:
         records = _with_poses(records, file.boxes)
-    if not has_boxes and records.polygons is None and not options.has_keypoints:
+    if not has_boxes and records.polygons is None and not (options.has_keypoints or options.is_oriented):
         # as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
         area = file.boxes.mask_area if records.mask is None else records.mask.runs.area.astype(np.float64)
         records = replace(records, area=None if np.isnan(area).any() else area)
@@ -82,7 +85,14 @@ def _load(source: Source, options: Options) -> Any:
     """The `_compiled.CocoFile` of a source: boxes, images and categories."""
     if options.has_masks and options.has_keypoints:
         raise InputError(f"`iou_type` must not have masks and keypoints at once; got {', '.join(options.iou_types)}")
+    if options.is_oriented and (options.has_masks or options.has_keypoints):
+        raise InputError(
+            f"`iou_type` must not have oriented boxes and others at once; got {', '.join(options.iou_types)}"
+        )
     name = "masks" if options.has_masks else "keypoints" if options.has_keypoints else "boxes"
+    if options.is_oriented:
+        is_turned = is_oriented(options.box_format) and options.box_format != "xyxyxyxy"
+        name = "turned_boxes" if is_turned else "corners"
     settings = {"shapes": getattr(_compiled.CocoShapes, name), "score": getattr(_compiled.CocoScore, options.score_key)}
     path, threads = source.unread_path, num_threads(options.threads)
     try:
@@ -124,14 +134,17 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         box = np.where(np.isnan(box), _boxes_around(more["mask"], more.get("polygons")), box)
     elif options.has_masks and not len(image):
         more["mask"] = Masks.from_rle([])
+    fields: dict[str, Any] = {"box": box, "box_format": "xywh"}
+    if boxes.oriented is not None:
+        fields = OrientedRows(boxes.oriented, options.box_format or "xyxyxyxy").fields()
+    is_corners = boxes.oriented is not None and boxes.oriented.shape[1] == 8
     return Records(
         image=image,
         label=boxes.category,
-        box=box,
-        box_format="xywh",
+        **fields,
         location=location,
         source=str(source),
-        terms=_KEYS,
+        terms=_KEYS | {"box": "segmentation"} if is_corners else _KEYS,
         id=boxes.id,
         **more,
     )
@@ -226,7 +239,7 @@ def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
 
 def _areas(boxes: Any, records: Records) -> NDArray[np.float64] | None:
     """The areas of annotations; that of the mask, or else of the box, where one has none; None where none has one."""
-    if boxes.area is None:
+    if boxes.area is None or (records.oriented is not None and np.isnan(boxes.area).any()):
         return None
     is_drawn = records.mask is not None and records.polygons is None
     own = records.mask.runs.area if records.mask is not None and is_drawn else records.box[:, 2] * records.box[:, 3]
@@ -240,6 +253,8 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     area = host.area
     if area is None:
         area = box[:, 2] * box[:, 3] if host.mask is None else host.mask.runs.area.astype(np.float64)
+        if host.oriented is not None:
+            area = to_numpy(host.oriented.areas(Protocol.named("coco")))
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
     masks = _segmentations(host)
@@ -259,11 +274,20 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         ],
         "categories": [{"id": label, "name": name} for label, name in _categories(host)],
     }
-    return {"": json.dumps(dataset).encode()}, [*host.flags_lost("truncated"), *_rounding(host, box)]
+    return {"": json.dumps(dataset).encode()}, [
+        *host.flags_lost("truncated"),
+        *host.angles_lost(),
+        *_rounding(host, box),
+    ]
 
 
 def _segmentations(host: Host) -> Iterable[dict[str, Any]]:
-    """The segmentation of each row, if there are masks: polygons where they were kept, else run lengths."""
+    """The segmentation of each row, if there are masks: polygons where they were kept, else run lengths.
+
+    That of an oriented box is its corners.
+    """
+    if host.oriented is not None:
+        return [{"segmentation": [quad]} for quad in host.quads().tolist()]
     if host.mask is None:
         return [{}] * len(host)
     rle, polygons = host.mask.rle(), host.mask.polygons
@@ -287,6 +311,8 @@ def _categories(host: Host) -> list[tuple[int, str]]:
 
 
 def _rounding(host: Host, box: NDArray[np.float64]) -> list[Loss]:
+    if host.oriented is not None:
+        return []  # the upright boxes are made here
     again = np.stack(from_xywh(box, host.box_format), axis=1)
     what = "last digit of a box that was not left, top, width, height"
     return [
@@ -307,4 +333,4 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
         {"image_id": image, "category_id": label, "bbox": box, "score": score, **mask}
         for image, label, box, score, mask in zip(*columns, strict=True)
     ]
-    return {"": json.dumps(results).encode()}, _rounding(host, box)
+    return {"": json.dumps(results).encode()}, [*host.angles_lost(), *_rounding(host, box)]

@@ -15,11 +15,13 @@ from boxscore.formats.records import Options, Records
 from boxscore.formats.table_masks import NAMES, cells_of
 from boxscore.formats.tables import (
     BOXES,
+    CORNERS,
     IMAGE_IDS,
     IMAGE_NAMES,
     LABEL_IDS,
     LABEL_NAMES,
     SCORES,
+    TURNED_BOXES,
     Table,
     detection_records,
     shown,
@@ -46,6 +48,11 @@ def is_open_images(source: Source) -> bool:
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether the header has a column of masks."""
     return not {*NAMES}.isdisjoint(header(source))
+
+
+def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether the header has four corners."""
+    return {*CORNERS} <= {*header(source)}
 
 
 def header(source: Source) -> list[str]:
@@ -98,7 +105,7 @@ def read_table(source: Source) -> Table:
     )
 
 
-_MEASURES = {name for names in BOXES for name in names} | {*SCORES, "area"}
+_MEASURES = {name for names in (*BOXES, CORNERS, *TURNED_BOXES) for name in names} | {*SCORES, "area"}
 
 
 def _with_points(column: Sequence[str]) -> Sequence[str]:
@@ -134,6 +141,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         empty |= _image_columns(host, host.empty_images) | _size_columns(host, host.empty_images)
         rows += zip(*empty.values(), strict=True)
     losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"), lost]
+    losses += host.angles_lost()
     return {"": encoded(list(columns), rows, _delimiter_of(path))}, losses
 
 
@@ -145,7 +153,10 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     if any(cell.startswith("[") for cell in masks.get("segmentation", ())):
         columns |= _size_columns(host, host.image.tolist())  # polygons are drawn into images of these sizes
     columns |= masks
-    return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, [lost]
+    return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, [
+        lost,
+        *host.angles_lost(),
+    ]
 
 
 def _delimiter_of(path: Path) -> str:

@@ -20,6 +20,7 @@ from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
+from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import Detections, Truths
 
 LARGEST_FRACTION = 2
@@ -81,10 +82,10 @@ def to_truths(
     if is_normalized:
         # Fractions stay: every image has size 1 x 1.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
-    box, box_format = _pixels(records, image, image_sizes)
+    measured = _in_pixels(records, image, image_sizes)
     try:
         mask = _masks(records, image, image_sizes, keeps_polygons=keeps_polygons)
-        shapes = _shapes(records, box, box_format, mask, iou_types)
+        shapes = _shapes(measured, mask, iou_types)
         crowd_index = _crowd_index(records, image_names)
         return Truths(
             image=image,
@@ -186,13 +187,13 @@ def join(
     if is_lost.any():
         records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
     known = sizes_by_id(truths.image_sizes, sizes, truths.image_names, is_numbered=truths.is_numbered)
-    box, box_format = _pixels(records, image, known)
+    measured = _in_pixels(records, image, known)
     if not records.is_normalized and truths.is_normalized:
         rule = "the truths are fractions of their images' sizes, but the detections are pixels"
         raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
     try:
         mask = _masks(records, image, known, keeps_polygons=keeps_polygons)
-        shapes = _shapes(records, box, box_format, mask, iou_types)
+        shapes = _shapes(measured, mask, iou_types)
         columns = Detections(image=image, label=label, score=records.score, area=records.area, **shapes)
     except InputError as error:
         raise records.refuse(error) from None
@@ -212,6 +213,8 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
     columns = {name: taken(getattr(records, name)) for name in names}
     shapes = {name: getattr(records, name) for name in ("mask", "polygons", "keypoints")}
     columns |= {name: each.take(row) for name, each in shapes.items() if each is not None}
+    if records.oriented is not None:
+        columns["oriented"] = records.oriented._replace(box=records.oriented.box[row])
     return replace(records, **columns, location=lambda index: records.location(int(row[index])))
 
 
@@ -391,10 +394,10 @@ def sizes_by_id(
     return found
 
 
-def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> tuple[Floats, BoxFormat]:
-    """Boxes in pixels."""
+def _in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> Records:
+    """The records with boxes in pixels."""
     if not records.is_normalized or not len(records):
-        return records.box, records.box_format
+        return records
     seen, code = np.unique(image, return_inverse=True)
     for number in seen.tolist():
         if number not in sizes:
@@ -404,7 +407,8 @@ def _pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) 
                 " a list (name,width,height) or the folder of the images"
             )
     scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
-    return records.box * np.concatenate([scale, scale], axis=1), records.box_format
+    oriented = None if records.oriented is None else records.oriented.scaled(scale)
+    return replace(records, box=records.box * np.tile(scale, 2), oriented=oriented)
 
 
 def _masks(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]], *, keeps_polygons: bool) -> Masks | None:
@@ -420,11 +424,19 @@ def _masks(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]], *
     return records.drawn_masks(known, keeps_polygons=keeps_polygons)
 
 
-def _shapes(
-    records: Records, box: Floats, box_format: BoxFormat, mask: Masks | None, iou_types: Sequence[str]
-) -> dict[str, Any]:
-    """The shapes for some similarities, as columns take them."""
-    boxes: dict[str, Any] = {"box": box, "box_format": box_format} if "bbox" in iou_types else {}
+def _shapes(records: Records, mask: Masks | None, iou_types: Sequence[str]) -> dict[str, Any]:
+    """The shapes for some similarities, as columns take them; boxes in pixels."""
+    upright = {"box": records.box, "box_format": records.box_format}
+    boxes: dict[str, Any] = upright if "bbox" in iou_types else {}
+    if any(iou_type in OrientedBoxes.iou_types for iou_type in iou_types):
+        if records.oriented is None and len(records):
+            wanted = ", ".join(iou_types)
+            raise InputError(f"must have oriented boxes for `iou_type` {wanted}; {records.source} has upright boxes")
+        box, box_format = records.oriented or (np.zeros((0, 8)), "xyxyxyxy")
+        if boxes:
+            boxes["others"] = [OrientedBoxes(box=box, box_format=box_format)]
+        else:
+            boxes |= {"box": box, "box_format": box_format}
     if any(iou_type in Keypoints.iou_types for iou_type in iou_types):
         if records.keypoints is None:
             raise InputError(f"must have keypoints for `iou_type` {', '.join(iou_types)}; {records.source} has none")

@@ -244,13 +244,13 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     host = Host.of(truths)
     more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
     content = _written(host, {name: column for name, column in more.items() if column is not None}, path)
-    return {"": content}, [] if host.mask is None else [outlines_lost(host.mask)]
+    return {"": content}, [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, exactly."""
     host = Host.of(detections, truths)
-    losses = [] if host.mask is None else [outlines_lost(host.mask)]
+    losses = [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
     return {"": _written(host, {"score": host.scores}, path)}, losses
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks, Polygons
+from boxscore.geometry.oriented_boxes import OrientedBoxes, bounds_of
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -67,12 +68,30 @@ class RowKeys:
         return len(self.image)
 
 
+class OrientedRows(NamedTuple):
+    """Oriented boxes of rows, as a file has them."""
+
+    box: Floats
+    """Shape (R, 8), or (R, 5) with an angle."""
+    box_format: BoxFormat = "xyxyxyxy"
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Records`: these boxes, and the upright boxes around them."""
+        return {"box": bounds_of(self.box, self.box_format), "box_format": "xyxy", "oriented": self}
+
+    def scaled(self, scale: Floats) -> "OrientedRows":
+        """Fractions in pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+        if self.box_format != "xyxyxyxy":
+            raise InputError("oriented boxes that are fractions of their image must be corners; got angles")
+        return self._replace(box=self.box * np.tile(scale, 4))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Records(RowKeys):
     """The rows of a file as they are: no image or class is looked up, no number is validated."""
 
     box: Floats
-    """Shape (R, 4); where a file has masks alone, the boxes around them."""
+    """Shape (R, 4); where a file has other shapes alone, the boxes around them."""
     box_format: BoxFormat
     mask: Masks | None = None
     """The masks, if they were asked for and need no sizes of images."""
@@ -81,6 +100,8 @@ class Records(RowKeys):
     `mask`; for the others it has no meaning."""
     keypoints: Keypoints | None = None
     """The keypoints, if they were asked for."""
+    oriented: OrientedRows | None = None
+    """The oriented boxes, if the file has any and they were asked for."""
     crowd_index: Mapping[Any, float] | None = None
     """How crowded each image is, by id or by name."""
     is_normalized: bool = False
@@ -170,6 +191,11 @@ class Options:
     def has_masks(self) -> bool:
         """Whether masks are read."""
         return any(iou_type in Masks.iou_types for iou_type in self.iou_types)
+
+    @property
+    def is_oriented(self) -> bool:
+        """Whether oriented boxes are read."""
+        return any(iou_type in OrientedBoxes.iou_types for iou_type in self.iou_types)
 
     @property
     def has_keypoints(self) -> bool:

@@ -47,6 +47,11 @@ class Format:
         has_masks = getattr(self._module, "has_masks", None)
         return has_masks is not None and bool(has_masks(source, role))
 
+    def has_oriented_boxes(self, source: Source, role: Role) -> bool:
+        """Whether the format has oriented boxes alone."""
+        has_oriented = getattr(self._module, "has_oriented_boxes", None)
+        return has_oriented is not None and bool(has_oriented(source, role))
+
     @property
     def _module(self) -> Any:
         return import_module(f"boxscore.formats.{self.module or self.name}")
@@ -76,6 +81,12 @@ FORMATS: Mapping[str, Format] = {
             title="PASCAL VOC",
             truths="a folder or zip of .xml files with <annotation>",
             detections="a folder or zip of comp*_det_*_CLASS.txt",
+        ),
+        Format(
+            name="dota",
+            title="DOTA",
+            truths="a folder of labelTxt/*.txt with `x1 y1 x2 y2 x3 y3 x4 y4 class difficult` in each line",
+            detections="a folder or zip of Task1_CLASS.txt with `image score x1 y1 x2 y2 x3 y3 x4 y4` in each line",
         ),
         Format(
             name="openimages",

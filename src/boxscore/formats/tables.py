@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
 from boxscore.formats import table_masks
-from boxscore.formats.records import Floats, Ids, Key, Named, Options, Records
+from boxscore.formats.records import Floats, Ids, Key, Named, Options, OrientedRows, Records
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
-from boxscore.geometry.box_formats import BoxFormat, check_box_format
+from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented, row_size
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
@@ -34,6 +34,14 @@ BOXES: Mapping[tuple[str, str, str, str], BoxFormat] = {
     ("x", "y", "width", "height"): "xywh",
     ("left", "top", "width", "height"): "xywh",
 }
+CORNERS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
+TURNED_BOXES = tuple(
+    (*names, angle)
+    for names, box_format in BOXES.items()
+    if box_format == "cxcywh"
+    for angle in ("angle", "a", "theta", "rotation")
+)
+"""The columns of oriented boxes: corners; or centre, width, height and angle."""
 KNOWN = frozenset(
     {
         *IMAGE_IDS,
@@ -44,14 +52,17 @@ KNOWN = frozenset(
         *IGNORES,
         *LIST_BOXES,
         *(n for box in BOXES for n in box),
+        *CORNERS,
+        *(n for box in TURNED_BOXES for n in box),
     }
     | {"truncated", "area", "image_width", "image_height"}
 )
 """The names of all columns that are read for boxes; others are ignored."""
-WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, str, str, str]] = {
+WRITTEN_BOXES: Mapping[BoxFormat, tuple[str, ...]] = {
     "xyxy": ("x1", "y1", "x2", "y2"),
     "xywh": ("x", "y", "w", "h"),
     "cxcywh": ("cx", "cy", "w", "h"),
+    "xyxyxyxy": CORNERS,
 }
 """The names that writers give the columns."""
 
@@ -156,6 +167,26 @@ class Table:
         """Whether there are columns with boxes."""
         return self.find(*LIST_BOXES) is not None or any(all(name in self.columns for name in names) for names in BOXES)
 
+    def oriented_boxes(self, options: Options) -> tuple[OrientedRows, tuple[str, ...]] | None:
+        """The oriented boxes and the columns that hold them; None if these are upright boxes."""
+        box_format = options.box_format
+        if all(name in self.columns for name in CORNERS) and box_format in (None, "xyxyxyxy"):
+            return OrientedRows(np.stack([self.floats(name) for name in CORNERS], axis=1)), CORNERS
+        if box_format is None or not is_oriented(box_format):
+            if options.is_oriented and any(all(name in self.columns for name in names) for names in TURNED_BOXES):
+                rule = "boxes have an angle: say what it is in, and which way it turns, as `box_format`"
+                raise InputError(f"{self.source}: {rule}, cxcywha:radians or cxcywha:degrees")
+            return None
+        wanted = [CORNERS] if box_format == "xyxyxyxy" else TURNED_BOXES
+        names = next((names for names in wanted if all(name in self.columns for name in names)), None)
+        if names is not None:
+            return OrientedRows(np.stack([self.floats(name) for name in names], axis=1), box_format), names
+        name = self.find(*LIST_BOXES)
+        if name is None:
+            columns = ",".join(CORNERS if box_format == "xyxyxyxy" else TURNED_BOXES[0])
+            raise InputError(f"{self.source}: must have the box as columns {columns} | box; got {self._got()}")
+        return OrientedRows(self._list_boxes(name, row_size(box_format)), box_format), (name,)
+
     def boxes(self, box_format: BoxFormat | None) -> tuple[Floats, BoxFormat, tuple[str, ...]]:
         """The boxes, their format, and the columns that hold them."""
         names = next((names for names in BOXES if all(name in self.columns for name in names)), None)
@@ -169,14 +200,14 @@ class Table:
             raise InputError(f"{self.source}: column `{name}` has four numbers; give their format as `box_format`")
         return self._list_boxes(name), box_format, (name,)
 
-    def _list_boxes(self, name: str) -> Floats:
+    def _list_boxes(self, name: str, size: int = 4) -> Floats:
         column = self.columns[name]
         assert not isinstance(column, MaskColumn)
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.shape[1:] == (4,):
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.shape[1:] == (size,):
             return column.astype(np.float64, copy=False)
         if isinstance(column, np.ndarray) and column.ndim > 2:
-            raise InputError(f"{self.source}: `{name}` must have 4 numbers per row; got shape {column.shape}")
-        box = np.zeros((len(column), 4))
+            raise InputError(f"{self.source}: `{name}` must have {size} numbers per row; got shape {column.shape}")
+        box = np.zeros((len(column), size))
         for row, value in enumerate(column):
             given = value
             try:
@@ -185,8 +216,8 @@ class Table:
                 numbers = np.asarray(value, np.float64)
             except (ValueError, TypeError, OverflowError):
                 numbers = np.zeros(0)
-            if numbers.shape != (4,):
-                raise InputError(f"{self.location(row)}: `{name}` must have 4 numbers; got {shown(given)}")
+            if numbers.shape != (size,):
+                raise InputError(f"{self.location(row)}: `{name}` must have {size} numbers; got {shown(given)}")
             box[row] = numbers
         return box
 
@@ -359,21 +390,25 @@ def _records(
         check_box_format(options.box_format)
     masks, mask_name = _masks(table, options, images, sizes or {})
     names: tuple[str, ...]
-    if masks and not table.has_boxes():
+    oriented = None if masks else table.oriented_boxes(options)
+    if oriented is not None:
+        fields, names = oriented[0].fields(), oriented[1]
+    elif masks and not table.has_boxes():
         (box, box_format), names = table_masks.boxes_around(masks), (mask_name,)
+        fields = {"box": box, "box_format": box_format}
     else:
         box, box_format, names = table.boxes(options.box_format)
+        fields = {"box": box, "box_format": box_format}
     label, class_names = label_keys(table)
     return Records(
         image=images,
         label=label,
-        box=box,
-        box_format=box_format,
         location=table.location,
         source=table.source,
         image_names=image_names,
         class_names=class_names,
         terms={"box": ",".join(names), "mask": mask_name},
+        **fields,
         **masks,
     )
 

@@ -16,6 +16,7 @@ from boxscore.formats.tables import WRITTEN_BOXES
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import Boxes, to_xywh, to_xyxy
 from boxscore.geometry.masks import Masks
+from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
 from boxscore.model.protocol import REGULAR
 
@@ -65,6 +66,7 @@ class Host:
     box: Floats
     box_format: BoxFormat
     mask: Masks | None
+    oriented: OrientedBoxes | None
     score: Floats | None
     ignore: NDArray[np.bool_] | None
     truncated: NDArray[np.bool_] | None
@@ -84,7 +86,7 @@ class Host:
         if not isinstance(named, Truths):
             raise InputError(f"`truths` must be boxscore.Truths; got {type(named).__name__}")
         if not any(isinstance(each, Boxes) for each in columns.geometries):
-            # Files have boxes; those of masks alone are the boxes around them.
+            # Files have boxes; those of other shapes alone are the boxes around them.
             around = Boxes(box=to_numpy(columns.geometry.outer_boxes()))
             columns = replace(columns, geometry=around, others=columns.geometries)
         image, label = host_ids(columns.image), host_ids(columns.label)
@@ -114,6 +116,7 @@ class Host:
             box=floats("box").reshape(-1, 4),
             box_format=columns.box_format,
             mask=next((each for each in columns.geometries if isinstance(each, Masks)), None),
+            oriented=next((each for each in columns.geometries if isinstance(each, OrientedBoxes)), None),
             score=floats("score"),
             ignore=flags("ignore"),
             truncated=flags("truncated"),
@@ -129,8 +132,17 @@ class Host:
         return len(self.box)
 
     def masks_lost(self) -> list[Loss]:
-        """The loss of a format that does not have masks."""
-        return [Loss(num=0 if self.mask is None else len(self.mask), what="mask")]
+        """The loss of a format that does not have masks, nor oriented boxes."""
+        oriented = Loss(
+            num=0 if self.oriented is None else len(self.oriented), what=OrientedBoxes.name, plural=OrientedBoxes.plural
+        )
+        return [Loss(num=0 if self.mask is None else len(self.mask), what="mask"), oriented]
+
+    def angles_lost(self) -> list[Loss]:
+        """The loss of a format that has oriented boxes as corners."""
+        is_lost = self.oriented is not None and self.oriented.box_format != "xyxyxyxy"
+        what = "angle of a box that has corners now"
+        return [Loss(num=len(self) if is_lost else 0, what=what, plural="angles of boxes that have corners now")]
 
     def flags_lost(self, *names: str) -> list[Loss]:
         """The losses of a format that does not have these flags."""
@@ -149,8 +161,19 @@ class Host:
         return sorted(self.image_names) if self.image_names else np.unique(self.image).tolist()
 
     def box_columns(self) -> dict[str, Floats]:
-        """The four columns of the box, under the names of their box format."""
+        """The columns of the box, under the names of their box format; those of oriented boxes are corners."""
+        if self.oriented is not None:
+            return dict(zip(WRITTEN_BOXES["xyxyxyxy"], self.quads().T, strict=True))
         return dict(zip(WRITTEN_BOXES[self.box_format], self.box.T, strict=True))
+
+    def quads(self) -> Floats:
+        """The corners of oriented boxes as they were given, else turned from x to y. Shape (R, 8)."""
+        if self.oriented is None:
+            left, top, right, bottom = self.corners().T
+            return np.stack([left, top, right, top, right, bottom, left, bottom], axis=1)
+        if self.oriented.box_format == "xyxyxyxy":
+            return to_numpy(self.oriented.box).astype(np.float64, copy=False)
+        return self.oriented.corners()
 
     def corners(self) -> Floats:
         """Left, top, right, bottom. Shape (R, 4)."""
@@ -186,7 +209,7 @@ class Host:
         return stems
 
     def fractions(self, box: Floats) -> Floats:
-        """Pixels x, y, x, y as fractions of the images' sizes; multiplying gives the same pixels where possible."""
+        """Pixels x, y, x, y, … as fractions of the images' sizes; multiplying gives the same pixels where possible."""
         if not len(box):
             return box
         seen, code = np.unique(self.image, return_inverse=True)
@@ -196,7 +219,7 @@ class Host:
                     f"image {image}: boxes are written as fractions of its size, and `image_sizes` has none for it"
                 )
         scale = np.array([self.sizes[image] for image in seen.tolist()], np.float64)[code]
-        scale = np.concatenate([scale, scale], axis=1)
+        scale = np.tile(scale, box.shape[1] // 2)
         fraction = box / scale
         for direction in (np.inf, -np.inf):
             other = np.nextafter(fraction, direction)

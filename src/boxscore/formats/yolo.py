@@ -23,11 +23,11 @@ from boxscore.formats.class_names import (
 )
 from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
 from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
-from boxscore.formats.records import Floats, Ids, Named, Options, Records
+from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, Records
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yaml import quoted, read_yaml
-from boxscore.formats.yolo_lines import KeypointShape, polygons_by_line, table_by_line
+from boxscore.formats.yolo_lines import KeypointShape, corners_by_line, polygons_by_line, table_by_line
 from boxscore.formats.yolo_polygons import polygons_as_fractions
 from boxscore.geometry.boxes import to_xywh
 from boxscore.model.dataset import Detections, Truths
@@ -189,7 +189,8 @@ def read_truths(source: Source, options: Options) -> Records:
     labels = [key for key in keys if key in folder.labels]
     name_of = dict(zip(keys, names, strict=True))
     shape = partial(_keypoint_shape, source, options)
-    reading = _Reading(role="truths", source=str(source), has_masks=options.has_masks, keypoint_shape=shape)
+    settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
+    reading = _Reading(role="truths", source=str(source), keypoint_shape=shape, **settings)
     records = _records(folder, labels, [name_of[key] for key in labels], reading)
     image = records["image"]
     also = [name_of[key] for key in keys if key not in folder.labels]
@@ -245,7 +246,8 @@ def read_detections(source: Source, options: Options) -> Records:
     if not keys and names is None:
         raise InputError(f"{source}: the folder has no label files (*.txt)")
     shape = partial(_keypoint_shape, source, options)
-    reading = _Reading(role="detections", source=str(source), has_masks=options.has_masks, keypoint_shape=shape)
+    settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
+    reading = _Reading(role="detections", source=str(source), keypoint_shape=shape, **settings)
     records = _records(folder, keys, _image_names(keys), reading)
     return Records(**records, class_names=names, is_position=names is None)
 
@@ -282,6 +284,8 @@ class _Reading:
     has_masks: bool
     """Whether lines are polygons, for masks."""
     keypoint_shape: Callable[[], KeypointShape | None]
+    is_oriented: bool
+    """Whether lines have four corners."""
 
 
 def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
@@ -308,6 +312,9 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
         some = [fields[line] for line in line_of.tolist()]
         table, polygons = polygons_by_line(some, reading.role, location, reading.keypoint_shape)
         more = {"polygons": polygons, "terms": {"mask": "polygon"}}
+    elif reading.is_oriented:
+        table, corners = corners_by_line([fields[line] for line in line_of.tolist()], reading.role, location)
+        more = OrientedRows(corners).fields()
     else:
         table = _table(fields, widths, line_of, location, reading)
     given = table[:, 0]
@@ -321,7 +328,7 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
         "label": given.astype(np.int64),
         "box": np.ascontiguousarray(table[:, 1:5]),
         "box_format": "cxcywh",
-        "score": np.ascontiguousarray(table[:, 5]) if reading.role == "detections" else None,
+        "score": np.ascontiguousarray(table[:, -1]) if reading.role == "detections" else None,
         "is_normalized": True,
         "location": location,
         "source": reading.source,
@@ -402,7 +409,12 @@ def _written(
 ) -> tuple[dict[str, bytes], list[Loss]]:
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     order = {label: position for position, label in enumerate(sorted(names))}
-    rows, losses = _boxes_as_fractions(host) if host.mask is None else polygons_as_fractions(columns, host, host.mask)
+    if host.oriented is not None:
+        rows, losses = host.fractions(host.quads()).tolist(), host.angles_lost()
+    elif host.mask is None:
+        rows, losses = _boxes_as_fractions(host)
+    else:
+        rows, losses = polygons_as_fractions(columns, host, host.mask)
     stems = host.file_stems()
     prefix = "" if _is_labels(folder) else "labels/"
     labels, scores = host.label.tolist(), None if host.score is None else host.score.tolist()

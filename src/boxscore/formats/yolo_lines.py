@@ -55,6 +55,27 @@ def table_by_line(
     return np.column_stack([table, scores]) if has_score else table
 
 
+def corners_by_line(
+    lines: Sequence[Sequence[bytes]], role: str, location: Callable[[int], str]
+) -> tuple[Floats, Floats]:
+    """The class and, for detections, the score of every line, and its four corners. Shapes (R, 1 or 2), (R, 8)."""
+    has_score = role == "detections"
+    width = 10 if has_score else 9
+    rows = []
+    for row, words in enumerate(lines):
+        values = _numbers(words)
+        if len(values) != width:
+            wanted = "class x1 y1 x2 y2 x3 y3 x4 y4" + (" confidence" if has_score else "")
+            hint = ""
+            if has_score and len(values) == 9:
+                hint = "no confidence (in Ultralytics, `save_conf=True` writes it): "
+            text = decode_shown(b" ".join(words))
+            raise InputError(f"{location(row)} must be an oriented box: {wanted}; got {hint}{text!r}")
+        rows.append(values)
+    table = np.array(rows, np.float64).reshape(-1, width)
+    return table[:, [0, 9] if has_score else [0]], np.ascontiguousarray(table[:, 1:9])
+
+
 def polygons_by_line(
     lines: Sequence[Sequence[bytes]],
     role: str,

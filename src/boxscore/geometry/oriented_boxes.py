@@ -176,6 +176,22 @@ class OrientedBoxes(Geometry):
         return pairwise_oriented_iou(columns, truth_columns, is_crowd)
 
 
+def bounds_of(box: NDArray[np.float64], box_format: BoxFormat) -> NDArray[np.float64]:
+    """The upright boxes around boxes that nobody has validated: left, top, right, bottom. Shape (N, 4)."""
+    bounds: NDArray[np.float64] = _compiled.OrientedBoxes(compact(box), _FORMATS[box_format], False).measured()[1]
+    return bounds
+
+
+def faults_of(box: NDArray[np.float64], box_format: BoxFormat) -> dict[str, NDArray[np.bool_]]:
+    """Which boxes are invalid, by the kind of fault; only kinds that occur. Shapes (N,)."""
+    faults = _compiled.OrientedBoxes(compact(box), _FORMATS[box_format], False).faults(LARGEST_SIDE)
+    return {
+        kind.name: faults == kind.value
+        for kind in _compiled.OrientedFault
+        if kind.value and bool((faults == kind.value).any())
+    }
+
+
 def pairwise_oriented_iou(columns: Sequence[Array], truth_columns: Sequence[Array], is_crowd_NG: Array) -> Array:
     """IoU from corners, outer boxes and areas; with a crowd relative to the detection's own area. Shape (N, D, G)."""
     corner_ND8, outer_ND4, area_ND = columns

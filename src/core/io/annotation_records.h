@@ -59,11 +59,12 @@ public:
             switch (key) {
                 case AnnotationKey::image_id: return IdColumn::read(value, window, "image_id", image_);
                 case AnnotationKey::category_id: return read_whole(value, window, "category_id", category_);
-                case AnnotationKey::bbox: return read_box(value, window, "bbox", box_.data());
+                case AnnotationKey::bbox: return is_oriented() ? read_turned(value, window) : read_box(value, window, "bbox", box_.data());
                 case AnnotationKey::area: return read_number(value, window, "area", area_);
                 case AnnotationKey::iscrowd: return read_flag(value, window, "iscrowd", is_crowd_);
                 case AnnotationKey::segmentation:
                     segmentation_ = value;
+                    if (shapes_ == CocoShapes::corners) return read_corners(value, window);
                     return has_masks() ? reader_.read(value, window) : json::skip_value(value);
                 case AnnotationKey::score: return read_number(value, window, "score", score_);
                 case AnnotationKey::id: return read_id(value);
@@ -89,6 +90,10 @@ public:
             keypoints_.push(columns_.keypoints, compared_ != nullptr, is_compared);
             push_optional(columns_.keypoints.num_labelled, num_rows, has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
         }
+        if (is_oriented()) {
+            columns_.oriented.insert(columns_.oriented.end(), oriented_.begin(),
+                                     oriented_.begin() + (shapes_ == CocoShapes::corners ? 8 : 5));
+        }
         if (has_masks()) {
             reader_.push(columns_.masks, columns_.polygons, is_compared);
         }
@@ -96,7 +101,7 @@ public:
         columns_.category.push_back(category_);
         for (const double number : box_) columns_.box.push_back(number);
         if (has(AnnotationKey::score)) columns_.score.push_back(part_score_ != AnnotationKey::score && has(part_score_) ? own_score_ : score_);
-        push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox) && !has_keypoints(), mask_area_, kMissing);
+        push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox) && !has_keypoints() && !is_oriented(), mask_area_, kMissing);
         push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
         push_optional<uint8_t>(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, 0);
         columns_.num_flagged += has(AnnotationKey::iscrowd);
@@ -121,6 +126,7 @@ public:
         images_.append(other.images_);
         append_all(columns_.category, more.category);
         append_all(columns_.box, more.box);
+        append_all(columns_.oriented, more.oriented);
         if (has_keypoints()) append_keypoints(num_rows, more.keypoints, num_more);
         if (has_masks()) {
             columns_.masks.append(more.masks);
@@ -143,6 +149,7 @@ public:
         images_.ids.value.reserve(num_rows);
         columns_.category.reserve(num_rows);
         columns_.box.reserve(num_rows * 4);
+        if (!columns_.oriented.empty()) columns_.oriented.reserve(num_rows * 8);
         CocoKeypoints& keypoints = columns_.keypoints;
         keypoints.point.reserve(keypoints.point.size() * num_rows / std::max<size_t>(size(), 1));
         keypoints.around.reserve(keypoints.around.empty() ? 0 : num_rows * 4);
@@ -160,7 +167,7 @@ public:
 
     void clear() {
         images_.clear();
-        for (auto* column : {&columns_.box, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
+        for (auto* column : {&columns_.box, &columns_.oriented, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
         columns_.category.clear();
         columns_.keypoints.num_points = 0;
         columns_.keypoints.slot.clear();
@@ -185,6 +192,7 @@ private:
     }
 
     bool has_masks() const { return shapes_ == CocoShapes::masks; }
+    bool is_oriented() const { return shapes_ == CocoShapes::corners || shapes_ == CocoShapes::turned_boxes; }
     bool has_keypoints() const { return shapes_ == CocoShapes::keypoints; }
 
     bool has(AnnotationKey key) const { return (keys_read_ >> static_cast<unsigned>(key) & 1) != 0; }
@@ -192,7 +200,12 @@ private:
     // Reads the mask of a record, or the box from it.
     void read_shapes(const Window& window) {
         const bool has_mask = has(AnnotationKey::segmentation);
-        if (has_keypoints()) {
+        if (is_oriented()) {
+            const bool is_turned = shapes_ == CocoShapes::turned_boxes;
+            if (!is_turned && !has_mask) throw InvalidRecord{" must have `segmentation`, one polygon of 4 corners"};
+            if (is_turned && !has(AnnotationKey::bbox)) throw InvalidRecord{" must have `bbox`"};
+            box_.fill(kMissing);
+        } else if (has_keypoints()) {
             keypoints_.finish_record();
             if (!has(AnnotationKey::bbox)) box_.fill(kMissing);
         } else if (has_masks()) {
@@ -204,6 +217,22 @@ private:
             reader_.read(segmentation_, window);
             box_ = reader_.measure(mask_area_);
         }
+    }
+
+    // The `bbox` of an oriented box: five numbers, or nothing that is read where its corners are.
+    const char* read_turned(const char* value, const Window& window) {
+        if (shapes_ == CocoShapes::corners) return json::skip_value(value);
+        return read_numbers<5>(value, window, "bbox", oriented_.data(), "must have 5 finite numbers: centre, width, height, angle");
+    }
+
+    // A segmentation of one polygon, which has four corners.
+    const char* read_corners(const char* value, const Window& window) {
+        constexpr const char* kRule = "must be one polygon of 4 corners, 8 finite numbers";
+        const char* p = *value == '[' ? json::skip_space(value + 1) : value;
+        if (p == value || *p != '[') refuse(value, window, "segmentation", kRule);
+        p = json::skip_space(read_numbers<8>(p, window, "segmentation", oriented_.data(), kRule));
+        if (*p != ']') refuse(value, window, "segmentation", kRule);
+        return p + 1;
     }
 
     // An id only names a row in errors, so it may be any value.
@@ -246,6 +275,7 @@ private:
     // The record that was parsed last.
     IdColumn::Id image_;
     std::array<double, 4> box_;
+    std::array<double, 8> oriented_{};
     double score_ = 0, own_score_ = 0, area_ = 0, mask_area_ = 0, num_labelled_ = 0;
     int64_t category_ = 0, id_ = 0;
     uint8_t is_crowd_ = 0;

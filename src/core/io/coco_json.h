@@ -44,8 +44,9 @@ struct CocoIds {
     bool are_names = false;
 };
 
-// What is read beside boxes: the mask of each row, or its keypoints. A box may also be missing then.
-enum class CocoShapes : uint8_t { boxes, masks, keypoints };
+// What is read beside boxes: the mask of each row, or its keypoints; or, in place of boxes, oriented ones: a segmentation of four
+// corners, or a `bbox` of five numbers. A box may also be missing then.
+enum class CocoShapes : uint8_t { boxes, masks, keypoints, corners, turned_boxes };
 
 // The score of a result that has several.
 enum class CocoScore : uint8_t { score, wholebody, foot, face, lefthand, righthand };
@@ -109,6 +110,7 @@ struct CocoBoxes {
     PolygonColumn polygons;         // of each row that has them, if masks are read
     std::vector<double> mask_area;  // pixels of the mask of a row without a box, NaN where it has one; empty if all have
     CocoKeypoints keypoints;
+    std::vector<double> oriented;   // 8 or 5 numbers of each row, if oriented boxes are read
     std::vector<double> score;      // empty if no row has one; else all have
     std::vector<double> area;       // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1

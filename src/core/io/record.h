@@ -71,6 +71,23 @@ inline const char* read_box(const char* const begin, const Window& window, std::
     return p;
 }
 
+// A list of as many finite numbers.
+template <size_t kNum>
+inline const char* read_numbers(const char* const begin, const Window& window, std::string_view key, double* values,
+                                const char* rule) {
+    if (*begin != '[') refuse(begin, window, key, rule);
+    const char* p = begin + 1;
+    for (size_t i = 0; i < kNum; ++i) {
+        p = json::skip_space(p);
+        const char* const end = json::read_double(p, values[i]);
+        if (end == nullptr || !(std::abs(values[i]) <= std::numeric_limits<double>::max())) refuse(begin, window, key, rule);
+        p = json::skip_space(end);
+        if (*p != (i + 1 < kNum ? ',' : ']')) refuse(begin, window, key, rule);
+        ++p;
+    }
+    return p;
+}
+
 inline const char* read_flag(const char* p, const Window& window, std::string_view key, uint8_t& value) {
     const bool is_true = std::memcmp(p, "true", 4) == 0;
     if (is_true || std::memcmp(p, "false", 5) == 0) {

@@ -105,7 +105,7 @@ private:
 
 // What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
 struct BoxesObject {
-    nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations, keypoints;
+    nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations, keypoints, oriented;
     size_t num_flagged;
 };
 
@@ -141,6 +141,11 @@ BoxesObject to_python(CocoBoxes&& boxes) {
     if (boxes.masks.num_masks() > 0) {
         segmentations = nb::cast(new SegmentationsObject(std::move(boxes.masks), std::move(boxes.polygons)));
     }
+    nb::object oriented = nb::none();
+    if (!boxes.oriented.empty()) {
+        const size_t num_numbers = boxes.oriented.size() / boxes.size();
+        oriented = array_of(std::move(boxes.oriented), num_numbers);
+    }
     return {array_of(std::move(boxes.image.value)),
             names_of(boxes.image),
             array_of(std::move(boxes.category)),
@@ -152,6 +157,7 @@ BoxesObject to_python(CocoBoxes&& boxes) {
             array_or_none(std::move(boxes.id)),
             std::move(segmentations),
             keypoints_of(std::move(boxes.keypoints)),
+            std::move(oriented),
             boxes.num_flagged};
 }
 
@@ -288,7 +294,12 @@ nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::by
 
 void bind_files(nb::module_& module) {
     nb::exception<CocoError>(module, "CocoError", PyExc_ValueError);
-    nb::enum_<CocoShapes>(module, "CocoShapes").value("boxes", CocoShapes::boxes).value("masks", CocoShapes::masks).value("keypoints", CocoShapes::keypoints);
+    nb::enum_<CocoShapes>(module, "CocoShapes")
+        .value("boxes", CocoShapes::boxes)
+        .value("masks", CocoShapes::masks)
+        .value("keypoints", CocoShapes::keypoints)
+        .value("corners", CocoShapes::corners)
+        .value("turned_boxes", CocoShapes::turned_boxes);
     nb::enum_<CocoScore>(module, "CocoScore")
         .value("score", CocoScore::score)
         .value("wholebody_score", CocoScore::wholebody)
@@ -317,6 +328,7 @@ void bind_files(nb::module_& module) {
         .def_ro("id", &BoxesObject::id)
         .def_ro("segmentations", &BoxesObject::segmentations)
         .def_ro("keypoints", &BoxesObject::keypoints)
+        .def_ro("oriented", &BoxesObject::oriented)
         .def_ro("num_flagged", &BoxesObject::num_flagged);
     nb::class_<ImagesObject>(module, "CocoImages")
         .def_ro("id", &ImagesObject::id)

@@ -48,6 +48,16 @@ public:
         });
     }
 
+    // What is wrong with each row; 0: nothing.
+    nb::object faults(double largest) const {
+        Buffer<uint8_t> found(size());
+        with_column([&](const auto& column) {
+            for (size_t i = 0; i < size(); ++i) found[i] = static_cast<uint8_t>(fault_of(column.row(i), format_, largest));
+        });
+        const size_t num = size();
+        return to_numpy(std::move(found), {num});
+    }
+
     // Corners of positive direction, the upright boxes around them, areas that decide ranges, and areas that IoU is made of.
     nb::object measured() const {
         Buffer<double> corners(size() * 8), outer(size() * 4), area(size()), surface(size());
@@ -147,6 +157,7 @@ void bind_oriented(nb::module_& module) {
                  return nb::make_tuple(row, fault);
              },
              "largest"_a)
+        .def("faults", &OrientedBoxes::faults, "largest"_a)
         .def("measured", &OrientedBoxes::measured)
         .def("gaussians", &OrientedBoxes::gaussians)
         .def("rectangles", &OrientedBoxes::rectangles);

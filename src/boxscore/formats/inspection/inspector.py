@@ -13,7 +13,7 @@ from boxscore.analysis.diagnosis import Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
-from boxscore.formats.inspection import mask_checks, pair_checks, row_checks, truth_checks
+from boxscore.formats.inspection import mask_checks, oriented_checks, pair_checks, row_checks, truth_checks
 from boxscore.formats.inspection.file_rows import FileRows, Flags, codes_of, rows_of_detections, rows_of_truths
 from boxscore.formats.inspection.findings import SEVERITIES, Finding
 from boxscore.formats.inspection.pair_checks import Pair
@@ -21,6 +21,7 @@ from boxscore.formats.inspection.pycocotools_ids import SAME, map_of_pycocotools
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
 from boxscore.geometry.masks import Masks
+from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.pipeline import evaluate
@@ -79,6 +80,10 @@ def _read(path: str | Path, role: Role, name: str | None, options: Options, foun
                 wanted = ", ".join(options.iou_types)
                 rule = f"must have masks for `iou_type` {wanted}; the file has boxes alone"
                 found.append(_refusal(str(path), "refused", InputError(rule)))
+            if options.is_oriented and records.oriented is None and len(records):
+                wanted = ", ".join(options.iou_types)
+                rule = f"must have oriented boxes for `iou_type` {wanted}; the file has upright boxes"
+                found.append(_refusal(str(path), "refused", InputError(rule)))
         except InputError as error:
             caught.clear()  # reading the boxes warns again
             if not options.has_masks or (boxes := _read_boxes(path, role, name, options)) is None:
@@ -135,7 +140,7 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
     """The truths of the valid rows, for detections to be compared with; findings are added."""
     rows = rows_of_truths(records, protocol, sizes)
-    checks = (*row_checks.CHECKS, *truth_checks.CHECKS, mask_checks.check_masks)
+    checks = (*row_checks.CHECKS, *truth_checks.CHECKS, mask_checks.check_masks, oriented_checks.invalid_boxes)
     own = [finding for check in checks for finding in check(rows)]
     found += own
     records = rows.records
@@ -155,7 +160,8 @@ def _has_masks(records: Records) -> bool:
 
 def _iou_types(records: Records) -> tuple[str, ...]:
     """The similarities of the shapes that records have."""
-    return ("bbox", *Masks.iou_types) if _has_masks(records) else ("bbox",)
+    oriented = () if records.oriented is None else OrientedBoxes.iou_types
+    return ("bbox", *oriented, *(Masks.iou_types if _has_masks(records) else ()))
 
 
 def _is_valid(rows: FileRows) -> Flags:
@@ -164,6 +170,8 @@ def _is_valid(rows: FileRows) -> Flags:
     is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
     if records.area is not None:
         is_valid &= np.isfinite(records.area) & (records.area >= 0)
+    for is_wrong in oriented_checks.faults(rows).values():
+        is_valid &= ~is_wrong
     if records.is_normalized:
         is_valid &= ~look_like_pixels(records.box, records.box_format)
     return is_valid & truth_checks.is_listed(rows)
@@ -183,13 +191,15 @@ def _inspect_detections(
         rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
     else:
         rows = pair.detections
-    own = [finding for check in (*row_checks.CHECKS, mask_checks.check_masks) for finding in check(rows)]
+    checks = (*row_checks.CHECKS, mask_checks.check_masks, oriented_checks.invalid_boxes)
+    own = [finding for check in checks for finding in check(rows)]
     if pair is not None:
         own += [finding for check in pair_checks.CHECKS for finding in check(pair)]
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
             detections, _ = join(rows.records, known, sizes, iou_types=_iou_types(rows.records))
             can_evaluate = all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
+            own += oriented_checks.angle_conventions(detections, known, records.source)
             if can_evaluate and _CAUSES.isdisjoint(finding.kind for finding in own):
                 own += _likely_mistake(detections, known, protocol, records.source)
         except InputError as error:

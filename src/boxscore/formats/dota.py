@@ -1,0 +1,197 @@
+"""DOTA: one file of labels per image, and one file of results per class, `Task1_CLASS.txt`; boxes have four corners.
+
+A label is `x1 y1 x2 y2 x3 y3 x4 y4 class difficult`; the lines `imagesource:` and `gsd:` before them are not read. A
+result is `image score x1 y1 x2 y2 x3 y3 x4 y4`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.formats.class_names import NAMES_FILES, find_names
+from boxscore.formats.files import Output, Source, base_of, decode, stem_of
+from boxscore.formats.records import Floats, Named, Options, OrientedRows, Records, locations
+from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number
+from boxscore.model.dataset import Detections, Truths
+
+_HEADERS = ("imagesource", "gsd")
+_RESULT = "task1_"
+_LABELS = "labeltxt"
+_NO_LABELS = (*NAMES_FILES, "readme.txt", "license.txt", "train.txt", "val.txt", "test.txt")
+
+
+def recognises(source: Source, role: str) -> bool:
+    """Whether a folder has files with the names of results, or lines of eight numbers and a class that is none."""
+    if not source.is_folder:
+        return role == "detections" and _is_result(source.name)
+    if role == "detections":
+        return any(map(_is_result, source.files(".txt")))
+    files = _label_files(source)
+    for file in files[:100]:
+        for line in source.read(file)[:10_000].decode("utf-8-sig", "replace").splitlines():
+            words = line.split()
+            if words and not _is_header(line):
+                return len(words) in (9, 10) and _numbers(words[:8]) is not None and _numbers(words[8:9]) is None
+    return any(_is_inside(file) for file in files)
+
+
+def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether rows have oriented boxes: all of this format."""
+    return True
+
+
+def _is_result(file: str) -> bool:
+    return base_of(file).lower().startswith(_RESULT) and file.lower().endswith(".txt")
+
+
+def _is_header(line: str) -> bool:
+    return line.strip().lower().startswith(_HEADERS)
+
+
+def _is_inside(file: str) -> bool:
+    """Whether a file is in a folder whose name begins with labelTxt: DOTA 1.5 has `labelTxt-v1.5`."""
+    return any(folder.lower().startswith(_LABELS) for folder in file.split("/")[:-1])
+
+
+def _label_files(source: Source) -> list[str]:
+    """The label files of a folder: those in folders called labelTxt, if there are such, else all."""
+    files = [file for file in source.files(".txt") if not _is_result(file)]
+    inside = [file for file in files if _is_inside(file)]
+    return inside or [file for file in files if base_of(file).lower() not in _NO_LABELS]
+
+
+def _numbers(words: Sequence[str]) -> list[float] | None:
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        return None
+
+
+def read_truths(source: Source, options: Options) -> Records:  # noqa: ARG001
+    """The boxes of every file. Images are numbered by name; classes alphabetically, unless there is a list of them."""
+    files = _label_files(source) if source.is_folder else [""]
+    if not files:
+        raise InputError(f"{source}: the folder has no label files (labelTxt/*.txt)")
+    table, names, flags, lines, offsets = [], [], [], [], [0]
+    for file in files:
+        for line, content in enumerate(decode(source.read(file), source.location(file)).splitlines(), start=1):
+            words = content.split()
+            if not words or _is_header(content):
+                continue
+            corners = _numbers(words[:8]) if len(words) in (9, 10) else None
+            is_difficult = words[9:] or ["0"]
+            if corners is None or is_difficult[0] not in ("0", "1", "2"):
+                wanted = "x1 y1 x2 y2 x3 y3 x4 y4 class, and 0 or 1 if it is difficult"
+                raise InputError(f"{source.location(file)}: line {line} must be `{wanted}`; got {content[:100]!r}")
+            table.append(corners)
+            names.append(words[8])
+            flags.append(is_difficult[0] != "0")
+            lines.append(line)
+        offsets.append(len(lines))
+    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
+    stems = [stem_of(file or source.name) for file in files]
+    if len(set(stems)) < len(stems):
+        stems = [file.removesuffix(".txt") for file in files]
+    listed = find_names(source) if source.is_folder else None
+    return Records(
+        image=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=stems),
+        label=Named.of(names),
+        **OrientedRows(_table(table)).fields(),
+        ignore=np.array(flags, bool),
+        location=lambda row: f"{file_of(row)}: line {lines[row]}",
+        source=str(source),
+        class_names=None if listed is None or not {*names} <= {*listed[0].values()} else listed[0],
+    )
+
+
+def read_detections(source: Source, options: Options) -> Records:
+    """The boxes of every class. An image is named in each line; the class is a part of the file's name."""
+    files = [file for file in source.files(".txt") if _is_result(file)] if source.is_folder else [""]
+    if not files:
+        raise InputError(f"{source}: the folder has no results (Task1_CLASS.txt)")
+    table, images, lines, offsets = [], [], [], [0]
+    for file in files:
+        for line, content in enumerate(decode(source.read(file), source.location(file)).splitlines(), start=1):
+            words = content.split()
+            if not words:
+                continue
+            numbers = _numbers(words[1:]) if len(words) == 10 else None
+            if numbers is None:
+                wanted = "image score x1 y1 x2 y2 x3 y3 x4 y4"
+                raise InputError(f"{source.location(file)}: line {line} must be `{wanted}`; got {content[:100]!r}")
+            images.append(words[0])
+            table.append(numbers)
+            lines.append(line)
+        offsets.append(len(lines))
+    file_of = locations(offsets[:-1], lambda file, _: source.location(files[file]))
+    numbers_of = _table(table, 9)
+    classes = [_class_of(file or source.name, options.known_classes) for file in files]
+    return Records(
+        image=Named.of(images),
+        label=Named(code=np.repeat(np.arange(len(files)), np.diff(offsets)), names=classes),
+        **OrientedRows(np.ascontiguousarray(numbers_of[:, 1:])).fields(),
+        score=np.ascontiguousarray(numbers_of[:, 0]),
+        location=lambda row: f"{file_of(row)}: line {lines[row]}",
+        source=str(source),
+    )
+
+
+def _table(rows: list[list[float]], size: int = 8) -> Floats:
+    return np.array(rows, np.float64).reshape(-1, size)
+
+
+def _class_of(file: str, known: Sequence[str]) -> str:
+    """What follows `Task1_` in the name of a file, as the truths spell it."""
+    name = stem_of(base_of(file))[len(_RESULT) :]
+    return next((each for each in known if each.casefold() == name.casefold()), name)
+
+
+def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
+    """`labelTxt/STEM.txt` for every image."""
+    host = Host.of(truths)
+    names, stems, quads = _class_names(host), host.file_stems(), host.quads().tolist()
+    labels = host.label.tolist()
+    ignore = [False] * len(host) if host.ignore is None else host.ignore.tolist()
+    output = {}
+    for image, rows in host.by_image().items():
+        lines = [f"{' '.join(map(number, quads[row]))} {names[labels[row]]} {int(ignore[row])}\n" for row in rows]
+        output[f"labelTxt/{stems[image]}.txt"] = "".join(lines).encode()
+    losses = [
+        Loss(num=0 if host.mask is None else len(host.mask), what="mask"),
+        *host.flags_lost("truncated"),
+        *host.angles_lost(),
+        Loss(num=0 if host.area is None else len(host), what="area"),
+        Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
+        Loss(num=len(host.class_names or ()), what="class id"),
+        Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
+        Loss(num=len(host.sizes), what="image size"),
+    ]
+    return output, losses
+
+
+def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
+    """`Task1_CLASS.txt` for every class; rows in order."""
+    host = Host.of(detections, truths)
+    names, stems = _class_names(host), host.stems()
+    spaced = next((stem for stem in stems.values() if len(stem.split()) != 1), None)
+    if spaced is not None:
+        raise InputError(f"image {spaced!r} has a space in its name, and columns of DOTA's results are separated by it")
+    lines: dict[int, list[str]] = {label: [] for label in names}
+    columns: Any = (host.image.tolist(), host.label.tolist(), host.scores.tolist(), host.quads().tolist())
+    for image, label, score, quad in zip(*columns, strict=True):
+        lines[label].append(f"{stems[image]} {number(score)} {' '.join(map(number, quad))}\n")
+    output = {}
+    for label, rows in lines.items():
+        check_file_name(names[label])
+        output[f"Task1_{names[label]}.txt"] = "".join(rows).encode()
+    return output, [Loss(num=0 if host.mask is None else len(host.mask), what="mask"), *host.angles_lost()]
+
+
+def _class_names(host: Host) -> dict[int, str]:
+    names = dict(named_classes(host))
+    spaced = next((name for name in names.values() if len(name.split()) != 1), None)
+    if spaced is not None:
+        raise InputError(f"class {spaced!r} has a space in its name, and columns of DOTA's labels are separated by it")
+    return names
