@@ -216,6 +216,8 @@ def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
         "is_crowd": _optional(rows, "iscrowd", _flag, 0, "uint8"),
         "id": np.array([int(row["id"]) for row in rows], np.int64) if has_ids and rows else None,
         "segmentations": masks or None,
+        "keypoints": None,
+        "oriented": None,
     }
 
 
@@ -234,6 +236,7 @@ def _images(rows: Any) -> dict[str, Any]:
         "file_name": ["" if row.get("file_name") is None else _text(row["file_name"]) for row in rows],
         "width": np.array([size(row.get("width")) for row in rows], np.float64),
         "height": np.array([size(row.get("height")) for row in rows], np.float64),
+        "crowd_index": np.array([size(row.get("crowdIndex")) for row in rows], np.float64),
     }
 
 
