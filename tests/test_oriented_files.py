@@ -273,18 +273,18 @@ class TestOtherFormats:
         """A table does not say what its angles are in."""
         (tmp_path / "table.csv").write_text("image_id,class,cx,cy,w,h,angle\n1,ship,5,5,2,2,0\n")
         with pytest.raises(
-            InputError, match="boxes have an angle: say what it is in, .*, cxcywha:radians or cxcywha:deg"
+            InputError, match=r"boxes have an angle: say what it is in, .*, cxcywha:radians or cxcywha:deg"
         ):
             boxscore.read_truths(tmp_path / "table.csv", iou_type="obb")
 
     def test_upright_boxes_have_no_angle(self, tmp_path: Path) -> None:
         """Tables and folders of upright boxes can't be evaluated as oriented ones."""
         (tmp_path / "table.csv").write_text("image_id,class,x,y,w,h\n1,ship,5,5,2,2\n")
-        with pytest.raises(InputError, match="must have oriented boxes for `iou_type` obb; .* has upright boxes"):
+        with pytest.raises(InputError, match=r"must have oriented boxes for `iou_type` obb; .* has upright boxes"):
             boxscore.read_truths(tmp_path / "table.csv", iou_type="obb")
         (tmp_path / "labels").mkdir()
         (tmp_path / "labels" / "a.txt").write_text("0 0.5 0.5 0.1 0.1\n")
-        with pytest.raises(InputError, match="line 1 must be an oriented box: class x1 y1 .* y4; got '0 0.5"):
+        with pytest.raises(InputError, match=r"line 1 must be an oriented box: class x1 y1 .* y4; got '0 0.5"):
             boxscore.read_truths(tmp_path / "labels", iou_type="obb", sizes={"a": (9, 9)})
 
     def test_results_of_yolo_need_their_confidence(self, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ class TestOtherFormats:
         file = next((paths / "found").rglob("P*.txt"))
         file.write_text(" ".join(file.read_text().splitlines()[0].split()[:-1]))
         there = boxscore.read_truths(tmp_path / "truths", iou_type="obb")
-        with pytest.raises(InputError, match="x4 y4 confidence; got no confidence .in Ultralytics, `save_conf=True`"):
+        with pytest.raises(InputError, match=r"x4 y4 confidence; got no confidence \(in Ultralytics, `save_conf=True`"):
             boxscore.read_detections(tmp_path / "found", there, iou_type="obb")
 
 

@@ -23,6 +23,7 @@ import boxscore._support.memory_size
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
+from tests.support import oriented_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.mask_scenes import columns_of, mask_tables, random_masks
@@ -377,6 +378,21 @@ def test_masks_travel_as_run_lengths() -> None:
     assert_same(evaluate(sides[0], sides[1], segm), expected)
     with pytest.raises(InputError, match="`detections` must have the columns image, label, score, box; got image"):
         evaluate(*sides)
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("form", ["columns", "corners"])
+def test_oriented_boxes_of_files(form: str, tmp_path: Path) -> None:
+    """With angles or as corners, with the result of one machine."""
+    obb = Protocol.named("coco", iou_type="obb")
+    box_format: Any = None if form == "corners" else "cxcywha:radians"
+    paths = oriented_tables.write(tmp_path, form)
+    result = boxscore.ray.evaluate_files(*paths, obb, box_format=box_format, quiet=True)
+    expected = boxscore.evaluate(*oriented_tables.scene(), obb)
+    if form == "corners":  # whose areas are those of the corners
+        assert result["map"] == pytest.approx(expected["map"])
+    else:
+        assert_same(result, expected)
 
 
 @pytest.mark.usefixtures("cluster")

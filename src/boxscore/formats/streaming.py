@@ -269,7 +269,12 @@ def stream_detections(
 def _checked(records: Records, kind: Any, options: Options, **columns: Any) -> Any:
     if options.has_masks and records.mask is None:
         raise InputError(f"{records.source}: must have a column `segmentation` with run lengths; got none")
-    shapes = {"mask": records.mask} if options.has_masks else {"box": records.box, "box_format": records.box_format}
+    if options.is_oriented and records.oriented is None:
+        raise InputError(f"{records.source}: must have oriented boxes for `iou_type` {', '.join(options.iou_types)}")
+    box, box_format = (
+        records.oriented if options.is_oriented and records.oriented else (records.box, records.box_format)
+    )
+    shapes = {"mask": records.mask} if options.has_masks else {"box": box, "box_format": box_format}
     try:
         return kind(**columns, **shapes)
     except RowError as error:

@@ -21,7 +21,7 @@ LABEL_NAMES = ("class_name", "label_name", "labelname", "category_name", "class"
 SCORES = ("score", "confidence", "conf")
 IGNORES = ("ignore", "iscrowd", "difficult", "isgroupof")
 LIST_BOXES = ("box", "bbox")
-BOXES: Mapping[tuple[str, str, str, str], BoxFormat] = {
+BOXES: Mapping[tuple[str, ...], BoxFormat] = {
     ("x1", "y1", "x2", "y2"): "xyxy",
     ("xmin", "ymin", "xmax", "ymax"): "xyxy",
     ("x_min", "y_min", "x_max", "y_max"): "xyxy",

@@ -54,6 +54,12 @@ class Shapes:
         return self._of_kind(OrientedBoxes)
 
     @property
+    def written_boxes(self) -> tuple[Array, BoxFormat]:
+        """The boxes of either kind as they were given, and their format."""
+        found = next((each for each in self.geometries if isinstance(each, Boxes | OrientedBoxes)), None) or self._boxes
+        return found.box, found.box_format
+
+    @property
     def _boxes(self) -> Boxes:
         return self._of_kind(Boxes)
 

@@ -37,7 +37,7 @@ from boxscore.formats.streaming import (
     stream_detections,
     stream_truths,
 )
-from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat, row_size
 from boxscore.geometry.masks import Masks
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Truths
@@ -65,12 +65,16 @@ MIN_BIN_SIZE = 1_000
 SPARE = 32_000_000
 """Memory that is left unused, for all that is too small to count."""
 
-_ROW = [("image", "i8"), ("source", "i4"), ("label", "i8"), ("box", "f8", 4)]
-_DTYPES = {
-    "detections": np.dtype([*_ROW, ("score", "f8")]),
-    "truths": np.dtype([*_ROW, ("ignore", "?"), ("area", "f8")]),
-}
-SPILL_BYTES = _DTYPES["truths"].itemsize
+_SIDES = ("detections", "truths")
+
+
+def _dtype(side: str, box_format: BoxFormat = "xyxy") -> np.dtype[Any]:
+    """A row in its shard."""
+    row: list[Any] = [("image", "i8"), ("source", "i4"), ("label", "i8"), ("box", "f8", row_size(box_format))]
+    return np.dtype([*row, ("score", "f8")] if side == "detections" else [*row, ("ignore", "?"), ("area", "f8")])
+
+
+SPILL_BYTES = _dtype("truths").itemsize
 """Disk per row, detection or truth, in its shard."""
 
 
@@ -225,10 +229,10 @@ class _Spill:
                 yield source, batch
 
     def _append(self, side: str, columns: Any, source: int) -> None:
-        box_format: BoxFormat = "xyxy" if self.has_masks else columns.box_format
+        box_format: BoxFormat = "xyxy" if self.has_masks else columns.written_boxes[1]
         if self._box_format.setdefault(side, box_format) != box_format:
             raise InputError(f"the boxes of all {side} must be {self._box_format[side]}; got {box_format}, too")
-        rows = _packed(columns, source, _DTYPES[side], has_masks=self.has_masks)
+        rows = _packed(columns, source, _dtype(side, box_format), has_masks=self.has_masks)
         shard = shard_of(rows["image"], self.num_shards)
         for number in np.unique(shard).tolist():
             with (self.folder / f"{side}-{number}").open("ab") as file:
@@ -239,9 +243,9 @@ class _Spill:
 
     def match(self, shard: int, known: Truths, protocol: Protocol) -> None:
         """The verdicts of a shard are on disk, and its boxes no more."""
-        rows = {side: self._take(side, shard) for side in _DTYPES}
-        masks = {side: self._take_masks(side, shard) for side in _DTYPES}
-        formats = {side: self._box_format.get(side, "xyxy") for side in _DTYPES}
+        rows = {side: self._take(side, shard) for side in _SIDES}
+        masks = {side: self._take_masks(side, shard) for side in _SIDES}
+        formats = {side: self._format_of(side) for side in _SIDES}
         detections = detections_from(rows["detections"], formats["detections"], masks["detections"])
         truths = truths_from(rows["truths"], formats["truths"], known.class_names, masks["truths"])
         del rows, masks
@@ -249,8 +253,13 @@ class _Spill:
         self._tallies.append(self.folder / f"tally-{shard}")
         match(detections, truths, protocol, threads=self.threads).save(self._tallies[-1])
 
+    def _format_of(self, side: str) -> BoxFormat:
+        """The format of one side's boxes; without any, that of the other side's."""
+        either = next(iter(self._box_format.values()), None)
+        return self._box_format.get(side) or either or "xyxy"
+
     def _take(self, side: str, shard: int) -> dict[str, NDArray[Any]]:
-        path, dtype = self.folder / f"{side}-{shard}", _DTYPES[side]
+        path, dtype = self.folder / f"{side}-{shard}", _dtype(side, self._format_of(side))
         rows = np.fromfile(path, dtype) if path.exists() else np.zeros(0, dtype)
         path.unlink(missing_ok=True)
         columns: dict[str, NDArray[Any]] = {name: rows[name].copy() for name in dtype.names or ()}
@@ -323,7 +332,10 @@ def _packed(columns: Any, source: int, dtype: np.dtype[Any], *, has_masks: bool)
     rows = np.zeros(len(columns), dtype)
     rows["source"] = source
     for name in {*(dtype.names or ())} - {"source"}:
-        column = columns.geometry.outer_boxes() if name == "box" and has_masks else getattr(columns, name)
+        if name == "box":
+            column = columns.geometry.outer_boxes() if has_masks else columns.written_boxes[0]
+        else:
+            column = getattr(columns, name)
         rows[name] = column if column is not None else np.nan if name == "area" else 0
     return rows
 

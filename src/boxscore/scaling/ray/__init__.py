@@ -88,8 +88,8 @@ def evaluate_files(
     with plain_errors((), quiet):
         has_masks = as_protocol(protocol).iou_type in Masks.iou_types
         sides = [
-            Files.at(fspath(detections), has_scores=True, has_masks=has_masks, quiet=quiet),
-            Files.at(fspath(truths), has_masks=has_masks, quiet=quiet),
+            Files.at(fspath(detections), has_scores=True, has_masks=has_masks, box_format=box_format, quiet=quiet),
+            Files.at(fspath(truths), has_masks=has_masks, box_format=box_format, quiet=quiet),
         ]
     first, second = (side.known_box_format(box_format) for side in sides)
     if first != second:

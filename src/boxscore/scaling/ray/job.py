@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
-from boxscore.geometry.box_formats import BoxFormat, check_box_format
+from boxscore.geometry.box_formats import BoxFormat, check_box_format, row_size
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.protocol import Protocol, as_protocol
@@ -25,7 +25,6 @@ MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
 
 _IDS = ("image", "label", "truth_image", "truth_label")
-_BOX = ("box_0", "box_1", "box_2", "box_3")
 _COLUMNS = ("image", "source", "label", "score", "ignore", "area")
 
 
@@ -96,6 +95,11 @@ class Job:
         return {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
 
     @property
+    def _box_columns(self) -> list[str]:
+        """The columns of a box in tables of shards; masks have upright boxes around them."""
+        return [f"box_{i}" for i in range(4 if self.has_masks else row_size(self.box_format))]
+
+    @property
     def has_masks(self) -> bool:
         """Whether the shapes are masks."""
         return self.protocol.iou_type in Masks.iou_types
@@ -159,7 +163,7 @@ class Job:
         num = table.num_rows
         image = np.asarray(rows.image, np.int64)
         # Masks have their outer boxes beside them, by which a shard that was given twice is found.
-        box = np.asarray(rows.geometry.outer_boxes() if self.has_masks else rows.box, np.float64)
+        box = np.asarray(rows.geometry.outer_boxes() if self.has_masks else rows.written_boxes[0], np.float64)
 
         def column(name: str, default: Any) -> Any:
             values = getattr(rows, name, None)
@@ -174,7 +178,7 @@ class Job:
                 "image": image,
                 "label": np.asarray(rows.label, np.int64),
                 "score": column("score", 0.0),
-                **{name: np.ascontiguousarray(box[:, i]) for i, name in enumerate(_BOX)},
+                **{name: np.ascontiguousarray(box[:, i]) for i, name in enumerate(self._box_columns)},
                 "ignore": column("ignore", False),
                 # NaN stands for no area at all; all truths have one, or none has.
                 "area": column("area", np.nan),
@@ -187,7 +191,7 @@ class Job:
         shard = f"shard {table.column('shard')[0]} of {self.num_shards}"
         order = np.argsort(table.column("row").to_numpy(), kind="stable")  # tasks finish in any order
         columns = {name: table.column(name).to_numpy()[order] for name in (*_COLUMNS, "is_truth")}
-        columns["box"] = np.stack([table.column(name).to_numpy()[order] for name in _BOX], axis=1)
+        columns["box"] = np.stack([table.column(name).to_numpy()[order] for name in self._box_columns], axis=1)
         is_truth = columns.pop("is_truth")
         detections, truths = (
             {name: column[rows] for name, column in columns.items()} for rows in (~is_truth, is_truth)
@@ -222,4 +226,5 @@ class Job:
     def empty_tally(self) -> Tally:
         """The tally of no images, with the names of the classes."""
         nothing: dict[str, Any] = {"image": [], "label": [], **({"mask": []} if self.has_masks else {"box": []})}
+        nothing |= {} if self.has_masks else {"box_format": self.box_format}
         return match(Detections(**nothing, score=[]), Truths(**nothing, class_names=self.class_names), self.protocol)

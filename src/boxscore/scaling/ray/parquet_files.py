@@ -1,6 +1,6 @@
 """Files, local or at an address, as datasets with our columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path, PurePosixPath
@@ -11,7 +11,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.formats import table_masks, tables
 from boxscore.formats.tables import Table
-from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.scaling import arrow
 from boxscore.scaling.ray.datasets import library, readable, settings_of
 
@@ -27,12 +27,20 @@ class Files:
     columns: Mapping[str, str]
     """The files' names for ours."""
     box: Sequence[str]
-    """One column of lists, or four of numbers; none where masks are read."""
+    """One column of lists, or one per number; none where masks are read."""
     box_format: BoxFormat | None
     """As the names of the box's columns tell it; None if it is one column."""
 
     @classmethod
-    def at(cls, path: str, *, has_scores: bool = False, has_masks: bool = False, quiet: bool = False) -> "Files":
+    def at(
+        cls,
+        path: str,
+        *,
+        has_scores: bool = False,
+        has_masks: bool = False,
+        box_format: BoxFormat | None = None,
+        quiet: bool = False,
+    ) -> "Files":
         """The files that a path means; those of detections have scores. `has_masks`: masks are read, and no boxes."""
         files = files_at(path)
         kind = _kind_of(files[0])
@@ -57,14 +65,16 @@ class Files:
         ours = {ours: named[name] for ours, name in columns.items()}
         if has_masks:
             return cls(files=files, kind=kind, columns=ours, box=(), box_format="xyxy")
-        box = next((names for names in tables.BOXES if all(name in named for name in names)), None)
+        box: tuple[str, ...] | None = next(
+            (names for names in _box_columns(box_format) if all(name in named for name in names)), None
+        )
         one = table.need("box", *tables.LIST_BOXES) if box is None else ""
         return cls(
             files=files,
             kind=kind,
             columns=ours,
             box=[named[name] for name in box or (one,)],
-            box_format=None if box is None else tables.BOXES[box],
+            box_format=box_format if box is None or is_oriented(box_format) else _FORMATS[box],
         )
 
     def known_box_format(self, given: BoxFormat | None) -> BoxFormat:
@@ -98,8 +108,19 @@ class Files:
             file = table.column("path")[0] if table.num_rows else self.files[0]
             raise InputError(f"{file}: `{', '.join(self.box)}` must hold numbers; got others") from None
         return arrow.pyarrow().table(
-            columns | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), 4)}
+            columns | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), len(self.box))}
         )
+
+
+_FORMATS: Mapping[tuple[str, ...], BoxFormat] = {tables.CORNERS: "xyxyxyxy", **tables.BOXES}
+"""The formats that names of columns tell; corners first, as they have the names of others."""
+
+
+def _box_columns(box_format: BoxFormat | None) -> Iterable[tuple[str, ...]]:
+    """The names that the columns of boxes in a format may have."""
+    if not is_oriented(box_format):
+        return _FORMATS
+    return [tables.CORNERS] if box_format == "xyxyxyxy" else tables.TURNED_BOXES
 
 
 def _kind_of(file: str) -> str:
