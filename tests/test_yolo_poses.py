@@ -22,7 +22,9 @@ def write_poses(folder: Path, *, size: int = 3, has_yaml: bool = True) -> None:
         (folder / name).mkdir(parents=True)
     if has_yaml:
         (folder / "gt" / "data.yaml").write_text(f"names: [person]\nkpt_shape: [{NUM_POINTS}, {size}]\n")
-    images, annotations, results = [], [], []
+    images: list[Any] = []
+    annotations: list[Any] = []
+    results: list[Any] = []
     for image in range(6):
         images.append({"id": image, "file_name": f"im{image}.jpg", "width": WIDTH, "height": HEIGHT})
         labels, found = [], []
