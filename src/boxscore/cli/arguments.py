@@ -244,9 +244,11 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if getattr(options, "class_agnostic", False):
         changes["class_agnostic"] = True
-    if getattr(options, "sigmas", None) is not None:
-        changes["sigmas"] = options.sigmas
     base = named_for(options.protocol, iou_types_of(options)[0])
+    if getattr(options, "sigmas", None) is not None:
+        if base.iou_type != "keypoints":
+            options.command.error("argument --sigmas: needs --iou-type keypoints")
+        changes["sigmas"] = options.sigmas
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
     return base.replace(**changes)

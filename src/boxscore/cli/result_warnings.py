@@ -43,8 +43,9 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
     if cause is not None:
         message = str(cause)
     elif counts.is_near_zero:
+        threshold = f"{result.protocol.similarity} {result.protocol.thresholds[0]:g}"
         message = (
-            f"{path}: AP at IoU {result.protocol.thresholds[0]:g} is {fraction(counts.mean_ap)}; no other reading of"
+            f"{path}: AP at {threshold} is {fraction(counts.mean_ap)}; no other reading of"
             " labels, boxes and units would raise it, so the detections may just be bad, or those of other images"
         )
     else:

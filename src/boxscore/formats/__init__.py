@@ -29,8 +29,6 @@ from boxscore.geometry.box_formats import BoxFormat, check_box_format
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import iou_types_of
 
-"""The similarities whose shapes files may have."""
-
 __all__ = [
     "FORMATS",
     "Format",

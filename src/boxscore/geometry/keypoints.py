@@ -91,7 +91,9 @@ class Keypoints(Geometry):
         [106.0]
         """
         if isinstance(values, Keypoints):
-            return values
+            if values.visibility is not None:
+                return values
+            return replace(values, visibility=namespace(values.point).ones_like(values.point[:, :, 0]), score=None)
         point, third, name = _split(values, visibility, "visibility")
         if third is None:
             xp = namespace(point)
@@ -106,13 +108,14 @@ class Keypoints(Geometry):
             sides = namespace(real).stack(to_xywh(real, box_format), axis=-1)
         given = None if area is None else convert(as_array("area", area), like=point)
         truths = cls(point=point, visibility=third, area=given, box=sides)
-        truths._check_scales()
+        if all(shape_of(column)[:1] == (len(truths),) for column in truths.arrays):  # else `Truths` says which is not
+            truths._check_scales()
         return truths
 
     def _check_scales(self) -> None:
         """Raise `RowError` for a truth that has labelled points but no size: OKS divides by its area."""
         xp = namespace(self.point)
-        if len(self) == 0 or shape_of(self.area if self.area is not None else self.point)[0] != len(self):
+        if len(self) == 0:
             return
         scale = self.area if self.area is not None else self._default_areas(self.point)
         is_fine = (scale > 0) | ~xp.any(self._labelled(), axis=-1)
@@ -120,6 +123,9 @@ class Keypoints(Geometry):
             row = int(np.argmin(to_numpy(is_fine)))
             if self.area is not None:
                 raise RowError("area", row, f"must be above 0, as OKS divides by it; got {float(scale[row]):g}")
+            if self.box is not None:
+                sides = to_numpy(self.box[row, 2:]).tolist()
+                raise RowError("box", row, f"must have an area above 0, as OKS divides by it; got sides {sides}")
             rule = "must have an area above 0, as OKS divides by it; give `area`, or boxes"
             raise RowError("keypoints", row, f"{rule}; got labelled points in one line")
 
@@ -295,6 +301,8 @@ class Keypoints(Geometry):
         """What squared distances to truths are relative to. Shape (N,)."""
         share = protocol.keypoints.box_share
         if share is not None:
+            if self.box is None and len(self) == 0:
+                return self._default_areas(like)
             if self.box is None:
                 raise InputError(
                     f"`boxes` must be given for the truths: protocol {protocol.name} takes areas from them"
@@ -329,7 +337,7 @@ def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None, str
     """Points, what each has beside x and y, and the name of the array that has it. Shapes (N, K, 2) and (N, K)."""
     array = as_array("keypoints", values)
     shape = shape_of(array)
-    if shape == (0,):
+    if shape[:1] == (0,) and 0 in (shape[1:] or (0,)):
         array, shape = np.zeros((0, 0, 2)), (0, 0, 2)
     if len(shape) != 3 or shape[2] not in (2, 3) or (shape[0] and not shape[1]):
         raise InputError(f"`keypoints` must have shape (N, K, 3) or (N, K, 2); got {shape}")
@@ -393,7 +401,7 @@ def _sum_as_numpy(value_NDGS: Array, counted_NGS: Array) -> Array:
     """
     xp = namespace(value_NDGS)
     num_values = int(value_NDGS.shape[-1])
-    depth = max(0, math.ceil(math.log2(num_values / MOST_SUMMED))) if num_values else 0
+    depth = _most_halvings(num_values)
     slot_NGS = _slots(counted_NGS, depth)
     num_slots = (2 * NUM_LANES - 1) * 2**depth
     index_J = constant(list(range(num_slots)), like=slot_NGS, dtype=slot_NGS.dtype)
@@ -413,13 +421,24 @@ def _sum_as_numpy(value_NDGS: Array, counted_NGS: Array) -> Array:
     return sums[0]
 
 
+def _most_halvings(num: int) -> int:
+    """How often NumPy halves up to so many numbers, at most: a half may have eight more than the other.
+
+    >>> [_most_halvings(num) for num in (128, 129, 200, 251)]
+    [0, 1, 1, 2]
+    """
+    num_halvings = 0
+    while num > MOST_SUMMED:
+        num, num_halvings = num // 2 + NUM_LANES, num_halvings + 1
+    return num_halvings
+
+
 def _slots(counted_NGS: Array, depth: int) -> Array:
     """Which of the slots each value is added to, if it counts. Shape (N, G, S)."""
     xp = namespace(counted_NGS)
     num_values = int(counted_NGS.shape[-1])
-    earlier = constant(
-        np.triu(np.ones((num_values, num_values)), 1).tolist(), like=counted_NGS, dtype=counted_NGS.dtype
-    )
+    ones = [[float(before < after) for after in range(num_values)] for before in range(num_values)]
+    earlier = constant(ones, like=counted_NGS, dtype=counted_NGS.dtype)
     index = xp.matmul(counted_NGS, earlier)  # among those that count
     num = xp.sum(counted_NGS, axis=-1)[:, :, None] + xp.zeros_like(index)
     part = xp.zeros_like(index)

@@ -18,7 +18,7 @@ from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import PaddedBatch, build_from_images
 from boxscore.model.image_ids import read_image_ids
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
-from boxscore.model.shapes import Shapes, check_lengths, geometries_of
+from boxscore.model.shapes import Shapes, check_has_keypoints, check_lengths, geometries_of
 
 ClassNames = Mapping[int, str] | Sequence[str]
 """Names by label, or a sequence of names for the labels 0, 1, 2, …"""
@@ -77,9 +77,10 @@ class Detections(Shapes):
         others: Sequence[Geometry] = (),
         area: Array | None = None,
     ) -> None:
+        check_has_keypoints("keypoints_scores", keypoints_scores, keypoints)
         points = None if keypoints is None else Keypoints.of_detections(keypoints, keypoints_scores)
-        written = {"box": box, "box_format": box_format, "mask": mask}
-        geometry, *more = geometries_of(geometry, others, written, points)
+        written = {"box": box, "box_format": box_format, "mask": mask, "keypoints": points}
+        geometry, *more = geometries_of(geometry, others, written, Keypoints.of_detections)
         ids, home = {"image": image, "label": label}, geometry.arrays[0]
         columns = checked_columns(ids, {"score": score, "area": area}, {}, counted_by="score", home=home)
         check_lengths((geometry, *more), columns["score"], "score")
@@ -241,11 +242,12 @@ class Truths(Shapes):
         is_numbered: bool = False,
         is_normalized: bool = False,
     ) -> None:
+        check_has_keypoints("visibility", visibility, keypoints)
         points = None
         if keypoints is not None:
             points = Keypoints.of_truths(keypoints, visibility, area=area, box=box, box_format=box_format or "xyxy")
-        written = {"box": box, "box_format": box_format, "mask": mask}
-        geometry, *more = geometries_of(geometry, others, written, points)
+        written = {"box": box, "box_format": box_format, "mask": mask, "keypoints": points}
+        geometry, *more = geometries_of(geometry, others, written, Keypoints.of_truths)
         ids, flags = {"image": image, "label": label}, {"ignore": ignore, "truncated": truncated}
         columns = checked_columns(ids, {"area": area}, flags, counted_by="label", home=geometry.arrays[0])
         check_lengths((geometry, *more), columns["label"], "label")

@@ -1,6 +1,6 @@
 """What detections and truths have in common: one shape per row, of one geometry or of several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -92,28 +92,38 @@ class Shapes:
 
 
 def geometries_of(
-    geometry: Geometry | None, others: Sequence[Geometry], written: Mapping[str, Any], keypoints: Keypoints | None
+    geometry: Geometry | None,
+    others: Sequence[Geometry],
+    written: Mapping[str, Any],
+    of_side: Callable[[Keypoints], Keypoints],
 ) -> list[Geometry]:
-    """The geometries, however they were written, the main one first. `written`: `box`, `box_format`, `mask`."""
+    """The geometries, however they were written, the main one first. `written`: `box`, `box_format`, `mask`,
+    `keypoints`; `of_side`: keypoints as those of detections, or of truths.
+    """
     for name, each in (("geometry", geometry), *(("others", other) for other in others)):
         if each is not None and not isinstance(each, Geometry):
             raise InputError(f"`{name}` must be a boxscore.geometry.Geometry; got {type(each).__name__}")
-    given = {**written, "keypoints": keypoints}
-    if geometry is None:
-        made: list[Geometry] = []
-        if given["box"] is not None:
-            made.append(boxes_of(given["box"], given["box_format"] or "xyxy"))
-        if given["mask"] is not None:
-            made.append(Masks.of(given["mask"]))
-        if keypoints is not None:
-            made.append(keypoints)
-        if not made:
-            raise InputError("`box`, `mask` or `keypoints` must be given; got none of them")
-        return [*made, *others]
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
-    return [geometry, *others]
+    made: list[Geometry] = []
+    if geometry is not None:
+        made.append(geometry)
+        for name, value in written.items():
+            if value is not None:
+                raise InputError(f"`geometry` and `{name}` must not both be given; boxes are `geometry=Boxes(box=…)`")
+    if written["box"] is not None:
+        made.append(boxes_of(written["box"], written["box_format"] or "xyxy"))
+    if written["mask"] is not None:
+        made.append(Masks.of(written["mask"]))
+    if written["keypoints"] is not None:
+        made.append(written["keypoints"])
+    if not made:
+        raise InputError("`box`, `mask` or `keypoints` must be given; got none of them")
+    return [of_side(each) if isinstance(each, Keypoints) else each for each in (*made, *others)]
+
+
+def check_has_keypoints(name: str, value: Any, keypoints: Any) -> None:
+    """Raise `InputError` for what is given for keypoints, but without these."""
+    if value is not None and keypoints is None:
+        raise InputError(f"`{name}` must be given with `keypoints`; got no keypoints")
 
 
 def boxes_of(box: Array, box_format: BoxFormat) -> Boxes | OrientedBoxes:

@@ -22,6 +22,7 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
 from boxscore.model.curves import Floats
+from boxscore.model.measures import measures
 from boxscore.model.protocol import are_alike
 from boxscore.report.labels import fit_labels
 
@@ -211,10 +212,19 @@ def _class_line(result: "Result", name: str, t: int) -> Line:
 def plot_sizes(result: "Result") -> "Figure":
     """AP and AR of each area range."""
     names = [area.name for area in result.protocol.areas]
-    limit = result.protocol.limits[-1]
-    suffixes = [f"_{name}" for name in names[1:]]
-    ap = [result[f"map{suffix}"] for suffix in ("", *suffixes)]
-    ar = [result["mar" if limit is None else f"mar_{limit}"], *(result[f"mar{suffix}"] for suffix in suffixes)]
+    last = len(result.protocol.limits) - 1
+    every = tuple(range(len(result.protocol.thresholds)))
+    ap, ar = (
+        [
+            next(
+                result[each.name]
+                for each in measures(result.protocol)
+                if (each.is_recall, each.thresholds, each.area, each.limit) == (is_recall, every, area, last)
+            )
+            for area in range(len(names))
+        ]
+        for is_recall in (False, True)
+    )
     return draw_sizes(names, ap, ar)
 
 
