@@ -947,13 +947,13 @@ def test_keypoints_become_those_of_their_side() -> None:
     """As truths, those of detections are all labelled; as detections, those of truths have no labels."""
     poses = np.concatenate([np.random.default_rng(0).uniform(0, 90, (3, 17, 2)), np.zeros((3, 17, 1))], axis=2)
     poses[:2, :, 2] = 2
-    rows = {"image": [0, 0, 1], "label": [0, 0, 0]}
+    rows: dict[str, Any] = {"image": [0, 0, 1], "label": [0, 0, 0]}
+    sides: list[dict[str, Any]] = [{"keypoints": Keypoints.of_truths(poses)}, {"geometry": Keypoints.of_truths(poses)}]
     truths = Truths(**rows, keypoints=Keypoints.of_detections(poses))
     assert truths.keypoints.visibility is not None
     assert truths.keypoints.visibility.all()
-    given = Keypoints.of_truths(poses)
-    plain = Detections(**rows, score=[0.9, 0.8, 0.7], keypoints=given.point)
-    for shapes in ({"keypoints": given}, {"geometry": given}):
+    plain = Detections(**rows, score=[0.9, 0.8, 0.7], keypoints=poses[:, :, :2])
+    for shapes in sides:
         detections = Detections(**rows, score=[0.9, 0.8, 0.7], **shapes)
         assert detections.keypoints.visibility is None
         assert boxscore.evaluate(detections, truths)["map"] == boxscore.evaluate(plain, truths)["map"]
