@@ -131,7 +131,10 @@ HOMES = {
         r"/ \(.*\+ epsilon\)",
         {"core/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
     ),
-    "closeness of keypoints": (r"\bexp\(-", {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"}),
+    "closeness of keypoints": (
+        r"\bexp\(-(?!distance)",
+        {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"},
+    ),
     "NumPy's order of additions": (
         r"lane\[4\] \+ lane\[5\]",
         {"core/pairwise_sum.h", "boxscore/geometry/keypoints.py"},

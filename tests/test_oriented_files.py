@@ -24,6 +24,7 @@ FORMATS = {
     "coco": ("truths.json", "found.json"),
     "csv": ("truths.csv", "found.csv"),
     "parquet": ("truths.parquet", "found.parquet"),
+    "npz": ("truths.npz", "found.npz"),
 }
 
 
@@ -224,6 +225,33 @@ class TestDota:
         truths = Truths(image=[0], label=[0], box=[[1, 2, 5, 9]], class_names=["ship"], image_names={0: "P1"})
         boxscore.write_truths(tmp_path / "dota", truths, format="dota")
         assert (tmp_path / "dota" / "labelTxt" / "P1.txt").read_text() == "1 2 5 2 5 9 1 9 ship 0\n"
+
+
+@pytest.mark.parametrize("name", ["voc", "cvat", "labelme", "openimages"])
+def test_formats_without_them_say_so(name: str, tmp_path: Path) -> None:
+    """The upright boxes are written; the loss is told."""
+    _, truths = scene()
+    path = tmp_path / ("truths.csv" if name == "openimages" else "truths")
+    losses = [str(loss) for loss in boxscore.write_truths(path, truths, format=name)]
+    assert f"{len(truths)} oriented boxes are lost" in losses
+
+
+def test_however_a_file_is_cut_it_is_read_alike(tmp_path: Path) -> None:
+    """COCO's JSON, on several threads and in small parts: corners, and boxes with an angle."""
+    from boxscore import _compiled
+
+    _, truths = scene()
+    boxscore.write_truths(tmp_path / "truths.json", truths)
+    content = (tmp_path / "truths.json").read_bytes()
+    turned = json.loads(content)
+    for annotation, box in zip(turned["annotations"], truths.oriented_boxes.rectangles().tolist(), strict=True):
+        annotation["bbox"] = box
+    for text, shapes, expected in (
+        (content, _compiled.CocoShapes.corners, truths.oriented_boxes.box),
+        (json.dumps(turned).encode(), _compiled.CocoShapes.turned_boxes, truths.oriented_boxes.rectangles()),
+    ):
+        for threads, size in ((1, 1), (2, 7), (3, 64), (2, 1 << 18)):
+            assert np.array_equal(_compiled.read_coco_bytes(text, threads, size, shapes).boxes.oriented, expected)
 
 
 class TestOtherFormats:
