@@ -156,6 +156,8 @@ class TestCommand:
         assert "only if" not in capsys.readouterr().out
         main(["check", str(tmp_path / "truths"), str(tmp_path / "wrong")])
         assert f" detections of 60 overlap a truth {title}" in capsys.readouterr().out
+        main(["eval", str(tmp_path / "truths"), str(tmp_path / "wrong")])
+        assert f" detections of 60 overlap a truth {title}" in capsys.readouterr().err
 
     def test_degrees_in_radians(self, tmp_path: Path, capsys: Any) -> None:
         """An angle of 45 radians is none."""
@@ -234,6 +236,41 @@ def test_formats_without_them_say_so(name: str, tmp_path: Path) -> None:
     path = tmp_path / ("truths.csv" if name == "openimages" else "truths")
     losses = [str(loss) for loss in boxscore.write_truths(path, truths, format=name)]
     assert f"{len(truths)} oriented boxes are lost" in losses
+
+
+@pytest.mark.filterwarnings("ignore:hotcoco")
+@pytest.mark.parametrize("seed", range(5))
+def test_coco_gives_the_numbers_of_hotcoco(seed: int, tmp_path: Path) -> None:
+    """Whose files have boxes as `obb`: centre, width, height and radians. Without crowds."""
+    hotcoco = pytest.importorskip("hotcoco")
+    detections, truths = random_oriented(seed, num_images=20)
+    score = np.random.default_rng(seed).permutation(len(detections)) / len(detections)  # no ties
+    detections, truths = replace(detections, score=score), replace(truths, ignore=None)
+
+    def rows(columns: Any) -> list[dict[str, Any]]:
+        return [
+            {"image_id": image, "category_id": label, "obb": box, "bbox": [0, 0, *box[2:4]], "area": box[2] * box[3]}
+            for image, label, box in zip(
+                columns.image.tolist(), columns.label.tolist(), columns.oriented_boxes.box.tolist(), strict=True
+            )
+        ]
+
+    annotations = [{"id": index, "iscrowd": 0, **row} for index, row in enumerate(rows(truths), start=1)]
+    dataset = {
+        "images": [{"id": image, "width": 400, "height": 400} for image in range(20)],
+        "categories": [{"id": label, "name": str(label)} for label in range(3)],
+        "annotations": annotations,
+    }
+    results = [row | {"score": score} for row, score in zip(rows(detections), score.tolist(), strict=True)]
+    (tmp_path / "truths.json").write_text(json.dumps(dataset))
+    (tmp_path / "found.json").write_text(json.dumps(results))
+    theirs = hotcoco.COCO(str(tmp_path / "truths.json"))
+    evaluation = hotcoco.COCOeval(theirs, theirs.load_res(str(tmp_path / "found.json")), "obb")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    ours = np.nan_to_num(list(boxscore.evaluate(detections, truths).values()), nan=-1)
+    np.testing.assert_allclose(ours, evaluation.stats, rtol=0, atol=1e-12)
 
 
 def test_however_a_file_is_cut_it_is_read_alike(tmp_path: Path) -> None:
