@@ -85,9 +85,10 @@ class TestCommand:
 
     def test_a_dota_folder_is_evaluated_as_oriented_boxes(self, tmp_path: Path, capsys: Any) -> None:
         """Without being told; so is a table with four corners."""
-        dota, tables = write(tmp_path / "dota", "dota"), write(tmp_path / "tables", "csv")
+        dota = write(tmp_path / "dota", "dota")
         assert table(capsys, "eval", *dota).startswith("coco obb: 3 classes")
-        assert table(capsys, "eval", *tables).startswith("coco obb: 3 classes")
+        for name in ("csv", "parquet", "npz"):
+            assert table(capsys, "eval", *write(tmp_path / name, name)).startswith("coco obb: 3 classes")
         assert table(capsys, "eval", *dota, "--protocol", "dota").startswith("dota: 3 classes")
         assert table(capsys, "eval", *dota, "--iou-type", "probiou").startswith("coco probiou: 3 classes")
         assert table(capsys, "eval", *dota, "--iou-type", "bbox").startswith("coco: 3 classes")
