@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contestants, files, masks, scale, script
+from benchmarks import contestants, files, keypoints, masks, oriented, scale, script
 from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
@@ -31,6 +31,8 @@ SECTIONS = (
     "files",
     "script",
     "masks",
+    "keypoints",
+    "oriented",
     "folders",
     "voc2007",
     "bootstrap",
@@ -278,6 +280,10 @@ def markdown(report: dict[str, Any]) -> str:
             lines.append("| " + " | ".join([row["workload"], row["tool"], seconds, faster, *cpu]) + " |")
     if report["masks"]:
         lines += masks.markdown(report["masks"])
+    if report["keypoints"]:
+        lines += keypoints.markdown(report["keypoints"])
+    if report["oriented"]:
+        lines += oriented.markdown(report["oriented"])
     if report["folders"]:
         lines += [
             "",
@@ -362,6 +368,8 @@ def main() -> None:
         if "script" in chosen
         else None,
         "masks": masks.measure(worker, say, options.rounds) if "masks" in chosen else None,
+        "keypoints": keypoints.measure(worker, say, options.rounds) if "keypoints" in chosen else None,
+        "oriented": oriented.measure(worker, say, options.rounds) if "oriented" in chosen else None,
         "folders": folders(options.rounds) if "folders" in chosen else None,
         "voc": voc2007(options.rounds) if has_voc else None,
         "bootstrap": resampling(options.rounds, cores) if "bootstrap" in chosen else None,

@@ -29,10 +29,14 @@ from pathlib import Path
 from vernier import instance
 truths = instance.CocoDataset.from_json(Path(sys.argv[1]).read_bytes())
 summary = instance.evaluate_{iou_type}_summary(
-    truths, Path(sys.argv[2]).read_bytes(), parity_mode="strict", max_dets=[1, 10, 100], use_cats=True,
+    truths, Path(sys.argv[2]).read_bytes(), parity_mode="strict", use_cats=True, {settings}
 )
 print(summary.stats)
 """
+_OF_VERNIER = {"keypoints": "max_dets=[20], sigmas={}"}
+"""Settings of vernier by IoU type, where they are not those of boxes."""
+_FILES_OF = {("vernier", "keypoints"): "detections_with_boxes.json"}
+"""The detections of a tool that does not read `detections.json`."""
 
 
 def commands(iou_type: str = "bbox") -> Mapping[str, Sequence[str]]:
@@ -45,7 +49,11 @@ def commands(iou_type: str = "bbox") -> Mapping[str, Sequence[str]]:
         "boxscore eval": [str(Path(sys.executable).with_name("boxscore")), "eval", "--iou-type", iou_type],
         "hotcoco": script("hotcoco"),
         "ultrafast-pycocotools": script("ultrafast_pycocotools"),
-        "vernier": [sys.executable, "-c", _VERNIER.format(iou_type=iou_type)],
+        "vernier": [
+            sys.executable,
+            "-c",
+            _VERNIER.format(iou_type=iou_type, settings=_OF_VERNIER.get(iou_type, "max_dets=[1, 10, 100]")),
+        ],
     }
 
 
@@ -77,12 +85,12 @@ def measure_commands(
     folder: Path, iou_type: str, *, rounds: int, threads: int, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """All commands in turns: medians, and ratios to the first."""
-    paths = [str(folder / "truths.json"), str(folder / "detections.json")]
     costs: dict[str, list[Cost]] = {name: [] for name in commands(iou_type)}
     for _ in range(rounds):
         for name, command in commands(iou_type).items():
             say(f"files, {iou_type}: {name}")
-            costs[name].append(run([*command, *paths], threads=threads))
+            paths = [folder / "truths.json", folder / _FILES_OF.get((name, iou_type), "detections.json")]
+            costs[name].append(run([*command, *map(str, paths)], threads=threads))
     rows: list[dict[str, Any]] = []
     for name, each in costs.items():
         seconds, peak = (statistics.median(column) for column in zip(*each, strict=True))

@@ -132,7 +132,7 @@ HOMES = {
         {"core/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
     ),
     "closeness of keypoints": (
-        r"\bexp\(-(?!distance)",
+        r"\bexp\(-(error|\(squared)",
         {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"},
     ),
     "NumPy's order of additions": (

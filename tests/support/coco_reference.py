@@ -9,9 +9,26 @@ from pycocotools import mask
 
 from boxscore import InputError, _compiled
 
+PARTS = ("keypoints", "foot_kpts", "face_kpts", "lefthand_kpts", "righthand_kpts")
+"""The keys of keypoints, in the order of their points."""
+
+SCORES = ("wholebody_score", "foot_score", "face_score", "lefthand_score", "righthand_score")
+
 KEYS = {
-    "annotations": {"image_id", "category_id", "bbox", "score", "area", "iscrowd", "id", "segmentation"},
-    "images": {"id", "file_name", "width", "height"},
+    "annotations": {
+        "image_id",
+        "category_id",
+        "bbox",
+        "score",
+        "area",
+        "iscrowd",
+        "id",
+        "segmentation",
+        "num_keypoints",
+        *PARTS,
+        *SCORES,
+    },
+    "images": {"id", "file_name", "width", "height", "crowdIndex"},
     "categories": {"id", "name"},
 }
 
@@ -46,7 +63,7 @@ def _need(is_fine: bool) -> None:
         raise InputError("refused")
 
 
-def reference(content: bytes, *, has_masks: bool = False) -> dict[str, Any]:
+def reference(content: bytes, shapes: str = "boxes") -> dict[str, Any]:
     """The attributes that `_compiled.read_coco_bytes` must give, or InputError; masks as pycocotools has them."""
     try:
         text = content.decode("utf-8-sig")
@@ -56,12 +73,12 @@ def reference(content: bytes, *, has_masks: bool = False) -> dict[str, Any]:
     _need(isinstance(found, dict | list))
     if isinstance(found, list):
         flags = {"is_dataset": False, "has_annotations": False}
-        return flags | {"boxes": _boxes(found, has_masks), "images": None, "categories": None}
+        return flags | {"boxes": _boxes(found, shapes), "images": None, "categories": None}
     _need(not found.twice & set(KEYS))
     return {
         "is_dataset": True,
         "has_annotations": "annotations" in found,
-        "boxes": _boxes(found.get("annotations", []), has_masks),
+        "boxes": _boxes(found.get("annotations", []), shapes),
         "images": _images(found["images"]) if "images" in found else None,
         "categories": _categories(found["categories"]) if "categories" in found else None,
     }
@@ -179,7 +196,34 @@ def _compressed(text: str) -> list[int]:
     return runs
 
 
-def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
+def _keypoints(rows: Any) -> dict[str, Any] | None:
+    """Points in one array, the third numbers in another, the boxes around the points of the body."""
+    table: list[tuple[Any, Any]] = []
+    for row in rows:
+        _need("keypoints" in row)
+        parts = [row[key] for key in PARTS if key in row]
+        _need(len(parts) in (1, len(PARTS)))
+        for part in parts:
+            _need(isinstance(part, list) and len(part) > 0 and len(part) % 3 == 0)
+        numbers = np.array([[_number(number) for number in part] for part in parts[:1]]).reshape(-1, 3)
+        every = np.array([_number(number) for part in parts for number in part]).reshape(-1, 3)
+        _need(not table or len(every) == len(table[0][0]))
+        low, high = numbers[:, :2].min(0), numbers[:, :2].max(0)
+        with np.errstate(over="ignore"):
+            table.append((every, [*low, *(high - low)]))
+    num_labelled = _optional(rows, "num_keypoints", _number, math.nan, "float64")
+    if not table:
+        return None
+    return {
+        "point": np.array([every[:, :2].reshape(-1) for every, _ in table]),
+        "third": np.array([every[:, 2] for every, _ in table]),
+        "around": np.array([box for _, box in table]),
+        "num_labelled": num_labelled,
+    }
+
+
+def _boxes(rows: Any, shapes: str) -> dict[str, Any]:
+    has_masks, has_keypoints = shapes == "masks", shapes == "keypoints"
     rows = _rows(rows, "annotations")
     masks: list[dict[str, Any]] = []
     boxes: list[list[float]] = []
@@ -190,13 +234,14 @@ def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
         if has_masks:
             _need("segmentation" in row)
             masks.append(segmentation(row["segmentation"]))
-        elif given is None and "bbox" not in row:
+        elif given is None and "bbox" not in row and not has_keypoints:
             _need(isinstance(row.get("segmentation"), Record))
             alone = segmentation(row["segmentation"])
             given = [Number(number) for number in _outer_box(alone)]
-        if "bbox" in row or not has_masks:
+        is_needed = not has_masks and not has_keypoints
+        if "bbox" in row or is_needed:
             _need(isinstance(given, list) and len(given) == 4)
-        areas.append(float(mask.area(alone)) if "bbox" not in row and not has_masks else math.nan)
+        areas.append(float(mask.area(alone)) if "bbox" not in row and is_needed else math.nan)
         boxes.append([math.nan] * 4 if given is None else [_number(number) for number in given])
     num_scored = sum("score" in row for row in rows)
     _need(num_scored in (0, len(rows)))
@@ -209,14 +254,14 @@ def _boxes(rows: Any, has_masks: bool) -> dict[str, Any]:
         "image_names": names,
         "category": np.array([_whole(row["category_id"]) for row in rows], np.int64),
         "box": np.array(boxes, np.float64).reshape(-1, 4),
-        "mask_area": None if all("bbox" in row for row in rows) else np.array(areas),
+        "mask_area": None if has_keypoints or all("bbox" in row for row in rows) else np.array(areas),
         "score": _optional(rows, "score", _number, math.nan, "float64"),
         "area": _optional(rows, "area", _number, math.nan, "float64"),
         "num_flagged": sum("iscrowd" in row for row in rows),
         "is_crowd": _optional(rows, "iscrowd", _flag, 0, "uint8"),
         "id": np.array([int(row["id"]) for row in rows], np.int64) if has_ids and rows else None,
         "segmentations": masks or None,
-        "keypoints": None,
+        "keypoints": _keypoints(rows) if has_keypoints else None,
         "oriented": None,
     }
 
@@ -288,21 +333,20 @@ def check(
     content: bytes,
     threads: tuple[int, ...] = (1, 2, 3, 8),
     sizes: tuple[int, ...] = (1, 7, 64, 1 << 18),
-    *,
-    has_masks: bool = False,
+    shapes: str = "boxes",
 ) -> bool:
     """Whether the content is fine. However it is cut for however many threads, it is read, or refused, alike."""
-    shapes = _compiled.CocoShapes.masks if has_masks else _compiled.CocoShapes.boxes
+    wanted = getattr(_compiled.CocoShapes, shapes)
     expected: dict[str, Any] | None
     try:
-        expected = reference(content, has_masks=has_masks)
+        expected = reference(content, shapes)
     except InputError:
         expected = None
     messages = set()
     for num_threads in threads:
         for size in sizes:
             try:
-                found = _compiled.read_coco_bytes(content, num_threads, size, shapes)
+                found = _compiled.read_coco_bytes(content, num_threads, size, wanted)
             except _compiled.CocoError as error:
                 found = None
                 messages.add(str(error))

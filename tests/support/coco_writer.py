@@ -3,7 +3,7 @@
 import json
 import random
 
-from tests.support.coco_reference import check, compress
+from tests.support.coco_reference import PARTS, check, compress
 
 TOKENS = b'{ } [ ] , : "a" "id":1, "bbox" 0 -1 1e400 1e5 01 1. .5 - NaN -Infinity true null \\u0041 \\ud800 \\x "'
 WRONG = [b"\xff", b"\xc3\xa9", b"\xed\xa0\x80", b"\0", b"[" * 600, b"\xef\xbb\xbf", b"9" * 20]
@@ -13,9 +13,10 @@ PIECES = [*TOKENS.split(b" "), *WRONG, b"}, {", b" ", b"\n"]
 class Writer:
     """Random JSON of every spelling."""
 
-    def __init__(self, seed: int, *, has_masks: bool = False) -> None:
+    def __init__(self, seed: int, shapes: str = "boxes") -> None:
         self.random = random.Random(seed)
-        self.has_masks = has_masks
+        self.shapes = shapes
+        self.num_points, self.has_parts = self.random.randrange(1, 5), self.random.random() < 0.3
         self.has_space = self.random.random() < 0.6
         self.has_order = self.random.random() < 0.5
 
@@ -117,6 +118,19 @@ class Writer:
         rand.shuffle(pairs)
         return self.join_object(pairs)
 
+    def keypoints(self) -> list[tuple[str, str]]:
+        """Those of the body, or of all parts of a whole body; right, nearly always."""
+        rand = self.random
+        num = self.num_points if rand.random() < 0.98 else rand.randrange(4)
+
+        def points() -> str:
+            numbers = [self.number() if rand.random() < 0.3 else self.place() for _ in range(3 * num)]
+            return self.join_list(numbers[rand.random() < 0.01 :])
+
+        parts = PARTS if self.has_parts else PARTS[:1]
+        pairs = [(key, points()) for key in parts if rand.random() < 0.99]
+        return pairs + [("num_keypoints", str(num))] * (rand.random() < 0.5)
+
     def place(self) -> str:
         """A coordinate in an image, or near it."""
         return repr(round(self.random.uniform(-5, 35), self.random.randrange(4)))
@@ -140,11 +154,13 @@ class Writer:
 
         def box() -> str:
             pairs = [("image_id", image()), ("category_id", str(rand.randrange(5)))]
-            pairs += [("segmentation", self.mask())] * (self.has_masks or rand.random() < 0.1)
+            if self.shapes == "keypoints":
+                pairs += self.keypoints()
+            pairs += [("segmentation", self.mask())] * (self.shapes == "masks" or rand.random() < 0.1)
             if len(pairs) == 2 or rand.random() < 0.9:
                 pairs += [("bbox", self.join_list([self.number() for _ in range(4)]))]
                 pairs += [("segmentation", self.value())] * (
-                    not self.has_masks and len(pairs) == 3 and rand.random() < 0.3
+                    self.shapes != "masks" and len(pairs) == 3 and rand.random() < 0.3
                 )
             pairs += [("score", self.number())] * has_scores + [("id", str(rand.randrange(10**6)))] * has_ids
             if rand.random() < optional:
@@ -191,9 +207,9 @@ def damage(content: bytes, rand: random.Random) -> bytes:
 def check_case(seed: int) -> bool:
     """One document, whole or damaged; whether it was fine."""
     rand = random.Random(seed)
-    has_masks = rand.random() < 0.5
-    content = Writer(seed, has_masks=has_masks).document()
+    shapes = rand.choice(["boxes", "masks", "keypoints"])
+    content = Writer(seed, shapes).document()
     if rand.random() < 0.8:
         content = damage(content, rand)
     sizes = (rand.randrange(1, 80), rand.randrange(1, 400), 1 << 18)
-    return check(content, threads=(1, rand.choice([2, 3, 8])), sizes=sizes, has_masks=has_masks)
+    return check(content, threads=(1, rand.choice([2, 3, 8])), sizes=sizes, shapes=shapes)

@@ -37,8 +37,8 @@ def random_poses(
 ) -> tuple[Dict, list[Dict]]:
     """A dataset and results. The first image has no truths, the last has neither truths nor results.
 
-    `has_boxes`: whether results have boxes, too, which decide their areas in pycocotools. `has_zero_areas`: whether some
-    truths have no size, which pycocotools takes and boxscore's columns refuse.
+    `has_boxes`: whether results have boxes, too, which decide their areas in pycocotools. `has_zero_areas`: whether
+    some truths have no size, which pycocotools takes and boxscore's columns refuse.
     """
     random = np.random.default_rng(seed)
     annotations: list[Dict] = []
@@ -95,7 +95,7 @@ def _truth(random: np.random.Generator, num_points: int, *, has_zero_areas: bool
 
 
 def _near(random: np.random.Generator, truth: Dict) -> list[float]:
-    """The keypoints of a truth, moved a little or not at all; of a truth without labels, some within its box or near."""
+    """The keypoints of a truth, moved a little or not at all; those without a label are in its box or near."""
     number = np.array(truth["keypoints"], np.float64).reshape(-1, 3)
     left, top, width, height = truth["bbox"]
     size = max(width * height, 1.0) ** 0.5
@@ -173,7 +173,8 @@ PARTS = {"keypoints": 17, "foot_kpts": 6, "face_kpts": 68, "lefthand_kpts": 21, 
 def random_bodies(seed: int, *, has_part_scores: bool, has_boxes: bool = False) -> tuple[Dict, list[Dict]]:
     """A dataset of whole bodies, and results; some parts have no labels, or no score above 0."""
     random = np.random.default_rng(seed)
-    dataset, results = random_poses(seed, num_points=sum(PARTS.values()), num_classes=1, has_boxes=has_boxes)
+    settings: Dict = {"num_points": sum(PARTS.values()), "num_images": 14, "num_classes": 1}
+    dataset, results = random_poses(seed, **settings, has_boxes=has_boxes)
     for row in (*dataset["annotations"], *results):
         numbers = np.array(row["keypoints"]).reshape(-1, 3)
         for part, each in zip(PARTS, np.split(numbers, np.cumsum(list(PARTS.values()))[:-1]), strict=True):

@@ -16,10 +16,9 @@ from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Key, Named, Options, OrientedRows, Records, Sizes
+from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
-from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks, Polygons
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.keypoint_rules import WHOLEBODY_PARTS
@@ -189,29 +188,30 @@ def _boxes_around(mask: Masks, polygons: Polygons | None) -> NDArray[np.float64]
 def _with_keypoints(records: Records, boxes: Any) -> Records:
     """The records of annotations with their keypoints."""
     area = None if records.area is None or np.isnan(records.area).any() else records.area
-    box = None if np.isnan(records.box).any() else records.box
-    if boxes.keypoints is None:
-        return replace(records, keypoints=Keypoints.of_truths([]))
-    point = boxes.keypoints.point.reshape(len(records), -1, 2)
-    try:
-        keypoints = Keypoints.of_truths(point, boxes.keypoints.third, area=area, box=box, box_format="xywh")
-    except InputError as error:
-        raise records.refuse(error) from None
-    labelled = boxes.keypoints.num_labelled
-    is_body = labelled is not None and not np.isnan(labelled).any() and keypoints.num_points != NUM_WHOLEBODY
-    return replace(records, area=area, keypoints=replace(keypoints, num_labelled=labelled if is_body else None))
+    poses = _poses(boxes, has_boxes=not np.isnan(boxes.box).any())
+    labelled = poses.num_labelled
+    if labelled is not None and (np.isnan(labelled).any() or poses.point.shape[1] == NUM_WHOLEBODY):
+        poses = poses._replace(num_labelled=None)
+    return replace(records, area=area, keypoints=poses)
 
 
 def _with_poses(records: Records, boxes: Any) -> Records:
     """The records of results with their keypoints; a box that is missing is the one around these."""
-    if boxes.keypoints is None:
-        return replace(records, keypoints=Keypoints.of_detections([]))
-    point = boxes.keypoints.point.reshape(len(records), -1, 2)
-    keypoints = Keypoints.of_detections(point, boxes.keypoints.third)
+    poses = _poses(boxes)
+    if not len(records):
+        return replace(records, keypoints=poses)
     # as in COCO: the first result decides for all of them
     around = boxes.keypoints.around
     box = around if np.isnan(boxes.box[0, 0]) else np.where(np.isnan(boxes.box), around, boxes.box)
-    return replace(records, area=box[:, 2] * box[:, 3], box=box, keypoints=keypoints)
+    return replace(records, area=box[:, 2] * box[:, 3], box=box, keypoints=poses)
+
+
+def _poses(boxes: Any, *, has_boxes: bool = True) -> PoseRows:
+    given = boxes.keypoints
+    if given is None:
+        return PoseRows(np.zeros((0, 0, 2)), np.zeros((0, 0)))
+    point = given.point.reshape(len(boxes.image), -1, 2)
+    return PoseRows(point, given.third, given.num_labelled, has_boxes)
 
 
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:

@@ -14,13 +14,11 @@ from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore.formats.files import base_of, stem_of
+from boxscore.formats.record_shapes import crowd_index_by_id, first_of, in_pixels, masks_in_images, shapes_for
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
-from boxscore.geometry.keypoints import Keypoints
-from boxscore.geometry.masks import Masks
-from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import Detections, Truths
 
 LARGEST_FRACTION = 2
@@ -82,11 +80,11 @@ def to_truths(
     if is_normalized:
         # Fractions stay: every image has size 1 x 1.
         image_sizes = dict.fromkeys(image_names or np.unique(image).tolist(), (1, 1))
-    measured = _in_pixels(records, image, image_sizes)
+    measured = in_pixels(records, image, image_sizes)
     try:
-        mask = _masks(records, image, image_sizes, keeps_polygons=keeps_polygons)
-        shapes = _shapes(measured, mask, iou_types)
-        crowd_index = _crowd_index(records, image_names)
+        mask = masks_in_images(records, image, image_sizes, keeps_polygons=keeps_polygons)
+        shapes = shapes_for(measured, mask, iou_types)
+        crowd_index = crowd_index_by_id(records, image_names)
         return Truths(
             image=image,
             label=label,
@@ -136,7 +134,7 @@ def numbered_classes(records: RowKeys) -> tuple[Ids, dict[int, str] | None]:
         return code, dict(enumerate(names))
     label_of = {name: label for label, name in records.class_names.items()}
     for index, name in enumerate(records.label.names):
-        if name not in label_of and (row := _first(records.label.code == index)) is not None:
+        if name not in label_of and (row := first_of(records.label.code == index)) is not None:
             raise InputError(f"{records.location(row)}: class {name!r} is not among those listed: {some(label_of)}")
     table = np.array([label_of.get(name, -1) for name in records.label.names], np.int64)  # no row has a -1
     return table[records.label.code], dict(records.class_names)
@@ -187,13 +185,13 @@ def join(
     if is_lost.any():
         records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
     known = sizes_by_id(truths.image_sizes, sizes, truths.image_names, is_numbered=truths.is_numbered)
-    measured = _in_pixels(records, image, known)
+    measured = in_pixels(records, image, known)
     if not records.is_normalized and truths.is_normalized:
         rule = "the truths are fractions of their images' sizes, but the detections are pixels"
         raise InputError(f"{records.source}: {rule}; read the truths with `sizes`, too")
     try:
-        mask = _masks(records, image, known, keeps_polygons=keeps_polygons)
-        shapes = _shapes(measured, mask, iou_types)
+        mask = masks_in_images(records, image, known, keeps_polygons=keeps_polygons)
+        shapes = shapes_for(measured, mask, iou_types)
         columns = Detections(image=image, label=label, score=records.score, area=records.area, **shapes)
     except InputError as error:
         raise records.refuse(error) from None
@@ -340,7 +338,7 @@ def _distinct(column: Key) -> list[Any]:
 def _unmatched(
     records: RowKeys, kind: str, column: Key, is_lost: NDArray[np.bool_], known: Sequence[str]
 ) -> Unmatched | None:
-    row = _first(is_lost)
+    row = first_of(is_lost)
     if row is None:
         return None
     lost = replace(column, code=column.code[is_lost]) if isinstance(column, Named) else column[is_lost]
@@ -363,10 +361,6 @@ def _is_wanted(column: Key, names: Mapping[int, str] | None, selection: Selectio
         return np.array([selection.has(name) for name in column.names], bool)[column.code]
     wanted = [value for value in _distinct(column) if selection.has((names or {}).get(value, value))]
     return np.isin(column, wanted)
-
-
-def _first(flags: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(flags)) if flags.any() else None
 
 
 def sizes_by_id(
@@ -394,68 +388,6 @@ def sizes_by_id(
     return found
 
 
-def _in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> Records:
-    """The records with boxes in pixels."""
-    if not records.is_normalized or not len(records):
-        return records
-    seen, code = np.unique(image, return_inverse=True)
-    for number in seen.tolist():
-        if number not in sizes:
-            row = int(np.argmax(image == number))
-            raise InputError(
-                f"{records.location(row)}: boxes are fractions, and the size of the image is unknown; give `sizes`,"
-                " a list (name,width,height) or the folder of the images"
-            )
-    scale = np.array([sizes[number] for number in seen.tolist()], np.float64)[code]
-    oriented = None if records.oriented is None else records.oriented.scaled(scale)
-    return replace(records, box=records.box * np.tile(scale, 2), oriented=oriented)
-
-
-def _masks(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]], *, keeps_polygons: bool) -> Masks | None:
-    """The masks of records, if they were asked for: as they are, or drawn from polygons."""
-    if records.polygons is None:
-        return records.mask
-    known = np.array([sizes.get(number, (0, 0)) for number in image.tolist()], np.int64).reshape(-1, 2)
-    if (unknown := _first((known == 0).any(axis=1) & records.polygons.has_parts)) is not None:
-        raise InputError(
-            f"{records.location(unknown)}: masks are drawn into images, and the size of the image is unknown; give"
-            " `sizes`, a list (name,width,height) or the folder of the images"
-        )
-    return records.drawn_masks(known, keeps_polygons=keeps_polygons)
-
-
-def _shapes(records: Records, mask: Masks | None, iou_types: Sequence[str]) -> dict[str, Any]:
-    """The shapes for some similarities, as columns take them; boxes in pixels."""
-    upright = {"box": records.box, "box_format": records.box_format}
-    boxes: dict[str, Any] = upright if "bbox" in iou_types else {}
-    if any(iou_type in OrientedBoxes.iou_types for iou_type in iou_types):
-        if records.oriented is None and len(records):
-            wanted = ", ".join(iou_types)
-            raise InputError(f"must have oriented boxes for `iou_type` {wanted}; {records.source} has upright boxes")
-        box, box_format = records.oriented or (np.zeros((0, 8)), "xyxyxyxy")
-        if boxes:
-            boxes["others"] = [OrientedBoxes(box=box, box_format=box_format)]
-        else:
-            boxes |= {"box": box, "box_format": box_format}
-    if any(iou_type in Keypoints.iou_types for iou_type in iou_types):
-        if records.keypoints is None:
-            raise InputError(f"must have keypoints for `iou_type` {', '.join(iou_types)}; {records.source} has none")
-        boxes |= {"keypoints": records.keypoints}
-    if not any(iou_type in Masks.iou_types for iou_type in iou_types):
-        return boxes
-    if mask is None:
-        raise InputError(f"must have masks for `iou_type` {', '.join(iou_types)}; {records.source} has boxes alone")
-    return {**boxes, "mask": mask}
-
-
-def _crowd_index(records: Records, names: Mapping[int, str] | None) -> dict[int, float] | None:
-    """How crowded each image is, by id."""
-    known = records.crowd_index
-    if known is None or not isinstance(records.image, Named):
-        return None if known is None else dict(known)
-    return {image: known[name] for image, name in (names or {}).items() if name in known}
-
-
 def look_like_pixels(box: Floats, box_format: BoxFormat) -> NDArray[np.bool_]:
     """Whether boxes that should be fractions are as large as the image, and reach far beyond it. Shape (R,).
 
@@ -476,7 +408,7 @@ def _check_fractions(records: Records) -> None:
     if not records.is_normalized or not len(records):
         return
     is_large = look_like_pixels(records.box, records.box_format)
-    row, num = _first(is_large), int(is_large.sum())
+    row, num = first_of(is_large), int(is_large.sum())
     if row is None:
         return
     numbers = " ".join(f"{number:.10g}" for number in records.box[row].tolist())

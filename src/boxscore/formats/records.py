@@ -86,6 +86,41 @@ class OrientedRows(NamedTuple):
         return self._replace(box=self.box * np.tile(scale, 4))
 
 
+class PoseRows(NamedTuple):
+    """Keypoints of rows, as a file has them."""
+
+    point: Floats
+    """Shape (R, K, 2)."""
+    third: Floats | None
+    """The visibility of each point of a truth, the score of each point of a detection. Shape (R, K)."""
+    num_labelled: Floats | None = None
+    """How many points are labelled, where the file says so. Shape (R,)."""
+    has_boxes: bool = True
+    """Whether all boxes of rows are in the file."""
+
+    def take(self, rows: Any) -> "PoseRows":
+        """Some of the rows."""
+        return self._replace(**{name: column[rows] for name, column in self._columns().items()})
+
+    def scaled(self, scale: Floats) -> "PoseRows":
+        """Fractions in pixels. `scale`: width and height of each row's image. Shape (R, 2)."""
+        return self._replace(point=self.point * scale[:, None])
+
+    def of_truths(self, box: Floats, box_format: BoxFormat, area: Floats | None) -> Keypoints:
+        """The keypoints of truths that have these boxes and areas."""
+        boxes: dict[str, Any] = {"box": box, "box_format": box_format} if self.has_boxes else {}
+        keypoints = Keypoints.of_truths(self.point, self.third, area=area, **boxes)
+        return replace(keypoints, num_labelled=self.num_labelled)
+
+    def of_detections(self) -> Keypoints:
+        """The keypoints of detections."""
+        return Keypoints.of_detections(self.point, self.third)
+
+    def _columns(self) -> dict[str, Any]:
+        names = ("point", "third", "num_labelled")
+        return {name: column for name in names if (column := getattr(self, name)) is not None}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Records(RowKeys):
     """The rows of a file as they are: no image or class is looked up, no number is validated."""
@@ -98,7 +133,7 @@ class Records(RowKeys):
     polygons: Polygons | None = None
     """The outlines of masks that are drawn once the sizes of their images are known. A row without any has its mask in
     `mask`; for the others it has no meaning."""
-    keypoints: Keypoints | None = None
+    keypoints: PoseRows | None = None
     """The keypoints, if they were asked for."""
     oriented: OrientedRows | None = None
     """The oriented boxes, if the file has any and they were asked for."""

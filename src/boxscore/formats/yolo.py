@@ -27,7 +27,7 @@ from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, 
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yaml import quoted, read_yaml
-from boxscore.formats.yolo_lines import KeypointShape, corners_by_line, polygons_by_line, table_by_line
+from boxscore.formats.yolo_lines import KeypointShape, corners_by_line, polygons_by_line, poses_by_line, table_by_line
 from boxscore.formats.yolo_polygons import polygons_as_fractions
 from boxscore.geometry.boxes import to_xywh
 from boxscore.model.dataset import Detections, Truths
@@ -190,6 +190,7 @@ def read_truths(source: Source, options: Options) -> Records:
     name_of = dict(zip(keys, names, strict=True))
     shape = partial(_keypoint_shape, source, options)
     settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
+    settings["has_keypoints"] = options.has_keypoints
     reading = _Reading(role="truths", source=str(source), keypoint_shape=shape, **settings)
     records = _records(folder, labels, [name_of[key] for key in labels], reading)
     image = records["image"]
@@ -247,6 +248,7 @@ def read_detections(source: Source, options: Options) -> Records:
         raise InputError(f"{source}: the folder has no label files (*.txt)")
     shape = partial(_keypoint_shape, source, options)
     settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
+    settings["has_keypoints"] = options.has_keypoints
     reading = _Reading(role="detections", source=str(source), keypoint_shape=shape, **settings)
     records = _records(folder, keys, _image_names(keys), reading)
     return Records(**records, class_names=names, is_position=names is None)
@@ -286,6 +288,8 @@ class _Reading:
     keypoint_shape: Callable[[], KeypointShape | None]
     is_oriented: bool
     """Whether lines have four corners."""
+    has_keypoints: bool
+    """Whether lines are boxes with keypoints."""
 
 
 def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
@@ -315,6 +319,10 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
     elif reading.is_oriented:
         table, corners = corners_by_line([fields[line] for line in line_of.tolist()], reading.role, location)
         more = OrientedRows(corners).fields()
+    elif reading.has_keypoints:
+        some = [fields[line] for line in line_of.tolist()]
+        table, poses = poses_by_line(some, reading.role, location, reading.keypoint_shape)
+        more = {"keypoints": poses, "terms": {"visibility": "keypoints"}}
     else:
         table = _table(fields, widths, line_of, location, reading)
     given = table[:, 0]

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats.records import Floats
+from boxscore.formats.records import Floats, PoseRows
 from boxscore.geometry.masks import Polygons
 
 KeypointShape = tuple[int, int]
@@ -74,6 +74,39 @@ def corners_by_line(
         rows.append(values)
     table = np.array(rows, np.float64).reshape(-1, width)
     return table[:, [0, 9] if has_score else [0]], np.ascontiguousarray(table[:, 1:9])
+
+
+def poses_by_line(
+    lines: Sequence[Sequence[bytes]],
+    role: str,
+    location: Callable[[int], str],
+    keypoint_shape: Callable[[], KeypointShape | None],
+) -> tuple[Floats, PoseRows]:
+    """The table of `table_by_line`, and the keypoints of every line: x, y and, if there is one, a third number."""
+    has_score = role == "detections"
+    rows = [_numbers(words) for words in lines]
+    shape = keypoint_shape() if len(lines) else (1, 3)
+    num_words = len(rows[0]) if rows else 8 + has_score
+    num = num_words - 5 - has_score
+    sizes = [size for size in (3, 2) if num > 0 and num % size == 0 and shape in (None, (num // size, size))]
+    if has_score and shape is not None and not sizes:  # results may have other numbers per keypoint than labels
+        sizes = [size for size in (3, 2) if num == shape[0] * size]
+    for row, values in enumerate(rows):
+        if len(values) != num_words or not sizes:
+            wanted = "class cx cy w h x y v x y v …" + (" confidence" if has_score else "")
+            more = "" if shape is None else f", with `kpt_shape: [{shape[0]}, {shape[1]}]` of data.yaml"
+            text = decode_shown(b" ".join(lines[row]))
+            raise InputError(f"{location(row)} must be a box with keypoints: {wanted}{more}; got {text!r}")
+    table = np.array(rows, np.float64).reshape(-1, num_words)
+    if len(sizes) > 1 and not (has_score is False and np.isin(table[:, 7::3], (0, 1, 2)).all()):
+        raise InputError(
+            f"{location(0)}: {num} numbers may be {num // 3} keypoints of three numbers, or {num // 2} of two; give"
+            " data.yaml `kpt_shape: [number of keypoints, 2 or 3]`"
+        )
+    points = table[:, 5 : 5 + num].reshape(len(rows), -1, sizes[0])
+    third = points[..., 2] if sizes[0] == 3 else (points >= 0).all(axis=2).astype(np.float64)
+    columns = table[:, [*range(5), *([num_words - 1] if has_score else [])]]
+    return columns, PoseRows(np.ascontiguousarray(points[..., :2]), np.ascontiguousarray(third))
 
 
 def polygons_by_line(
