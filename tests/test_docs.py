@@ -51,7 +51,7 @@ def test_the_examples_of_training_run() -> None:
     names["padded_model"] = lambda images: {key: torch.stack([value] * len(images)) for key, value in found.items()}
     names["print"] = lambda *_: None
     examples = blocks("docs/training.md", "python")
-    assert len(examples) == 7
+    assert len(examples) == 8
     for example in examples:
         exec(example, names)
         if "result" in names:
@@ -65,13 +65,16 @@ def test_the_examples_of_protocols_run() -> None:
     truths = boxscore.Truths(**shapes)
     detections = boxscore.Detections(**shapes, score=[0.9])
     names: dict[str, Any] = {"boxscore": boxscore, "np": np, "truths": truths, "detections": detections}
-    changing, comparing, posing, covering = blocks("docs/protocols.md", "python")
+    changing, comparing, posing, turning, covering = blocks("docs/protocols.md", "python")
     exec(changing, names)
     assert "mar_300" in boxscore.evaluate(detections, truths, names["coco300"])
     assert boxscore.evaluate(detections, truths, names["strict"])["map_tiny"] == pytest.approx(1)
     exec(comparing, names)
     exec(posing, names)
     assert boxscore.evaluate(names["found_poses"], names["truth_poses"], names["arrows"])["map"] == pytest.approx(0.9)
+    exec(turning, names)
+    assert boxscore.evaluate(names["found_ships"], names["ships"])["map"] == pytest.approx(0.505, abs=1e-3)
+    assert boxscore.evaluate(names["found_ships"], names["ships"], "dota")["map"] == 0.5
     exec(covering, names)
     assert names["coverage"].is_exhaustive.tolist() == [True, False, True]
 
@@ -131,8 +134,10 @@ def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pyte
         ("masks", "found", "poses", "found_poses", "odd"), blocks("docs/commands.md", "json"), strict=True
     ):
         (sample_folder / f"{name}.json").write_text(content)
+    for name, content in zip(("ships", "found_ships"), blocks("docs/commands.md", "csv"), strict=True):
+        (sample_folder / f"{name}.csv").write_text(content)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 13
+    assert len(shown) == 14
     assert_commands_print(shown, capsys)
 
 
@@ -168,6 +173,8 @@ def test_every_kind_of_finding_is_in_the_docs() -> None:
     kinds |= {"unreadable", "refused", "unused-class", "no-size"}
     kinds |= {"score-range", "score-percent", "score-not-finite", "area-not-finite"}
     kinds |= set(get_args(Kind))
+    kinds |= {"large-angle", "self-crossing", "not-convex", "large-side"}
+    kinds |= {"swapped-sides", "turned-backwards", "radians-as-degrees"}
     text = (ROOT / "docs" / "commands.md").read_text()
     table = text.split("| kind | severity | found in |\n|---|---|---|\n")[1].split("\n\n")[0]
     documented = {kind for row in table.splitlines() for kind in re.findall(r"`([a-z-]+)`", row.split("|")[1])}

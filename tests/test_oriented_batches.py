@@ -78,6 +78,17 @@ def test_dicts_and_padded_batches(box_format: Any) -> None:
     assert_same(metric.compute(), boxscore.evaluate(found, there))
 
 
+def test_collated_truths() -> None:
+    """A loader's samples as a padded batch."""
+    preds, targets = dicts(3)
+    _, batch = boxscore.collate_truths([(np.zeros((3, 4, 4)), each) for each in targets], box_format=RADIANS)
+    assert batch["boxes"].shape[2] == 5
+    metric = MeanAveragePrecision("coco", box_format=RADIANS, warn=False)
+    metric.update(padded(preds, 5), batch)
+    there = Truths.from_images(targets, box_format=RADIANS)
+    assert_same(metric.compute(), boxscore.evaluate(Detections.from_images(preds, box_format=RADIANS), there))
+
+
 def test_tensors() -> None:
     """From PyTorch, in single precision, with the result of the same numbers in NumPy."""
     torch = pytest.importorskip("torch")

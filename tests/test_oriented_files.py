@@ -24,6 +24,7 @@ FORMATS = {
     "coco": ("truths.json", "found.json"),
     "csv": ("truths.csv", "found.csv"),
     "parquet": ("truths.parquet", "found.parquet"),
+    "npz": ("truths.npz", "found.npz"),
 }
 
 
@@ -84,9 +85,10 @@ class TestCommand:
 
     def test_a_dota_folder_is_evaluated_as_oriented_boxes(self, tmp_path: Path, capsys: Any) -> None:
         """Without being told; so is a table with four corners."""
-        dota, tables = write(tmp_path / "dota", "dota"), write(tmp_path / "tables", "csv")
+        dota = write(tmp_path / "dota", "dota")
         assert table(capsys, "eval", *dota).startswith("coco obb: 3 classes")
-        assert table(capsys, "eval", *tables).startswith("coco obb: 3 classes")
+        for name in ("csv", "parquet", "npz"):
+            assert table(capsys, "eval", *write(tmp_path / name, name)).startswith("coco obb: 3 classes")
         assert table(capsys, "eval", *dota, "--protocol", "dota").startswith("dota: 3 classes")
         assert table(capsys, "eval", *dota, "--iou-type", "probiou").startswith("coco probiou: 3 classes")
         assert table(capsys, "eval", *dota, "--iou-type", "bbox").startswith("coco: 3 classes")
@@ -155,6 +157,8 @@ class TestCommand:
         assert "only if" not in capsys.readouterr().out
         main(["check", str(tmp_path / "truths"), str(tmp_path / "wrong")])
         assert f" detections of 60 overlap a truth {title}" in capsys.readouterr().out
+        main(["eval", str(tmp_path / "truths"), str(tmp_path / "wrong")])
+        assert f" detections of 60 overlap a truth {title}" in capsys.readouterr().err
 
     def test_degrees_in_radians(self, tmp_path: Path, capsys: Any) -> None:
         """An angle of 45 radians is none."""
@@ -224,6 +228,68 @@ class TestDota:
         truths = Truths(image=[0], label=[0], box=[[1, 2, 5, 9]], class_names=["ship"], image_names={0: "P1"})
         boxscore.write_truths(tmp_path / "dota", truths, format="dota")
         assert (tmp_path / "dota" / "labelTxt" / "P1.txt").read_text() == "1 2 5 2 5 9 1 9 ship 0\n"
+
+
+@pytest.mark.parametrize("name", ["voc", "cvat", "labelme", "openimages"])
+def test_formats_without_them_say_so(name: str, tmp_path: Path) -> None:
+    """The upright boxes are written; the loss is told."""
+    _, truths = scene()
+    path = tmp_path / ("truths.csv" if name == "openimages" else "truths")
+    losses = [str(loss) for loss in boxscore.write_truths(path, truths, format=name)]
+    assert f"{len(truths)} oriented boxes are lost" in losses
+
+
+@pytest.mark.filterwarnings("ignore:hotcoco")
+@pytest.mark.parametrize("seed", range(5))
+def test_coco_gives_the_numbers_of_hotcoco(seed: int, tmp_path: Path) -> None:
+    """Whose files have boxes as `obb`: centre, width, height and radians. Without crowds."""
+    hotcoco = pytest.importorskip("hotcoco")
+    detections, truths = random_oriented(seed, num_images=20)
+    score = np.random.default_rng(seed).permutation(len(detections)) / len(detections)  # no ties
+    detections, truths = replace(detections, score=score), replace(truths, ignore=None)
+
+    def rows(columns: Any) -> list[dict[str, Any]]:
+        return [
+            {"image_id": image, "category_id": label, "obb": box, "bbox": [0, 0, *box[2:4]], "area": box[2] * box[3]}
+            for image, label, box in zip(
+                columns.image.tolist(), columns.label.tolist(), columns.oriented_boxes.box.tolist(), strict=True
+            )
+        ]
+
+    annotations = [{"id": index, "iscrowd": 0, **row} for index, row in enumerate(rows(truths), start=1)]
+    dataset = {
+        "images": [{"id": image, "width": 400, "height": 400} for image in range(20)],
+        "categories": [{"id": label, "name": str(label)} for label in range(3)],
+        "annotations": annotations,
+    }
+    results = [row | {"score": score} for row, score in zip(rows(detections), score.tolist(), strict=True)]
+    (tmp_path / "truths.json").write_text(json.dumps(dataset))
+    (tmp_path / "found.json").write_text(json.dumps(results))
+    theirs = hotcoco.COCO(str(tmp_path / "truths.json"))
+    evaluation = hotcoco.COCOeval(theirs, theirs.load_res(str(tmp_path / "found.json")), "obb")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    ours = np.nan_to_num(list(boxscore.evaluate(detections, truths).values()), nan=-1)
+    np.testing.assert_allclose(ours, evaluation.stats, rtol=0, atol=1e-12)
+
+
+def test_however_a_file_is_cut_it_is_read_alike(tmp_path: Path) -> None:
+    """COCO's JSON, on several threads and in small parts: corners, and boxes with an angle."""
+    from boxscore import _compiled
+
+    _, truths = scene()
+    boxscore.write_truths(tmp_path / "truths.json", truths)
+    content = (tmp_path / "truths.json").read_bytes()
+    turned = json.loads(content)
+    for annotation, box in zip(turned["annotations"], truths.oriented_boxes.rectangles().tolist(), strict=True):
+        annotation["bbox"] = box
+    for text, shapes, expected in (
+        (content, _compiled.CocoShapes.corners, truths.oriented_boxes.box),
+        (json.dumps(turned).encode(), _compiled.CocoShapes.turned_boxes, truths.oriented_boxes.rectangles()),
+    ):
+        for threads, size in ((1, 1), (2, 7), (3, 64), (2, 1 << 18)):
+            assert np.array_equal(_compiled.read_coco_bytes(text, threads, size, shapes).boxes.oriented, expected)
 
 
 class TestOtherFormats:

@@ -206,7 +206,9 @@ def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
     given: tuple[str, ...] | None = getattr(options, "iou_type", None)
     own = Protocol.named(options.protocol).iou_type
     if given is None:
-        return ("obb",) if own == "bbox" and has_oriented_boxes(options) else (own,)
+        if own == "bbox" and not hasattr(options, "is_oriented"):  # files are looked into once
+            options.is_oriented = has_oriented_boxes(options)
+        return ("obb",) if own == "bbox" and options.is_oriented else (own,)
     is_alone = len(given) == 1 and (own == "bbox" or given[0] == own or {given[0], own} == {"obb", "probiou"})
     if not is_alone and (own != "bbox" or "keypoints" in given):
         name = "keypoints" if own == "bbox" else own

@@ -39,8 +39,11 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
         labels="`--map-classes` does that",
         classes="`--map-classes` says which is which",
     )
+    turned = _angle_convention(path, result)
     cause = diagnose(counts, *result.inputs, words, has_classes=not result.protocol.class_agnostic)
-    if cause is not None:
+    if turned is not None:
+        message = turned
+    elif cause is not None:
         message = str(cause)
     elif counts.is_near_zero:
         threshold = f"{result.protocol.similarity} {result.protocol.thresholds[0]:g}"
@@ -51,6 +54,16 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
     else:
         return
     warnings.warn(f"{message}; try `{check_command(options, path)}`", stacklevel=2)
+
+
+def _angle_convention(path: str, result: "Result") -> str | None:
+    """The convention of angles that oriented boxes were likely written in, if it is another one."""
+    if result.inputs is None or result.protocol.iou_type not in ("obb", "probiou"):
+        return None
+    from boxscore.formats.inspection.oriented_checks import angle_conventions
+
+    findings = angle_conventions(*result.inputs, path)
+    return f"{path}: {findings[0].title}" if findings else None
 
 
 def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detections") -> None:

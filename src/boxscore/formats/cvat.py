@@ -174,6 +174,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     losses = [
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
+        *host.oriented_lost(),
         Loss(num=sum(label != position for position, label in enumerate(names)), what="class id"),
         *losses,
     ]

@@ -277,6 +277,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     losses = [
         *host.flags_lost("truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
+        *host.oriented_lost(),
         Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
         Loss(num=len(host.class_names or ()), what="class id"),
         Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),

@@ -16,7 +16,7 @@ from boxscore.formats.files import Output, Source
 from boxscore.formats.polygon_writers import outlines_lost
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.table_masks import ARRAYS, arrays_of, masks_of_arrays
-from boxscore.formats.tables import Table, detection_records, merge_names, truth_records
+from boxscore.formats.tables import CORNERS, Table, detection_records, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
 from boxscore.model.dataset import Detections, Truths
 
@@ -33,6 +33,12 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether there are arrays of masks."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     return any(member.removesuffix(".npy").lower() in ARRAYS for member in archive.members)
+
+
+def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there are arrays of four corners."""
+    archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
+    return {*CORNERS} <= {member.removesuffix(".npy").lower() for member in archive.members}
 
 
 def _arrays(source: Source, options: Options) -> dict[str, Any]:

@@ -89,15 +89,26 @@ def _is_text(arrow: Any, kind: Any) -> bool:
 
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether there is a column of masks."""
-    arrow, content = _arrow(), source.read()
+    return not {*NAMES}.isdisjoint(_names(source))
+
+
+def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there are columns of four corners."""
+    return {*tables.CORNERS} <= _names(source)
+
+
+def _names(source: Source) -> set[str]:
+    """The names of the columns in lower case; of a Parquet file on disk only its last part is read."""
+    arrow = _arrow()
     with whole(str(source)):
-        if content[:4] == b"PAR1":
-            names = arrow.parquet.read_schema(io.BytesIO(content)).names
+        if (source.head or b"")[:4] == b"PAR1":
+            names = arrow.parquet.read_schema(source.unread_path or io.BytesIO(source.read())).names
         else:
+            content = source.read()
             open_ipc = arrow.ipc.open_file if content[:6] == b"ARROW1" else arrow.ipc.open_stream
             with open_ipc(arrow.BufferReader(content)) as file:
                 names = file.schema.names
-    return any(name.lower() in NAMES for name in names)
+    return {name.lower() for name in names}
 
 
 def chosen(schema: Any, location: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:

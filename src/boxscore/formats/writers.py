@@ -132,11 +132,13 @@ class Host:
         return len(self.box)
 
     def masks_lost(self) -> list[Loss]:
-        """The loss of a format that does not have masks, nor oriented boxes."""
-        oriented = Loss(
-            num=0 if self.oriented is None else len(self.oriented), what=OrientedBoxes.name, plural=OrientedBoxes.plural
-        )
-        return [Loss(num=0 if self.mask is None else len(self.mask), what="mask"), oriented]
+        """The loss of a format that has boxes alone."""
+        return [Loss(num=0 if self.mask is None else len(self.mask), what="mask"), *self.oriented_lost()]
+
+    def oriented_lost(self) -> list[Loss]:
+        """The loss of a format that does not have oriented boxes."""
+        num = 0 if self.oriented is None else len(self.oriented)
+        return [Loss(num=num, what=OrientedBoxes.name, plural=OrientedBoxes.plural)]
 
     def angles_lost(self) -> list[Loss]:
         """The loss of a format that has oriented boxes as corners."""

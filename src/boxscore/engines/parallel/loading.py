@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace, to_numpy
 from boxscore._support.checks import as_flags, check_rows
 from boxscore._support.exceptions import InputError
+from boxscore.geometry.box_formats import BoxFormat
 from boxscore.model.batch_keys import TRUTH_KEYS, Keys
 from boxscore.model.batches import in_argument, masks_of_images, pad_rows, read_images
 from boxscore.model.image_ids import image_ids_of
@@ -94,7 +95,9 @@ def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) 
     )
 
 
-def collate_truths(samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox") -> tuple[Any, dict[str, Any]]:
+def collate_truths(
+    samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox", box_format: BoxFormat = "xyxy"
+) -> tuple[Any, dict[str, Any]]:
     """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
 
     A sample is an image and its target, a dict with `boxes` (G, 4), `labels` (G,) and, if you like, any of `ignore`,
@@ -104,7 +107,8 @@ def collate_truths(samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox
     out.
 
     `iou_type`: with "segm" targets have `masks` (G, H, W) in place of `boxes`, with ("bbox", "segm") both; the batch
-    has `masks` (N, G, H, W), smaller ones with pixels that are off to their right and below.
+    has `masks` (N, G, H, W), smaller ones with pixels that are off to their right and below. `box_format`: only whether
+    `boxes` are oriented matters, (G, 5) or (G, 8).
 
     >>> import numpy as np
     >>> one = {"boxes": np.ones((1, 4)), "labels": np.array([7]), "image_id": 3}
@@ -120,7 +124,7 @@ def collate_truths(samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox
             rule = "must be an image and its target, a dict"
             raise InputError(f"samples[{index}] {rule}; got {type(sample).__name__}")
     images, targets = (list(part) for part in zip(*samples, strict=True))
-    padded, masks = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type))
+    padded, masks = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type, box_format))
     columns = {
         "boxes": padded.box,
         "masks": masks,

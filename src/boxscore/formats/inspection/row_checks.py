@@ -195,7 +195,8 @@ def wrong_unit(rows: FileRows) -> Iterable[Finding]:
 
 def duplicates(rows: FileRows) -> Iterable[Finding]:
     """The same box for the same class in the same image."""
-    again, first = repeats(rows.group, np.ascontiguousarray(rows.box + 0.0))
+    box = rows.box if rows.records.oriented is None else rows.records.oriented.box
+    again, first = repeats(rows.group, np.ascontiguousarray(box + 0.0))
     is_again = np.zeros(len(rows.records), bool)
     is_again[again] = True
     is_again &= rows.is_finite
