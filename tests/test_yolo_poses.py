@@ -96,7 +96,7 @@ def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("0 0.5 0.5 0.1 0.1 0.5 0.5 2 0.5", r"im2.txt: line 1 must be a box with keypoints"),
         ("0 0.5 0.5 0.1 0.1" + " 0.5 0.5 -1" * 5, r"im2.txt: line 1: `keypoints` must not have a negative visibility"),
         ("0 0.5 0.5 0.1 0.1" + " 0.5 nan 1" * 5, r"im2.txt: line 1: `keypoints` must have finite numbers"),
-        ("0 0.5 0.5 0 0.1" + " 0.5 0.5 1" * 5, r"im2.txt: line 1: `keypoints` must have an area above 0"),
+        ("0 0.5 0.5 0 0.1" + " 0.5 0.5 1" * 5, r"im2.txt: line 1: `box` must have an area above 0"),
     ],
 )
 def test_a_line_that_is_no_pose_is_refused(tmp_path: Path, line: str, message: str) -> None:

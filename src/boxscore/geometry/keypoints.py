@@ -282,7 +282,8 @@ class Keypoints(Geometry):
         has_parts = protocol.keypoints.num_area_points is not None
         if not has_parts or first + num > self.num_points:
             rule = f"`sigmas` must have one number for each of the {self.num_points} keypoints; got {num}"
-            raise InputError(f"{rule} (protocol {protocol.name})")
+            hint = "" if num else "; those of COCO are in the protocol coco_keypoints"
+            raise InputError(f"{rule} (protocol {protocol.name}){hint}")
         return first, first + num
 
     def _part(self, column: Array, protocol: Protocol) -> Array:

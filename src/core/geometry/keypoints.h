@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "geometry/box_around.h"
 #include "geometry/policy.h"
 #include "pairwise_sum.h"
 #include "rules.h"
@@ -89,12 +90,8 @@ private:
     }
 
     double area_around(const double* point) const {
-        double left = point[0], right = left, top = point[1], bottom = top;
-        for (size_t k = 1; k < num_points_; ++k) {
-            left = std::min(left, point[2 * k]), right = std::max(right, point[2 * k]);
-            top = std::min(top, point[2 * k + 1]), bottom = std::max(bottom, point[2 * k + 1]);
-        }
-        return (right - left) * (bottom - top);
+        const std::array<double, 4> box = box_around(point, num_points_);
+        return box[2] * box[3];
     }
 
     // Squared distances to the labelled points, relative to the truth and to how far apart annotators place them; returns how many.

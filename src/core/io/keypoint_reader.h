@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "geometry/box_around.h"
 #include "io/coco_json.h"
 #include "io/columns.h"
 #include "io/json.h"
@@ -82,7 +83,9 @@ public:
                                 " points, as in the rows before it; got " + std::to_string(num_points)};
         }
         if (has_slots) column.slot.push_back(static_cast<uint32_t>(column.point.size() / (2 * num_points)));
-        push_around(column.around);
+        // as in COCO: the box around the points of the body
+        const std::array<double, 4> around = box_around(parts_[0].point.data(), parts_[0].point.size() / 2);
+        column.around.insert(column.around.end(), around.begin(), around.end());
         if (!is_stored) return;
         for (const Part& part : parts_) {
             append_all(column.point, part.point);
@@ -94,17 +97,6 @@ private:
     struct Part {
         std::vector<double> point, third;  // x and y; the visibility or the score, if it is wanted
     };
-
-    // as in COCO: the box around the points of the body
-    void push_around(std::vector<double>& around) const {
-        const std::vector<double>& body = parts_[0].point;
-        double left = body[0], right = left, top = body[1], bottom = top;
-        for (size_t i = 2; i < body.size(); i += 2) {
-            left = std::min(left, body[i]), right = std::max(right, body[i]);
-            top = std::min(top, body[i + 1]), bottom = std::max(bottom, body[i + 1]);
-        }
-        for (const double number : {left, top, right - left, bottom - top}) around.push_back(number);
-    }
 
     static const char* skip_number(const char* p, const char* begin, const Window& window, size_t part) {
         if (*p != ',') refuse_list(begin, window, part);
