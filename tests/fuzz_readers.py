@@ -335,6 +335,8 @@ MASKS: dict[str, Any] = {"iou_type": ("bbox", "segm"), "keep_polygons": True}
 GROUPS = json.dumps({"a.jpg": "night", "b.jpg": 7})
 IMAGES = json.dumps({"images": [{"id": 0, "night": True, "file_name": "a.jpg"}, {"id": 1, "night": "x"}]})
 
+DOTA = texts(a_dot_txt="gsd:0.1\n0 0 9 0 9 9 0 9 ship 0\n", b_dot_txt="0 0 9 1 9 9 0 8 plane 1\n")
+
 FORMATS: dict[str, Format] = {
     "coco": Format(make=text("c.json", json.dumps(COCO)), read=truths_at("c.json")),
     "coco results": Format(make=text("c.json", json.dumps(RESULTS)), read=detections_at("c.json")),
@@ -343,6 +345,7 @@ FORMATS: dict[str, Format] = {
     "voc": Format(make=VOC_FILES, read=truths_at("Annotations")),
     "voc.zip": Format(make=VOC_FILES, read=truths_at("z.zip"), **IN_ZIP),
     "voc results": Format(make=VOC_RESULTS, read=detections_at("", format="voc")),
+    "dota": Format(make=DOTA, read=truths_at("", format="dota", iou_type="obb")),
     "yolo": Format(make=YOLO, read=truths_at("", format="yolo")),
     "yolo.zip": Format(make=YOLO, read=truths_at("z.zip"), **IN_ZIP),
     "yolo results": Format(

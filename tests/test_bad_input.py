@@ -58,7 +58,11 @@ def refused(message: str) -> Any:
             "`box` must be an array or a list of numbers; got rows of different length",
         ),
         ({"box": np.ones((3, 4), complex)}, "`box` must hold real numbers; got complex128"),
-        ({"box_format": "yxyx"}, "`box_format` must be one of xyxy, xywh, cxcywh; got 'yxyx'"),
+        (
+            {"box_format": "yxyx"},
+            "`box_format` must be one of xyxy, xywh, cxcywh, xyxyxyxy, cxcywha:radians, cxcywha:degrees,"
+            " cxcywha:radians:ccw, cxcywha:degrees:ccw; got 'yxyx'",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
