@@ -21,13 +21,11 @@ from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.masks import Masks, Polygons
 from boxscore.model.dataset import Detections, Truths
-from boxscore.model.keypoint_rules import WHOLEBODY_PARTS
+from boxscore.model.keypoint_rules import NUM_WHOLEBODY
 from boxscore.model.protocol import Protocol
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
-NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
-"""The points of a whole body, of which `num_keypoints` counts some only."""
 _SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
 """A segmentation that is not empty."""
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.formats import table_keypoints
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
 from boxscore.formats.polygon_writers import outlines_lost
@@ -36,12 +37,12 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
 
 
 def _arrays(source: Source, options: Options) -> dict[str, Any]:
-    """The arrays by name in lower case; no name may occur twice. Those of masks are read only if they are wanted."""
+    """The arrays by name in lower case; no name may occur twice. Masks and keypoints are read only if wanted."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     arrays: dict[str, Any] = {}
     for member in archive.members:
         name = member.removesuffix(".npy").lower()
-        if name in ARRAYS and not options.has_masks:
+        if (name in ARRAYS and not options.has_masks) or (name == table_keypoints.NAME and not options.has_keypoints):
             continue
         if name in arrays:
             raise InputError(f"{source}: arrays must have different names, in any case; got {name!r} more than once")

@@ -11,7 +11,7 @@ from typing import Any
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
-from boxscore.formats import tables
+from boxscore.formats import table_keypoints, tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
 from boxscore.formats.files import Output, Source, suffix_of
@@ -22,7 +22,7 @@ from boxscore.formats.tables import Column, Table, detection_records, known_colu
 from boxscore.formats.writers import Host, Loss
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
-from boxscore.scaling.arrow import column_of, is_list, masks_of, number_lists
+from boxscore.scaling.arrow import column_of, is_list, masks_of, number_lists, size_of_lists
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -199,7 +199,7 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
         return result
     if is_list(column.type) and column.null_count == 0:
         with contextlib.suppress(RowError):  # reported later, with the location of the row
-            return number_lists(column, "box")
+            return number_lists(column, name, size_of_lists(column) if name == table_keypoints.NAME else 4)
     values: Column = column.to_pylist()
     return values
 

@@ -179,6 +179,13 @@ def is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
+def size_of_lists(column: Any) -> int:
+    """The length of the first list of a column; 0 if it has no rows."""
+    lengths = (chunk.value_lengths() for chunk in column.chunks if len(chunk))
+    first = next(lengths, None)
+    return 0 if first is None else int(first[0].as_py())
+
+
 def number_lists(column: Any, name: str, size: int = 4) -> NDArray[Any]:
     """A column of lists without nulls, each of `size` numbers. Shape (R, size)."""
     chunks = [np.zeros((0, size))]
