@@ -22,7 +22,7 @@ from boxscore.formats.tables import Column, Table, detection_records, known_colu
 from boxscore.formats.writers import Host, Loss
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
-from boxscore.scaling.arrow import column_of, is_list, masks_of, number_lists, size_of_lists
+from boxscore.scaling.arrow import column_of, is_list, list_column, masks_of, number_lists, size_of_lists
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -89,6 +89,16 @@ def _is_text(arrow: Any, kind: Any) -> bool:
 
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether there is a column of masks."""
+    return not {*NAMES}.isdisjoint(_column_names(source))
+
+
+def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there is a column of keypoints."""
+    return table_keypoints.NAME in _column_names(source)
+
+
+def _column_names(source: Source) -> list[str]:
+    """The names of all columns in lower case."""
     arrow, content = _arrow(), source.read()
     with whole(str(source)):
         if content[:4] == b"PAR1":
@@ -97,7 +107,7 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
             open_ipc = arrow.ipc.open_file if content[:6] == b"ARROW1" else arrow.ipc.open_stream
             with open_ipc(arrow.BufferReader(content)) as file:
                 names = file.schema.names
-    return any(name.lower() in NAMES for name in names)
+    return [name.lower() for name in names]
 
 
 def chosen(schema: Any, location: str, known: Container[str] | None = tables.KNOWN) -> dict[str, str]:
@@ -244,14 +254,18 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     host = Host.of(truths)
     more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
     content = _written(host, {name: column for name, column in more.items() if column is not None}, path)
-    return {"": content}, [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
+    return {"": content}, [
+        *host.angles_lost(),
+        *host.crowding_lost(),
+        *([] if host.mask is None else [outlines_lost(host.mask)]),
+    ]
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, exactly."""
     host = Host.of(detections, truths)
     losses = [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
-    return {"": _written(host, {"score": host.scores}, path)}, losses
+    return {"": _written(host, {"score": host.scores, **host.own_areas()}, path)}, losses
 
 
 def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
@@ -266,6 +280,9 @@ def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
     arrays = {name: arrow.array(column) for name, column in columns.items()}
     if host.mask is not None:
         arrays["segmentation"] = column_of(host.mask)
+    if host.keypoints is not None:
+        arrays |= {name: arrow.array(num) for name, num in table_keypoints.num_labelled_of(host.keypoints).items()}
+        arrays[table_keypoints.NAME] = list_column(table_keypoints.lists_of(host.keypoints))
     table = arrow.table(arrays)
     lists: dict[str, Any] = {}
     if host.image_names:

@@ -89,7 +89,7 @@ def lists_of(keypoints: Keypoints) -> Floats:
     return np.concatenate([point, last[:, :, None]], axis=2).reshape(len(point), 3 * point.shape[1])
 
 
-def num_labelled_of(keypoints: Keypoints) -> Floats | None:
-    """How many points of truths are labelled, where it was given."""
+def num_labelled_of(keypoints: Keypoints) -> dict[str, NDArray[np.int64]]:
+    """The column of how many points of truths are labelled, where a file said so."""
     labelled = keypoints.num_labelled
-    return None if labelled is None else to_numpy(labelled).astype(np.float64)
+    return {} if labelled is None else {NUM_LABELLED: to_numpy(labelled).astype(np.int64)}

@@ -120,6 +120,15 @@ def column_of(masks: Masks) -> Any:
     return arrow.StructArray.from_arrays([size, counts], names=["size", "counts"])
 
 
+def list_column(numbers: NDArray[np.float64]) -> Any:
+    """An array of lists of numbers. Shape (N, L)."""
+    is_large = numbers.size > np.iinfo(np.int32).max
+    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * numbers.shape[1]
+    kind = pyarrow().LargeListArray if is_large else pyarrow().ListArray
+    values = np.ascontiguousarray(numbers).reshape(-1)
+    return kind.from_arrays(offsets if is_large else offsets.astype(np.int32), values)
+
+
 def _without_nulls(array: Any, name: str) -> Any:
     if array.null_count:
         raise RowError(name, _first(array.is_null().to_numpy(False)), "must not be null")
