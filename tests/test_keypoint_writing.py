@@ -107,8 +107,8 @@ def test_masks_and_keypoints_are_both_kept(tmp_path: Path, capsys: Captured) -> 
         points = [
             np.asarray(boxscore.read_truths(each, iou_type="keypoints").keypoints.point) for each in (path, written)
         ]
-        assert np.array_equal(*masks)
-        assert np.array_equal(*points)
+        assert np.array_equal(masks[0], masks[1])
+        assert np.array_equal(points[0], points[1])
     assert "keypoints" not in capsys.readouterr().err
 
 
