@@ -97,9 +97,10 @@ def evaluate_files(
 
     `detections` and `truths` are each a file, a folder, or a pattern like "found/*.parquet"; rows may be in any order.
     Columns are named as `read_detections` and `read_truths` have it; a protocol of masks takes these from a column
-    `segmentation` or `mask`, a struct of `size` and `counts`, one of keypoints from `keypoints`, a list. What doesn't fit goes to a temporary folder, which is
-    removed when this returns or raises. Beside boxes and verdicts, some 200 bytes per image are in memory all the time,
-    for its id or name. `threads`: for reading, matching and drawing. `step` is told what is being done.
+    `segmentation` or `mask`, a struct of `size` and `counts`, one of keypoints from `keypoints`, a list. What doesn't
+    fit goes to a temporary folder, which is removed when this returns or raises. Beside boxes and verdicts, some 200
+    bytes per image are in memory all the time, for its id or name. `threads`: for reading, matching and drawing. `step`
+    is told what is being done.
     """
     protocol = as_protocol(protocol)
     check_ranges(protocol)

@@ -37,9 +37,10 @@ def match_shard(
     `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
     tensor of 4; for protocols of masks `mask`, a struct of `size`, height and width, and `counts`, COCO's compressed
     run lengths; for protocols of keypoints `keypoints`, lists of 3 K numbers x, y and visibility or score, and, if you
-    like, `box`, `area` and, of truths, `num_keypoints`. `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
-    is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
-    Tallies of shards that share an image can't be merged, so a shard that is given twice is found by its image ids.
+    like, `box`, `area` and, of truths, `num_keypoints`. `box_format` and `class_names` are for tables. All boxes of an
+    image must be in one shard, for an image is matched as a whole. `images`: the ids that the shard is made of, if you
+    know them; a box on any other is refused. Tallies of shards that share an image can't be merged, so a shard that is
+    given twice is found by its image ids.
 
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])

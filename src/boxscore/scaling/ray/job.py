@@ -39,8 +39,8 @@ MIN_MEMORY = 10_000_000
 
 def shape_of(protocol: Protocol) -> str:
     """The column of the shapes that a protocol compares: `box`, `mask` or `keypoints`."""
-    kinds = {"mask": Masks, "keypoints": Keypoints}
-    return next((name for name, kind in kinds.items() if protocol.iou_type in kind.iou_types), "box")
+    kinds = {"mask": Masks.iou_types, "keypoints": Keypoints.iou_types}
+    return next((name for name, iou_types in kinds.items() if protocol.iou_type in iou_types), "box")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
