@@ -205,7 +205,7 @@ def _with_keypoints(records: Records, boxes: Any) -> Records:
 
 def _with_poses(records: Records, boxes: Any) -> Records:
     """The records of results with their keypoints; a box that is missing is the one around these."""
-    poses = _poses(boxes)
+    poses = _poses(boxes, has_boxes=not np.isnan(boxes.box).any())
     if not len(records):
         return replace(records, keypoints=poses)
     # as in COCO: the first result decides for all of them
