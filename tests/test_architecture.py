@@ -32,7 +32,7 @@ LAYERS = [
     ["model.dataset", "model.tally"],
     ["report.exports", "model.preparation"],
     ["scaling.storage"],
-    ["scaling.arrow"],
+    ["scaling.arrow", "scaling.keypoint_rows"],
     ["training.distributed"],
     ["model.curves"],
     ["analysis.suspicion"],

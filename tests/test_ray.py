@@ -23,7 +23,7 @@ import boxscore._support.memory_size
 import boxscore.ray
 from boxscore import InputError, Protocol, Result
 from boxscore.cli import main
-from tests.support import oriented_tables
+from tests.support import oriented_tables, pose_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.mask_scenes import columns_of, mask_tables, random_masks
@@ -393,6 +393,31 @@ def test_oriented_boxes_of_files(form: str, tmp_path: Path) -> None:
         assert result["map"] == pytest.approx(expected["map"])
     else:
         assert_same(result, expected)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_keypoints_travel_as_lists() -> None:
+    """And give the bits of one machine, with boxes, areas and visibilities."""
+    detections, truths = pose_tables.expected(*pose_tables.scene(num_images=20))
+    found, there = (shuffled(table, 1) for table in pose_tables.pose_tables(detections, truths))
+    expected = boxscore.match_shard(found, there, pose_tables.OKS, name="all", box_format="xywh").finish()
+    assert 0 < expected["map"] < 1
+    sides = [ray.data.from_arrow(blocks(table, 3)) for table in (found, there)]
+    result = evaluate(sides[0], sides[1], pose_tables.OKS)
+    assert_same(result, expected)
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("kind", "has_boxes"), [("parquet", False), ("parquet", True), ("csv", True)])
+def test_keypoints_of_files(kind: str, has_boxes: bool, tmp_path: Path) -> None:
+    """With the bits of one process, whether detections have boxes or not."""
+    found, there = pose_tables.table_rows(*pose_tables.scene(has_boxes=has_boxes, num_images=20))
+    paths = pose_tables.write(tmp_path, found, "found", kind), pose_tables.write(tmp_path, there, "there", kind)
+    result = boxscore.ray.evaluate_files(*paths, pose_tables.OKS, quiet=True)
+    expected = boxscore.evaluate(*pose_tables.read(paths), pose_tables.OKS)
+    assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)
+    with pytest.raises(InputError, match="protocol crowdpose has ranges of `crowd_index`"):
+        boxscore.ray.evaluate_files(*paths, "crowdpose", quiet=True)
 
 
 @pytest.mark.usefixtures("cluster")

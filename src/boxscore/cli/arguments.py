@@ -99,6 +99,13 @@ def add_limits(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
+def add_sigmas(group: Any) -> None:
+    """The sigmas of keypoints that are not those of the protocol."""
+    group.add_argument(
+        "--sigmas", type=sigmas, metavar="S", help="how far apart annotators place each keypoint: 0.026,0.025,…"
+    )
+
+
 def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) -> None:
     """All options that decide a number; `has_several`: whether several similarities may be evaluated at once."""
     group = add_limits(parser)
@@ -110,9 +117,7 @@ def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) 
         + ("; or several, such as bbox,segm" if has_several else "")
         + " (default: that of the protocol)",
     )
-    group.add_argument(
-        "--sigmas", type=sigmas, metavar="S", help="how far apart annotators place each keypoint: 0.026,0.025,…"
-    )
+    add_sigmas(group)
     group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
     group.add_argument(
         "--areas",

@@ -22,6 +22,7 @@ examples:
   boxscore check instances_val2017.json
   boxscore check truths.json detections.json
   boxscore check instances_val2017.json detections.json --iou-type segm
+  boxscore check person_keypoints_val2017.json poses.json --iou-type keypoints
   boxscore check labels/ predictions/ --sizes images/ --names data.yaml --json findings.json
 
 error: the evaluation rejects the data. warning: it changes the result, or is very likely a mistake. note: information.
@@ -41,12 +42,14 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_files(parser, is_detections_optional=True)
-    arguments.add_limits(parser).add_argument(
+    group = arguments.add_limits(parser)
+    group.add_argument(
         "--iou-type",
         type=arguments.iou_types,
         metavar="TYPE",
         help="what to check: bbox, segm or boundary (boxes and masks), keypoints, obb (default: that of the protocol)",
     )
+    arguments.add_sigmas(group)
     arguments.add_formats(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--strict", action="store_true", help="exit with code 1 for warnings, too")

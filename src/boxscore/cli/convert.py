@@ -1,9 +1,10 @@
-"""`boxscore convert IN OUT`: the same boxes and masks in another format, with a warning for what it can't represent."""
+"""`boxscore convert IN OUT`: the same shapes in another format, with a warning for what it can't represent."""
 
 import argparse
 import contextlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +29,7 @@ examples:
   boxscore convert detections.json results/ --truths instances_val2017.json --to voc
 
 With --truths, IN contains detections: GT provides the names and sizes of images, and the classes.
-Masks are kept if every row of IN has one.
+Masks and keypoints are kept if every row of IN has them.
 The suffix of OUT sets its format: .json, .csv, .tsv, .npz, .parquet, .arrow, each also with .gz; else use --to."""
 
 
@@ -126,7 +127,7 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
 
     num_scores = _num_scores(options)
     try:
-        truths = _with_masks(
+        truths = _with_shapes(
             options, "truths", lambda more: read_truths(options.input, format=options.from_format, **more)
         )
     except InputError:
@@ -140,8 +141,8 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
     return f"{count(len(truths), 'truth')} in {count(_num_images(truths, truths), 'image')}", losses
 
 
-def _with_masks(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
-    """The rows with boxes and masks, if the input has masks; with boxes alone if it has none, or not for all rows.
+def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
+    """The rows with boxes, and with masks and keypoints, if the input has them for all rows.
 
     Oriented boxes are read as such if the input has nothing else, or if what is written has.
     """
@@ -149,31 +150,36 @@ def _with_masks(options: argparse.Namespace, role: "Role", read: Callable[[dict[
     if arguments.has_oriented_boxes(options, options.input, role) or options.to_format == "dota":
         with contextlib.suppress(InputError) if options.to_format == "dota" else contextlib.nullcontext():
             return read(details | {"iou_type": "obb"})
-    if not _has_masks(options, role):
-        return read(details)
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        try:
-            columns = read(details | {"iou_type": ("bbox", "segm"), "keep_polygons": True})
-        except InputError as error:
-            problem, columns = error, None
-    if columns is None:
-        columns = read(details)
-        warnings.warn(f"masks are left out, as not every row has a valid one: {problem}", stacklevel=2)
-        return columns
-    for warning in caught:
-        warnings.warn(warning.message, stacklevel=2)
-    return columns
+    found: dict[str, Columns] = {}
+    for kind in _kinds_of(options, role):
+        settings = {"iou_type": ("bbox", "keypoints" if kind == "keypoints" else "segm")}
+        problem = None
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            try:
+                found[kind] = read(details | settings | {"keep_polygons": kind == "masks"})
+            except InputError as error:
+                problem = error
+        if problem is not None:
+            has = "a valid one" if kind == "masks" else "valid ones"
+            warnings.warn(f"{kind} are left out, as not every row has {has}: {problem}", stacklevel=2)
+        elif len(found) == 1:  # a second reading warns of the same
+            for warning in caught:
+                warnings.warn(warning.message, stacklevel=2)
+    if len(found) == 2:  # the same rows, read twice
+        return replace(found["keypoints"], others=(*found["keypoints"].others, found["masks"].mask))
+    return next(iter(found.values())) if found else read(details)
 
 
-def _has_masks(options: argparse.Namespace, role: "Role") -> bool:
-    """Whether rows of the input have masks, some or all of them."""
+def _kinds_of(options: argparse.Namespace, role: "Role") -> list[str]:
+    """Which shapes rows of the input have beside boxes, some or all of them."""
     from boxscore.formats.files import open_source
     from boxscore.formats.registry import find_format
 
     with contextlib.suppress(InputError):
         source, each = find_format(options.from_format, open_source(options.input), role)
-        return each.has_masks(source, role)
-    return False
+        has = {"masks": each.has_masks(source, role), "keypoints": each.has_keypoints(source, role)}
+        return [kind for kind, is_there in has.items() if is_there]
+    return []
 
 
 def _num_scores(options: argparse.Namespace) -> int:
@@ -192,7 +198,7 @@ def _convert_detections(options: argparse.Namespace, output: Path, name: str) ->
     from boxscore.formats import read_detections, read_truths, write_detections
 
     truths = read_truths(options.truths, **_details(options))
-    detections = _with_masks(
+    detections = _with_shapes(
         options,
         "detections",
         lambda more: read_detections(options.input, truths, format=options.from_format, **more),

@@ -17,19 +17,22 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
+from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.masks import Masks, Polygons
 from boxscore.model.dataset import Detections, Truths
-from boxscore.model.keypoint_rules import WHOLEBODY_PARTS
+from boxscore.model.keypoint_rules import NUM_WHOLEBODY
 from boxscore.model.protocol import Protocol
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
 """COCO's names for our columns, where they differ and a row can be wrong."""
-NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
-"""The points of a whole body, of which `num_keypoints` counts some only."""
 _SEGMENTATION = re.compile(rb'"segmentation"\s*:\s*(\{\s*"|\[\s*[^\]\s])')
 """A segmentation that is not empty."""
+
+
+_KEYPOINTS = re.compile(rb'"keypoints"\s*:\s*\[\s*[-\d]')
+"""Keypoints that are not empty; those of categories are names."""
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -43,6 +46,11 @@ def recognises(source: Source, role: str) -> bool:
 def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether an annotation or a result has a segmentation that is not empty."""
     return _SEGMENTATION.search(source.read()) is not None
+
+
+def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether an annotation or a result has keypoints."""
+    return _KEYPOINTS.search(source.read()) is not None
 
 
 def read_truths(source: Source, options: Options) -> Records:
@@ -197,7 +205,7 @@ def _with_keypoints(records: Records, boxes: Any) -> Records:
 
 def _with_poses(records: Records, boxes: Any) -> Records:
     """The records of results with their keypoints; a box that is missing is the one around these."""
-    poses = _poses(boxes)
+    poses = _poses(boxes, has_boxes=not np.isnan(boxes.box).any())
     if not len(records):
         return replace(records, keypoints=poses)
     # as in COCO: the first result decides for all of them
@@ -255,9 +263,11 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         area = box[:, 2] * box[:, 3] if host.mask is None else host.mask.runs.area.astype(np.float64)
         if host.oriented is not None:
             area = to_numpy(host.oriented.areas(Protocol.named("coco")))
+        elif host.keypoints is not None:  # what OKS is relative to
+            area = to_numpy(host.keypoints.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
-    masks = _segmentations(host)
+    shapes = [{**mask, **pose} for mask, pose in zip(_segmentations(host), _keypoints(host), strict=True)]
     dataset = {
         "images": [_image(host, image) for image in host.images],
         "annotations": [
@@ -265,12 +275,12 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
                 "id": i,
                 "image_id": image,
                 "category_id": label,
-                **mask,
+                **shape,
                 "bbox": box,
                 "area": area,
                 "iscrowd": int(flag),
             }
-            for i, (mask, image, label, box, area, flag) in enumerate(zip(masks, *columns, strict=True), start=1)
+            for i, (shape, image, label, box, area, flag) in enumerate(zip(shapes, *columns, strict=True), start=1)
         ],
         "categories": [{"id": label, "name": name} for label, name in _categories(host)],
     }
@@ -297,8 +307,23 @@ def _segmentations(host: Host) -> Iterable[dict[str, Any]]:
     return [{"segmentation": outline or each} for outline, each in zip(outlines, rle, strict=True)]
 
 
+def _keypoints(host: Host) -> Iterable[dict[str, Any]]:
+    """The keypoints of each row, if there are any; of truths also how many are labelled."""
+    if host.keypoints is None:
+        return [{}] * len(host)
+    numbers = lists_of(host.keypoints)
+    num = (numbers[:, 2::3] > 0).sum(axis=1) if host.keypoints.num_labelled is None else host.keypoints.num_labelled
+    rows = [[int(x) if i % 3 == 2 and x.is_integer() else x for i, x in enumerate(row)] for row in numbers.tolist()]
+    if host.score is not None:
+        return [{"keypoints": row} for row in rows]
+    counts = to_numpy(num).astype(np.int64).tolist()
+    return [{"keypoints": row, "num_keypoints": count} for row, count in zip(rows, counts, strict=True)]
+
+
 def _image(host: Host, image: int) -> dict[str, Any]:
-    name = {"id": image, "file_name": host.image_names.get(image, str(image))}
+    name: dict[str, Any] = {"id": image, "file_name": host.image_names.get(image, str(image))}
+    if image in host.crowd_index:
+        name["crowdIndex"] = host.crowd_index[image]
     if image not in host.sizes:
         return name
     return name | {"width": host.sizes[image][0], "height": host.sizes[image][1]}
@@ -328,9 +353,15 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     """A list of results, in order."""
     host = Host.of(detections, truths)
     box = host.left_top_sizes()
-    columns = (host.image.tolist(), host.label.tolist(), box.tolist(), host.scores.tolist(), _segmentations(host))
+    boxes = [{"bbox": each} for each in box.tolist()]
+    if host.keypoints is not None and not host.has_boxes:
+        boxes = [{}] * len(host)  # readers take the boxes around the points
+    shapes = (_segmentations(host), _keypoints(host))
+    columns = (host.image.tolist(), host.label.tolist(), boxes, host.scores.tolist(), *shapes)
     results = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score, **mask}
-        for image, label, box, score, mask in zip(*columns, strict=True)
+        {"image_id": image, "category_id": label, **box, "score": score, **mask, **pose}
+        for image, label, box, score, mask, pose in zip(*columns, strict=True)
     ]
-    return {"": json.dumps(results).encode()}, [*host.angles_lost(), *_rounding(host, box)]
+    area = host.own_areas().get("area")
+    lost = Loss(num=0 if area is None else int((area != box[:, 2] * box[:, 3]).sum()), what="area")
+    return {"": json.dumps(results).encode()}, [*host.angles_lost(), *_rounding(host, box), lost]

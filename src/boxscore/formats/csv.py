@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from boxscore._support.exceptions import InputError
+from boxscore.formats import table_keypoints
 from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.polygon_writers import outlines_as_runs
 from boxscore.formats.records import Options, Records
@@ -53,6 +55,11 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
 def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether the header has four corners."""
     return {*CORNERS} <= {*header(source)}
+
+
+def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether the header has a column of keypoints."""
+    return table_keypoints.NAME in header(source)
 
 
 def header(source: Source) -> list[str]:
@@ -134,14 +141,14 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         columns["area"] = [repr(area) for area in host.area.tolist()]
     columns |= _size_columns(host, host.image.tolist())
     masks, lost = _mask_column(host)
-    columns |= masks
+    columns |= masks | _keypoint_columns(host)
     rows = list(zip(*columns.values(), strict=True))
     if host.empty_images:
         empty = dict.fromkeys(columns, [""] * len(host.empty_images))
         empty |= _image_columns(host, host.empty_images) | _size_columns(host, host.empty_images)
         rows += zip(*empty.values(), strict=True)
     losses = [Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"), lost]
-    losses += host.angles_lost()
+    losses += [*host.angles_lost(), *host.crowding_lost()]
     return {"": encoded(list(columns), rows, _delimiter_of(path))}, losses
 
 
@@ -152,7 +159,8 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     masks, lost = _mask_column(host)
     if any(cell.startswith("[") for cell in masks.get("segmentation", ())):
         columns |= _size_columns(host, host.image.tolist())  # polygons are drawn into images of these sizes
-    columns |= masks
+    columns |= masks | _keypoint_columns(host)
+    columns |= {name: [repr(area) for area in areas.tolist()] for name, areas in host.own_areas().items()}
     return {"": encoded(list(columns), list(zip(*columns.values(), strict=True)), _delimiter_of(path))}, [
         lost,
         *host.angles_lost(),
@@ -195,6 +203,15 @@ def _mask_column(host: Host) -> tuple[dict[str, list[str]], Loss]:
         sizes = [host.sizes.get(image) for image in host.image.tolist()]
         columns["segmentation"], num_lost = cells_of(host.mask, sizes, csv.field_size_limit())
     return columns, outlines_as_runs(num_lost)
+
+
+def _keypoint_columns(host: Host) -> dict[str, list[str]]:
+    """The keypoints in JSON, if there are any, and how many are labelled."""
+    if host.keypoints is None:
+        return {}
+    counts = table_keypoints.num_labelled_of(host.keypoints)
+    columns = {name: [str(num) for num in column.tolist()] for name, column in counts.items()}
+    return columns | {table_keypoints.NAME: list(map(json.dumps, table_keypoints.lists_of(host.keypoints).tolist()))}
 
 
 def encoded(header: list[str], rows: list[tuple[str, ...]], delimiter: str) -> bytes:

@@ -176,6 +176,7 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
         Loss(num=0 if host.area is None else len(host), what="area"),
         *host.oriented_lost(),
         Loss(num=sum(label != position for position, label in enumerate(names)), what="class id"),
+        *host.keypoints_lost(),
         *losses,
     ]
     return {"" if suffix_of(path) == ".xml" else "annotations.xml": content}, losses

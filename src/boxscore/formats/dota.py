@@ -160,6 +160,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         output[f"labelTxt/{stems[image]}.txt"] = "".join(lines).encode()
     losses = [
         Loss(num=0 if host.mask is None else len(host.mask), what="mask"),
+        *host.keypoints_lost(),
         *host.flags_lost("truncated"),
         *host.angles_lost(),
         Loss(num=0 if host.area is None else len(host), what="area"),
@@ -186,7 +187,8 @@ def write_detections(detections: Detections, truths: Truths) -> tuple[Output, li
     for label, rows in lines.items():
         check_file_name(names[label])
         output[f"Task1_{names[label]}.txt"] = "".join(rows).encode()
-    return output, [Loss(num=0 if host.mask is None else len(host.mask), what="mask"), *host.angles_lost()]
+    masks = Loss(num=0 if host.mask is None else len(host.mask), what="mask")
+    return output, [masks, *host.keypoints_lost(), *host.angles_lost()]
 
 
 def _class_names(host: Host) -> dict[int, str]:

@@ -281,6 +281,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         Loss(num=0 if truths.is_numbered else len(stems), what="image id"),
         Loss(num=len(host.class_names or ()), what="class id"),
         Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),
+        *host.keypoints_lost(),
         *losses,
     ]
     return output, losses

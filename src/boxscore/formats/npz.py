@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.formats import table_keypoints
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
 from boxscore.formats.polygon_writers import outlines_lost
@@ -41,13 +42,19 @@ def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
     return {*CORNERS} <= {member.removesuffix(".npy").lower() for member in archive.members}
 
 
+def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there is an array of keypoints."""
+    archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
+    return any(member.removesuffix(".npy").lower() == table_keypoints.NAME for member in archive.members)
+
+
 def _arrays(source: Source, options: Options) -> dict[str, Any]:
-    """The arrays by name in lower case; no name may occur twice. Those of masks are read only if they are wanted."""
+    """The arrays by name in lower case; no name may occur twice. Masks and keypoints are read only if wanted."""
     archive = Archive.of_bytes(source.read(), str(source), "a whole .npz file")
     arrays: dict[str, Any] = {}
     for member in archive.members:
         name = member.removesuffix(".npy").lower()
-        if name in ARRAYS and not options.has_masks:
+        if (name in ARRAYS and not options.has_masks) or (name == table_keypoints.NAME and not options.has_keypoints):
             continue
         if name in arrays:
             raise InputError(f"{source}: arrays must have different names, in any case; got {name!r} more than once")
@@ -201,14 +208,14 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
         arrays["images"] = np.array(host.images, np.int64)
         arrays["image_names"] = np.array([host.image_names[image] for image in host.images], str)
         arrays["image_sizes"] = np.array([host.sizes.get(image, (0, 0)) for image in host.images], np.int64)
-    return {"": _saved(arrays)}, [] if host.mask is None else [outlines_lost(host.mask)]
+    return {"": _saved(arrays)}, [*host.crowding_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
 
 
 def write_detections(detections: Detections, truths: Truths) -> tuple[Output, list[Loss]]:
     """Every column, exactly."""
     host = Host.of(detections, truths)
     losses = [] if host.mask is None else [outlines_lost(host.mask)]
-    return {"": _saved(_columns(host) | {"score": host.scores})}, losses
+    return {"": _saved(_columns(host) | {"score": host.scores} | host.own_areas())}, losses
 
 
 def _columns(host: Host) -> dict[str, Any]:
@@ -216,6 +223,10 @@ def _columns(host: Host) -> dict[str, Any]:
     if host.class_names is not None:
         arrays["classes"] = np.array(list(host.class_names), np.int64)
         arrays["class_names"] = np.array(list(host.class_names.values()), str)
+    if host.keypoints is not None:
+        numbers = table_keypoints.lists_of(host.keypoints)
+        arrays[table_keypoints.NAME] = numbers.reshape(len(numbers), host.keypoints.num_points, 3)
+        arrays |= table_keypoints.num_labelled_of(host.keypoints)
     return arrays | arrays_of(host.mask)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
-from boxscore.formats import tables
+from boxscore.formats import table_keypoints, tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
 from boxscore.formats.files import Output, Source, suffix_of
@@ -22,7 +22,7 @@ from boxscore.formats.tables import Column, Table, detection_records, known_colu
 from boxscore.formats.writers import Host, Loss
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Detections, Truths
-from boxscore.scaling.arrow import column_of, is_list, masks_of, number_lists
+from boxscore.scaling.arrow import column_of, is_list, list_column, masks_of, number_lists, size_of_lists
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"
@@ -95,6 +95,11 @@ def has_masks(source: Source, role: str) -> bool:  # noqa: ARG001
 def has_oriented_boxes(source: Source, role: str) -> bool:  # noqa: ARG001
     """Whether there are columns of four corners."""
     return {*tables.CORNERS} <= _names(source)
+
+
+def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether there is a column of keypoints."""
+    return table_keypoints.NAME in _names(source)
 
 
 def _names(source: Source) -> set[str]:
@@ -210,7 +215,7 @@ def _column(arrow: Any, column: Any, name: str) -> Column:
         return result
     if is_list(column.type) and column.null_count == 0:
         with contextlib.suppress(RowError):  # reported later, with the location of the row
-            return number_lists(column, "box")
+            return number_lists(column, name, size_of_lists(column) if name == table_keypoints.NAME else 4)
     values: Column = column.to_pylist()
     return values
 
@@ -255,14 +260,18 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     host = Host.of(truths)
     more = {"ignore": host.ignore, "truncated": host.truncated, "area": host.area}
     content = _written(host, {name: column for name, column in more.items() if column is not None}, path)
-    return {"": content}, [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
+    return {"": content}, [
+        *host.angles_lost(),
+        *host.crowding_lost(),
+        *([] if host.mask is None else [outlines_lost(host.mask)]),
+    ]
 
 
 def write_detections(detections: Detections, truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """Every column, exactly."""
     host = Host.of(detections, truths)
     losses = [*host.angles_lost(), *([] if host.mask is None else [outlines_lost(host.mask)])]
-    return {"": _written(host, {"score": host.scores}, path)}, losses
+    return {"": _written(host, {"score": host.scores, **host.own_areas()}, path)}, losses
 
 
 def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
@@ -277,6 +286,9 @@ def _written(host: Host, more: dict[str, Any], path: Path) -> bytes:
     arrays = {name: arrow.array(column) for name, column in columns.items()}
     if host.mask is not None:
         arrays["segmentation"] = column_of(host.mask)
+    if host.keypoints is not None:
+        arrays |= {name: arrow.array(num) for name, num in table_keypoints.num_labelled_of(host.keypoints).items()}
+        arrays[table_keypoints.NAME] = list_column(table_keypoints.lists_of(host.keypoints))
     table = arrow.table(arrays)
     lists: dict[str, Any] = {}
     if host.image_names:

@@ -16,8 +16,8 @@ Role = Literal["truths", "detections"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A file format. Its module has `recognises`, `read_truths`, `read_detections`, `write_truths`, `write_detections`
-    and `has_masks`, as far as the format has them, and is imported when it is needed.
+    """A file format. Its module has `recognises`, `read_truths`, `read_detections`, `write_truths`, `write_detections`,
+    `has_masks` and `has_keypoints`, as far as the format has them, and is imported when it is needed.
     """
 
     name: str
@@ -46,6 +46,11 @@ class Format:
         """Whether rows of a file or folder have masks, some or all of them."""
         has_masks = getattr(self._module, "has_masks", None)
         return has_masks is not None and bool(has_masks(source, role))
+
+    def has_keypoints(self, source: Source, role: Role) -> bool:
+        """Whether rows of a file or folder have keypoints, some or all of them."""
+        has_keypoints = getattr(self._module, "has_keypoints", None)
+        return has_keypoints is not None and bool(has_keypoints(source, role))
 
     def has_oriented_boxes(self, source: Source, role: Role) -> bool:
         """Whether the format has oriented boxes alone."""

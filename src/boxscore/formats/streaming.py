@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.formats import table_masks, tables
+from boxscore.formats import tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
+from boxscore.formats.record_shapes import shapes_for
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table
 from boxscore.model.dataset import Detections, Truths
@@ -46,8 +47,8 @@ def files_of(path: str) -> list[str]:
     return sorted(found)
 
 
-def mask_bytes(paths: Sequence[str]) -> int:
-    """The memory of a mask, at most on average: the largest of any row group of the files."""
+def row_bytes(paths: Sequence[str]) -> int:
+    """The memory of a row with a mask or with keypoints: the largest average of any row group of the files."""
     from pyarrow import parquet
 
     largest = 0.0
@@ -69,12 +70,12 @@ class BatchSettings(NamedTuple):
 
 
 def read_batches(
-    path: str, settings: BatchSettings, *, only_keys: bool = False, has_masks: bool = False
+    path: str, settings: BatchSettings, *, only_keys: bool = False, options: Options | None = None
 ) -> Iterator[Table]:
     """The rows of a file, batch by batch; `only_keys`: without all that is neither image nor class."""
     import pyarrow
 
-    known = tables.KNOWN.union(table_masks.NAMES) if has_masks else tables.KNOWN
+    known = tables.known_columns(options or Options())
 
     with whole(path, "Parquet"):
         buffered = {"buffer_size": _BUFFER, "pre_buffer": False}
@@ -236,7 +237,7 @@ def stream_truths(
     path: str, numbering: Numbering, options: Options, settings: BatchSettings
 ) -> Iterator[tuple[Truths, int]]:
     """The truths of a file, batch by batch, each with the number of those left out: on unlisted images."""
-    for table in read_batches(path, settings, has_masks=options.has_masks):
+    for table in read_batches(path, settings, options=options):
         records = tables.truth_records(table, options)
         image, is_lost = numbering.truths[0].find(records.image)
         label, _ = numbering.truths[1].find(records.label)
@@ -253,7 +254,7 @@ def stream_detections(
 
     A detection on an image, or of a class, that the truths don't have is left out, or, if `is_strict`, an error.
     """
-    for table in read_batches(path, settings, has_masks=options.has_masks):
+    for table in read_batches(path, settings, options=options):
         records = tables.detection_records(table, options)
         image, lost_image = numbering.detections[0].find(records.image)
         label, lost_label = numbering.detections[1].find(records.label)
@@ -262,7 +263,7 @@ def stream_detections(
             raise InputError(_complaint(records, lost_image, is_lost, numbering))
         if is_lost.any():
             records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
-        columns = {"image": image, "label": label, "score": records.score}
+        columns = {"image": image, "label": label, "score": records.score, "area": records.area}
         yield _checked(records, Detections, options, **columns), int(is_lost.sum())
 
 
@@ -274,8 +275,10 @@ def _checked(records: Records, kind: Any, options: Options, **columns: Any) -> A
     box, box_format = (
         records.oriented if options.is_oriented and records.oriented else (records.box, records.box_format)
     )
-    shapes = {"mask": records.mask} if options.has_masks else {"box": box, "box_format": box_format}
+    shapes: dict[str, Any] = {"mask": records.mask} if options.has_masks else {"box": box, "box_format": box_format}
     try:
+        if options.has_keypoints:
+            shapes = shapes_for(records, None, options.iou_types)
         return kind(**columns, **shapes)
     except RowError as error:
         raise records.refuse(error) from None

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
-from boxscore.formats import table_masks
-from boxscore.formats.records import Floats, Ids, Key, Named, Options, OrientedRows, Records
+from boxscore.formats import table_keypoints, table_masks
+from boxscore.formats.records import Floats, Ids, Key, Named, Options, OrientedRows, PoseRows, Records
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
 from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented, row_size
+from boxscore.model.keypoint_rules import NUM_WHOLEBODY
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")
@@ -70,8 +71,9 @@ Column = Sequence[Any] | NDArray[Any] | MaskColumn
 
 
 def known_columns(options: Options) -> frozenset[str]:
-    """The names of all columns that are read: that of masks only if they are wanted."""
-    return KNOWN.union(table_masks.NAMES) if options.has_masks else KNOWN
+    """The names of all columns that are read: those of masks and of keypoints only if they are wanted."""
+    masks = table_masks.NAMES if options.has_masks else ()
+    return KNOWN.union(masks, table_keypoints.NAMES if options.has_keypoints else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -267,12 +269,16 @@ def truth_records(table: Table, options: Options) -> Records:
         images = replace(images, code=images.code[rows]) if isinstance(images, Named) else images[rows]
     records = _records(table, options, images, image_names, image_sizes)
     ignore, truncated, area = table.find(*IGNORES), table.find("truncated"), table.find("area")
+    keypoints, num = records.keypoints, table.find(table_keypoints.NUM_LABELLED)
+    if keypoints is not None and num is not None and keypoints.point.shape[1] != NUM_WHOLEBODY:
+        keypoints = keypoints._replace(num_labelled=table.floats(num))
     return replace(
         records,
         ignore=None if ignore is None else table.flags(ignore),
         truncated=None if truncated is None else table.flags(truncated),
         area=None if area is None else table.floats(area),
         image_sizes=image_sizes,
+        keypoints=keypoints,
     )
 
 
@@ -280,7 +286,13 @@ def detection_records(table: Table, options: Options) -> Records:
     """The rows of a table as detections."""
     image_names, sizes, images = image_keys(table)
     score = table.need("score", *SCORES)
-    return replace(_records(table, options, images, image_names, sizes), score=table.floats(score))
+    records = _records(table, options, images, image_names, sizes, is_truth=False)
+    area = None
+    if records.keypoints is not None and "area" in table.columns:
+        area = table.floats("area")
+    elif records.keypoints is not None and records.keypoints.has_boxes:
+        area = table_keypoints.areas_of_boxes(records.box, records.box_format)
+    return replace(records, score=table.floats(score), area=area)
 
 
 def image_keys(table: Table) -> tuple[dict[int, str] | None, dict[Any, tuple[int, int]] | None, Key]:
@@ -385,10 +397,13 @@ def _records(
     images: Key,
     image_names: dict[int, str] | None,
     sizes: Mapping[Any, tuple[int, int]] | None,
+    *,
+    is_truth: bool = True,
 ) -> Records:
     if options.box_format is not None:
         check_box_format(options.box_format)
     masks, mask_name = _masks(table, options, images, sizes or {})
+    poses = _keypoints(table, options)
     names: tuple[str, ...]
     oriented = None if masks else table.oriented_boxes(options)
     if oriented is not None:
@@ -396,6 +411,9 @@ def _records(
     elif masks and not table.has_boxes():
         (box, box_format), names = table_masks.boxes_around(masks), (mask_name,)
         fields = {"box": box, "box_format": box_format}
+    elif poses is not None and not table.has_boxes():
+        poses, names = poses._replace(has_boxes=False), (table_keypoints.NAME,)
+        fields = {"box": table_keypoints.boxes_around(poses, is_truth=is_truth), "box_format": "xyxy"}
     else:
         box, box_format, names = table.boxes(options.box_format)
         fields = {"box": box, "box_format": box_format}
@@ -407,10 +425,20 @@ def _records(
         source=table.source,
         image_names=image_names,
         class_names=class_names,
-        terms={"box": ",".join(names), "mask": mask_name},
+        terms={"box": ",".join(names), "mask": mask_name, **table_keypoints.TERMS},
+        keypoints=poses,
         **fields,
         **masks,
     )
+
+
+def _keypoints(table: Table, options: Options) -> PoseRows | None:
+    """The keypoints of the rows, if they are wanted and there are any."""
+    if not options.has_keypoints or table_keypoints.NAME not in table.columns:
+        return None
+    column = table.columns[table_keypoints.NAME]
+    assert not isinstance(column, MaskColumn)
+    return table_keypoints.read_column(column, table.location, table.source)
 
 
 def _masks(

@@ -15,6 +15,7 @@ from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import Boxes, to_xywh, to_xyxy
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
@@ -67,6 +68,9 @@ class Host:
     box_format: BoxFormat
     mask: Masks | None
     oriented: OrientedBoxes | None
+    keypoints: Keypoints | None
+    has_boxes: bool
+    """Whether boxes were given; else these are the ones around other shapes."""
     score: Floats | None
     ignore: NDArray[np.bool_] | None
     truncated: NDArray[np.bool_] | None
@@ -74,6 +78,7 @@ class Host:
     image_names: Mapping[int, str]
     class_names: Mapping[int, str] | None
     sizes: Mapping[int, tuple[int, int]]
+    crowd_index: Mapping[int, float]
     empty_images: Sequence[int]
     """Images without boxes."""
     empty_classes: Sequence[int]
@@ -82,12 +87,17 @@ class Host:
     @classmethod
     def of(cls, columns: Detections | Truths, truths: Truths | None = None) -> "Host":
         """The columns; those of detections with the names of the truths."""
+        columns_are_truths = isinstance(columns, Truths)
         named = columns if isinstance(columns, Truths) else truths
         if not isinstance(named, Truths):
             raise InputError(f"`truths` must be boxscore.Truths; got {type(named).__name__}")
+        keypoints = next((each for each in columns.geometries if isinstance(each, Keypoints)), None)
+        has_boxes = any(isinstance(each, Boxes | OrientedBoxes) for each in columns.geometries)
         if not any(isinstance(each, Boxes) for each in columns.geometries):
             # Files have boxes; those of other shapes alone are the boxes around them.
             around = Boxes(box=to_numpy(columns.geometry.outer_boxes()))
+            if keypoints is not None and keypoints.box is not None and not has_boxes:
+                around, has_boxes = Boxes(box=to_numpy(keypoints.box), box_format="xywh"), True
             columns = replace(columns, geometry=around, others=columns.geometries)
         image, label = host_ids(columns.image), host_ids(columns.label)
         seen_images, seen_labels = set(np.unique(image).tolist()), set(np.unique(label).tolist())
@@ -117,6 +127,8 @@ class Host:
             box_format=columns.box_format,
             mask=next((each for each in columns.geometries if isinstance(each, Masks)), None),
             oriented=next((each for each in columns.geometries if isinstance(each, OrientedBoxes)), None),
+            keypoints=keypoints,
+            has_boxes=has_boxes,
             score=floats("score"),
             ignore=flags("ignore"),
             truncated=flags("truncated"),
@@ -124,6 +136,7 @@ class Host:
             image_names=names,
             class_names=classes,
             sizes=dict(named.image_sizes or {}),
+            crowd_index=dict((named.crowd_index if columns_are_truths else None) or {}),
             empty_images=[number for number in names if number not in seen_images],
             empty_classes=[label for label in classes or () if label not in seen_labels],
         )
@@ -133,12 +146,30 @@ class Host:
 
     def masks_lost(self) -> list[Loss]:
         """The loss of a format that has boxes alone."""
-        return [Loss(num=0 if self.mask is None else len(self.mask), what="mask"), *self.oriented_lost()]
+        num = 0 if self.mask is None else len(self.mask)
+        return [Loss(num=num, what="mask"), *self.oriented_lost(), *self.keypoints_lost()]
 
     def oriented_lost(self) -> list[Loss]:
         """The loss of a format that does not have oriented boxes."""
         num = 0 if self.oriented is None else len(self.oriented)
         return [Loss(num=num, what=OrientedBoxes.name, plural=OrientedBoxes.plural)]
+
+    def keypoints_lost(self) -> list[Loss]:
+        """The loss of a format that does not have keypoints."""
+        num = 0 if self.keypoints is None else len(self.keypoints)
+        lost = Loss(num=num, what="set of keypoints", plural=Keypoints.plural)
+        return [lost, *self.crowding_lost()]
+
+    def crowding_lost(self) -> list[Loss]:
+        """The loss of a format that does not say how crowded images are."""
+        return [Loss(num=len(self.crowd_index), what="crowd index", plural="crowd indices")]
+
+    def own_areas(self) -> dict[str, Floats]:
+        """The column `area` of detections with keypoints, where it is not the area of their boxes."""
+        if self.keypoints is None or self.area is None or self.score is None:
+            return {}
+        _, _, width, height = to_xywh(self.box, self.box_format)
+        return {} if self.has_boxes and np.array_equal(width * height, self.area) else {"area": self.area}
 
     def angles_lost(self) -> list[Loss]:
         """The loss of a format that has oriented boxes as corners."""
@@ -163,9 +194,14 @@ class Host:
         return sorted(self.image_names) if self.image_names else np.unique(self.image).tolist()
 
     def box_columns(self) -> dict[str, Floats]:
-        """The columns of the box, under the names of their box format; those of oriented boxes are corners."""
+        """The columns of the box, under the names of their box format; those of oriented boxes are corners.
+
+        Keypoints that were given without boxes are written so, too.
+        """
         if self.oriented is not None:
             return dict(zip(WRITTEN_BOXES["xyxyxyxy"], self.quads().T, strict=True))
+        if self.keypoints is not None and not self.has_boxes:
+            return {}
         return dict(zip(WRITTEN_BOXES[self.box_format], self.box.T, strict=True))
 
     def quads(self) -> Floats:

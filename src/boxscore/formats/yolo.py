@@ -29,6 +29,7 @@ from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yaml import quoted, read_yaml
 from boxscore.formats.yolo_lines import KeypointShape, corners_by_line, polygons_by_line, poses_by_line, table_by_line
 from boxscore.formats.yolo_polygons import polygons_as_fractions
+from boxscore.formats.yolo_poses import poses_as_fractions
 from boxscore.geometry.boxes import to_xywh
 from boxscore.model.dataset import Detections, Truths
 
@@ -369,6 +370,12 @@ def has_masks(source: Source, role: str) -> bool:
     return shape is None or shape[0] == 0
 
 
+def has_keypoints(source: Source, role: str) -> bool:  # noqa: ARG001
+    """Whether data.yaml says that lines have keypoints."""
+    shape = _keypoint_shape(source, Options())
+    return shape is not None and shape[0] > 0
+
+
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     """`labels/STEM.txt` for every image, data.yaml as Ultralytics has it, and a list of sizes.
 
@@ -419,6 +426,10 @@ def _written(
     order = {label: position for position, label in enumerate(sorted(names))}
     if host.oriented is not None:
         rows, losses = host.fractions(host.quads()).tolist(), host.angles_lost()
+    elif host.keypoints is not None:
+        boxes, lost = _boxes_as_fractions(host)
+        rows, losses = poses_as_fractions(host, host.keypoints, boxes)
+        losses = [*lost, *losses]
     elif host.mask is None:
         rows, losses = _boxes_as_fractions(host)
     else:
@@ -435,7 +446,9 @@ def _written(
         output[f"{prefix}{stems[image]}.txt"] = "".join(lines).encode()
     listed = "".join(f"  {position}: {quoted(names[label])}\n" for label, position in order.items())
     output["data.yaml"] = f"names:\n{listed}".encode() if listed else b"names: []\n"
-    if host.mask is not None:
+    if host.keypoints is not None:
+        output["data.yaml"] += f"kpt_shape: [{host.keypoints.num_points}, 3]\n".encode()
+    elif host.mask is not None:
         output["data.yaml"] += b"kpt_shape: [0, 0] # lines are polygons\n"
     return output, [Loss(num=sum(label != position for label, position in order.items()), what="class id"), *losses]
 

@@ -52,3 +52,6 @@ WHOLEBODY_PARTS = {
     "righthand": _HAND,
 }
 """The sigmas of each part of a whole body, in the order of its 133 points."""
+
+NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
+"""The points of a whole body, of which `num_keypoints` in files counts some only."""

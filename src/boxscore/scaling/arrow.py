@@ -15,6 +15,7 @@ Version, protocol, classes and a checksum are in the metadata of its schema, whi
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,11 @@ from numpy.typing import NDArray
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.box_formats import BoxFormat, row_size
+from boxscore.geometry.boxes import to_xywh
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
+from boxscore.model.keypoint_rules import NUM_WHOLEBODY
 from boxscore.model.tally import ROWS, Tally
 from boxscore.scaling import storage
 
@@ -47,8 +51,16 @@ def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") 
 
     Oriented boxes have lists of 5 or 8 numbers, as `box_format` says.
 
-    A mask is a struct of `size`, height and width, and `counts`, COCO's compressed run lengths.
+    A mask is a struct of `size`, height and width, and `counts`, COCO's compressed run lengths. Keypoints are a column
+    `keypoints` of lists x, y, score, x, y, score, …; if there is also a `box`, its area is that of the detection.
     """
+    if iou_type in Keypoints.iou_types:
+        columns = _columns(table, "image", "label", "score", "keypoints", box_format=box_format, optional=_WITH_POSES)
+        box = columns.pop("box", None)
+        if box is not None and "area" not in columns:
+            _, _, width, height = to_xywh(box.astype(np.float64), box_format)
+            columns["area"] = width * height
+        return Detections(**columns)
     shape, settings = _shape_of(iou_type, box_format)
     return Detections(**_columns(table, "image", "label", "score", shape, box_format=box_format), **settings)
 
@@ -56,11 +68,30 @@ def detections_of(table: Any, *, box_format: BoxFormat, iou_type: str = "bbox") 
 def truths_of(
     table: Any, *, box_format: BoxFormat, iou_type: str = "bbox", class_names: ClassNames | None = None
 ) -> Truths:
-    """The same for truths, which need no score and may have `ignore` and `area`."""
+    """The same for truths, which need no score and may have `ignore` and `area`; with keypoints also `box` and
+    `num_keypoints`.
+    """
+    if iou_type in Keypoints.iou_types:
+        return _posed_truths(table, box_format, class_names)
     shape, settings = _shape_of(iou_type, box_format)
     names = ("image", "label", shape)
     columns = _columns(table, *names, box_format=box_format, optional=("ignore", "area"))
     return Truths(**columns, **settings, class_names=class_names)
+
+
+_WITH_POSES = ("area", "box")
+"""Columns that may be beside keypoints."""
+
+
+def _posed_truths(table: Any, box_format: BoxFormat, class_names: ClassNames | None) -> Truths:
+    more = ("ignore", "num_keypoints", *_WITH_POSES)
+    columns = _columns(table, "image", "label", "keypoints", box_format=box_format, optional=more)
+    points, box, num = (columns.pop(name, None) for name in ("keypoints", "box", "num_keypoints"))
+    boxes: dict[str, Any] = {} if box is None else {"box": box.astype(np.float64), "box_format": box_format}
+    keypoints = Keypoints.of_truths(points, area=columns.get("area"), **boxes)
+    if num is not None and keypoints.num_points != NUM_WHOLEBODY:
+        keypoints = replace(keypoints, num_labelled=num.astype(np.float64))
+    return Truths(**columns, keypoints=keypoints, class_names=class_names)
 
 
 def _shape_of(iou_type: str, box_format: BoxFormat) -> tuple[str, dict[str, Any]]:
@@ -78,11 +109,42 @@ def _columns(table: Any, *names: str, box_format: BoxFormat, optional: Sequence[
         if table.column_names.count(name) > 1:
             raise InputError(f"must have each column once; got `{name}` more than once")
     size = row_size(box_format)
-    return {
-        name: masks_of(table.column(name), name) if name == "mask" else to_numpy(table.column(name), name, size)
-        for name in (*names, *optional)
-        if name in table.column_names
-    }
+
+    def read(name: str) -> Any:
+        column = table.column(name)
+        if name == "keypoints":
+            return keypoints_of(column)
+        return masks_of(column, name) if name == "mask" else to_numpy(column, name, size)
+
+    return {name: read(name) for name in (*names, *optional) if name in table.column_names}
+
+
+def keypoints_of(column: Any, name: str = "keypoints") -> NDArray[np.float64]:
+    """A column of lists or tensors of three numbers for each point, as many points in each. Shape (N, K, 3)."""
+    arrow = pyarrow()
+    if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):  # as CSV has them: JSON
+        column = arrow.chunked_array([arrow.array(_parsed(column, name), arrow.list_(arrow.float64()))])
+    plain = _without_extension(column, name)
+    if not is_list(plain.type):
+        raise InputError(f"`{name}` must be lists of numbers x, y, v, x, y, v, …; got {plain.type}")
+    size = size_of_lists(plain)
+    if size % 3 or (len(plain) and not size):
+        raise RowError(name, 0, f"must have three numbers for each point; got {size}")
+    numbers = number_lists(plain, name, size)
+    if numbers.dtype.kind not in "iuf":
+        raise InputError(f"`{name}` must hold numbers; got {plain.type}")
+    return numbers.astype(np.float64).reshape(len(numbers), -1, 3) if len(numbers) else np.zeros((0, 0, 3))
+
+
+def _parsed(column: Any, name: str) -> list[Any]:
+    """Lists of numbers from text."""
+    lists = []
+    for row, cell in enumerate(column.to_pylist()):
+        try:
+            lists.append([float(number) for number in json.loads(cell)])
+        except (ValueError, TypeError, RecursionError):
+            raise RowError(name, row, f"must be a list of numbers in JSON; got {str(cell)[:60]!r}") from None
+    return lists
 
 
 def masks_of(column: Any, name: str = "mask") -> Masks:
@@ -118,6 +180,15 @@ def column_of(masks: Masks) -> Any:
     sides = arrow.array(np.ascontiguousarray(runs.sizes, np.int64).reshape(-1))
     size = arrow.ListArray.from_arrays(arrow.array(np.arange(0, len(sides) + 1, 2, dtype=np.int32)), sides)
     return arrow.StructArray.from_arrays([size, counts], names=["size", "counts"])
+
+
+def list_column(numbers: NDArray[np.float64]) -> Any:
+    """An array of lists of numbers. Shape (N, L)."""
+    is_large = numbers.size > np.iinfo(np.int32).max
+    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * numbers.shape[1]
+    kind = pyarrow().LargeListArray if is_large else pyarrow().ListArray
+    values = np.ascontiguousarray(numbers).reshape(-1)
+    return kind.from_arrays(offsets if is_large else offsets.astype(np.int32), values)
 
 
 def _without_nulls(array: Any, name: str) -> Any:
@@ -162,21 +233,34 @@ def _characters(column: Any, name: str) -> tuple[NDArray[np.uint8], NDArray[np.i
 
 def to_numpy(column: Any, name: str, size: int = 4) -> NDArray[Any]:
     """A column of numbers, or of lists or tensors of `size` numbers: shape (R,) or (R, size)."""
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise RowError(name, row, "must not be null")
-    if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
-        column = pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    column = _without_extension(column, name)
     values: NDArray[Any] = number_lists(column, name, size) if is_list(column.type) else column.to_numpy()
     if values.dtype == object:
         raise InputError(f"`{name}` must hold numbers; got {column.type}")
     return values
 
 
+def _without_extension(column: Any, name: str) -> Any:
+    """A column without nulls, of a plain type."""
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise RowError(name, row, "must not be null")
+    if isinstance(column.type, pyarrow().BaseExtensionType):  # a tensor of shape (4,), say: lists with a name
+        return pyarrow().chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    return column
+
+
 def is_list(kind: Any) -> bool:
     """Whether a type is one of lists."""
     types = pyarrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def size_of_lists(column: Any) -> int:
+    """The length of the first list of a column; 0 if it has no rows."""
+    lengths = (chunk.value_lengths() for chunk in column.chunks if len(chunk))
+    first = next(lengths, None)
+    return 0 if first is None else int(first[0].as_py())
 
 
 def number_lists(column: Any, name: str, size: int = 4) -> NDArray[Any]:

@@ -33,7 +33,7 @@ from boxscore.formats.streaming import (
     Keys,
     Numbering,
     files_of,
-    mask_bytes,
+    row_bytes,
     stream_detections,
     stream_truths,
 )
@@ -49,8 +49,9 @@ from boxscore.pipeline import match
 from boxscore.scaling import storage
 from boxscore.scaling.arrow import pyarrow
 from boxscore.scaling.bins import Bins
+from boxscore.scaling.keypoint_rows import columns_of, fields_of
 from boxscore.scaling.map_reduce import Reduced, T, TallyStore, reduce_tallies
-from boxscore.scaling.shards import check_sources, detections_from, shard_of, truths_from
+from boxscore.scaling.shards import check_ranges, check_sources, detections_from, shard_of, truths_from
 
 READ_BYTES = 1_000
 """Memory per row while it is read and sent to its shard."""
@@ -58,8 +59,8 @@ MATCH_BYTES = 300
 """Memory per row, detection or truth, while its shard is matched."""
 FINISH_BYTES = 150
 """Memory per detection while its bin is drawn."""
-MASK_COPIES = 4
-"""Copies of a mask that are in memory while it is read, spilled or matched."""
+SHAPE_COPIES = 4
+"""Copies of a mask, or of keypoints, that are in memory while it is read, spilled or matched."""
 MIN_BIN_SIZE = 1_000
 """Detections that a bin may always have."""
 SPARE = 32_000_000
@@ -68,10 +69,13 @@ SPARE = 32_000_000
 _SIDES = ("detections", "truths")
 
 
-def _dtype(side: str, box_format: BoxFormat = "xyxy") -> np.dtype[Any]:
-    """A row in its shard."""
+def _dtype(side: str, box_format: BoxFormat = "xyxy", num_points: int | None = None) -> np.dtype[Any]:
+    """A row in its shard; `num_points`: of keypoints, if there are any."""
     row: list[Any] = [("image", "i8"), ("source", "i4"), ("label", "i8"), ("box", "f8", row_size(box_format))]
-    return np.dtype([*row, ("score", "f8")] if side == "detections" else [*row, ("ignore", "?"), ("area", "f8")])
+    row += [("score", "f8")] if side == "detections" else [("ignore", "?")]
+    if num_points is not None:
+        return np.dtype([*row, *fields_of(num_points)])
+    return np.dtype(row if side == "detections" else [*row, ("area", "f8")])
 
 
 SPILL_BYTES = _dtype("truths").itemsize
@@ -93,11 +97,13 @@ def evaluate_files(
 
     `detections` and `truths` are each a file, a folder, or a pattern like "found/*.parquet"; rows may be in any order.
     Columns are named as `read_detections` and `read_truths` have it; a protocol of masks takes these from a column
-    `segmentation` or `mask`, a struct of `size` and `counts`. What doesn't fit goes to a temporary folder, which is
-    removed when this returns or raises. Beside boxes and verdicts, some 200 bytes per image are in memory all the time,
-    for its id or name. `threads`: for reading, matching and drawing. `step` is told what is being done.
+    `segmentation` or `mask`, a struct of `size` and `counts`, one of keypoints from `keypoints`, a list. What doesn't
+    fit goes to a temporary folder, which is removed when this returns or raises. Beside boxes and verdicts, some 200
+    bytes per image are in memory all the time, for its id or name. `threads`: for reading, matching and drawing. `step`
+    is told what is being done.
     """
     protocol = as_protocol(protocol)
+    check_ranges(protocol)
     check_choice("unmatched", unmatched, ("error", "warn"))
     pyarrow()  # or the error that it is not installed
     detections, truths = fspath(detections), fspath(truths)
@@ -105,7 +111,7 @@ def evaluate_files(
     limit = parse_size(memory)
     with _temporary_folder() as folder:
         iou_types = (protocol.iou_type,)
-        spill = _Spill(folder, limit, num_threads(threads), paths, has_masks=Options(iou_types=iou_types).has_masks)
+        spill = _Spill(folder, limit, num_threads(threads), paths, Options(iou_types=iou_types))
         spill.check_memory(curve_bytes(protocol, 1))  # the least that it takes is known before anything is read
         step(f"reading the images of {truths}")
         truth_keys = spill.read_keys("truths")
@@ -147,18 +153,21 @@ class _Spill:
     """Shards of boxes on disk, and how much of it all may be in memory at once."""
 
     def __init__(
-        self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], *, has_masks: bool = False
+        self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], options: Options | None = None
     ) -> None:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
-        self.mask_bytes = max(map(mask_bytes, paths.values())) if has_masks else 0
-        self.has_masks = has_masks
-        row_bytes = READ_BYTES + MASK_COPIES * self.mask_bytes
-        self.batches = BatchSettings(int(np.clip(limit // 10 // row_bytes, 1_000, 200_000)), threads)
+        options = options or Options()
+        self.has_masks, self.has_keypoints = options.has_masks, options.has_keypoints
+        is_large = self.has_masks or self.has_keypoints
+        self.shape_bytes = max(map(row_bytes, paths.values())) if is_large else 0
+        in_reading = READ_BYTES + SHAPE_COPIES * self.shape_bytes
+        self.batches = BatchSettings(int(np.clip(limit // 10 // in_reading, 1_000, 200_000)), threads)
         self.num_shards = 1
         self.num_given = 0
         self.watch = Watch()
         self._curve_bytes = 0
-        self._has_area: bool | None = None
+        self._has_column: dict[tuple[str, str], bool] = {}
+        self._num_points: dict[str, int] = {}
         self._box_format: dict[str, BoxFormat] = {}
         self._tallies: list[Path] = []
 
@@ -180,9 +189,9 @@ class _Spill:
 
     def plan_shards(self, num_rows: int) -> None:
         """There are as many shards as so many rows need, and there is disk for all of them."""
-        row_bytes = MATCH_BYTES + MASK_COPIES * self.mask_bytes
-        self.num_shards = max(1, ceil(1.2 * num_rows * row_bytes / self.check_memory(self._curve_bytes)))
-        needed = num_rows * (SPILL_BYTES + self.mask_bytes)
+        in_matching = MATCH_BYTES + SHAPE_COPIES * self.shape_bytes
+        self.num_shards = max(1, ceil(1.2 * num_rows * in_matching / self.check_memory(self._curve_bytes)))
+        needed = num_rows * (SPILL_BYTES + self.shape_bytes)
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise InputError(
@@ -203,9 +212,6 @@ class _Spill:
         num_unlisted = 0
         for source, (truths, num) in self._stream("truths", stream_truths, numbering, options):
             num_unlisted += num
-            if self._has_area not in (None, truths.area is not None):
-                raise InputError("`area` must be a column of all files of truths, or of none; got some of each")
-            self._has_area = truths.area is not None
             self._append("truths", truths, source)
         if num_unlisted:
             what = count(num_unlisted, "truth on an image", "truths on images")
@@ -229,10 +235,14 @@ class _Spill:
                 yield source, batch
 
     def _append(self, side: str, columns: Any, source: int) -> None:
-        box_format: BoxFormat = "xyxy" if self.has_masks else columns.written_boxes[1]
+        self._check_columns(side, columns)
+        if self.has_keypoints and not len(columns):
+            return
+        is_upright = self.has_masks or self.has_keypoints
+        box_format: BoxFormat = "xyxy" if is_upright else columns.written_boxes[1]
         if self._box_format.setdefault(side, box_format) != box_format:
             raise InputError(f"the boxes of all {side} must be {self._box_format[side]}; got {box_format}, too")
-        rows = _packed(columns, source, _dtype(side, box_format), has_masks=self.has_masks)
+        rows = _packed(columns, source, self._dtype_of(side), has_masks=self.has_masks)
         shard = shard_of(rows["image"], self.num_shards)
         for number in np.unique(shard).tolist():
             with (self.folder / f"{side}-{number}").open("ab") as file:
@@ -240,6 +250,22 @@ class _Spill:
             if self.has_masks:
                 with (self.folder / f"{side}-{number}-masks").open("ab") as file:
                     file.write(columns.mask.take(shard == number).to_bytes())
+
+    def _check_columns(self, side: str, columns: Any) -> None:
+        """Raise `InputError` unless all batches of a side have the same columns, and as many keypoints."""
+        has = {"area": columns.area is not None} if side == "truths" or self.has_keypoints else {}
+        if self.has_keypoints and len(columns):
+            points = columns.keypoints
+            known = self._num_points.setdefault(side, points.num_points)
+            if points.num_points != known:
+                raise InputError(f"all {side} must have {known} keypoints, as the first; got {points.num_points}, too")
+            has |= {"box": points.box is not None, "num_keypoints": points.num_labelled is not None}
+        for name, is_given in has.items():
+            if self._has_column.setdefault((side, name), is_given) != is_given:
+                raise InputError(f"`{name}` must be a column of all files of {side}, or of none; got some of each")
+
+    def _dtype_of(self, side: str) -> np.dtype[Any]:
+        return _dtype(side, self._format_of(side), self._num_points.get(side, 0) if self.has_keypoints else None)
 
     def match(self, shard: int, known: Truths, protocol: Protocol) -> None:
         """The verdicts of a shard are on disk, and its boxes no more."""
@@ -259,7 +285,7 @@ class _Spill:
         return self._box_format.get(side) or either or "xyxy"
 
     def _take(self, side: str, shard: int) -> dict[str, NDArray[Any]]:
-        path, dtype = self.folder / f"{side}-{shard}", _dtype(side, self._format_of(side))
+        path, dtype = self.folder / f"{side}-{shard}", self._dtype_of(side)
         rows = np.fromfile(path, dtype) if path.exists() else np.zeros(0, dtype)
         path.unlink(missing_ok=True)
         columns: dict[str, NDArray[Any]] = {name: rows[name].copy() for name in dtype.names or ()}
@@ -331,8 +357,12 @@ def _packed(columns: Any, source: int, dtype: np.dtype[Any], *, has_masks: bool)
     """Columns as rows; truths without an area have NaN there. Masks have their outer boxes, to be told apart by."""
     rows = np.zeros(len(columns), dtype)
     rows["source"] = source
-    for name in {*(dtype.names or ())} - {"source"}:
-        if name == "box":
+    names = {*(dtype.names or ())}
+    poses = columns_of(columns.keypoints) if "point" in names else {}
+    for name in names - {"source"}:
+        if name in poses:
+            column: Any = poses[name]
+        elif name == "box":
             column = columns.geometry.outer_boxes() if has_masks else columns.written_boxes[0]
         else:
             column = getattr(columns, name)

@@ -13,10 +13,11 @@ from boxscore._support.exceptions import InputError
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids
-from boxscore.model.protocol import Protocol
+from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.tally import Tally
 from boxscore.pipeline import match
 from boxscore.scaling import arrow
+from boxscore.scaling.keypoint_rows import given, keypoints_from
 
 
 def match_shard(
@@ -35,9 +36,11 @@ def match_shard(
 
     `detections` and `truths` are `Detections` and `Truths`, or `pyarrow.Table`s with their columns, `box` a list or
     tensor of 4; for protocols of masks `mask`, a struct of `size`, height and width, and `counts`, COCO's compressed
-    run lengths. `box_format` and `class_names` are for tables. All boxes of an image must be in one shard, for an image
-    is matched as a whole. `images`: the ids that the shard is made of, if you know them; a box on any other is refused.
-    Tallies of shards that share an image can't be merged, so a shard that is given twice is found by its image ids.
+    run lengths; for protocols of keypoints `keypoints`, lists of 3 K numbers x, y and visibility or score, and, if you
+    like, `box`, `area` and, of truths, `num_keypoints`. `box_format` and `class_names` are for tables. All boxes of an
+    image must be in one shard, for an image is matched as a whole. `images`: the ids that the shard is made of, if you
+    know them; a box on any other is refused. Tallies of shards that share an image can't be merged, so a shard that is
+    given twice is found by its image ids.
 
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
@@ -47,7 +50,7 @@ def match_shard(
     Traceback (most recent call last):
     boxscore.InputError: part-00001: image 0 is not one of the shard's
     """
-    iou_type = protocol.iou_type if isinstance(protocol, Protocol) else "bbox"
+    iou_type = as_protocol(protocol).iou_type
     with _named(f"{name}: detections"):
         if not isinstance(detections, Detections):
             detections = arrow.detections_of(detections, box_format=box_format, iou_type=iou_type)
@@ -117,12 +120,23 @@ def check_sources(
 
 
 def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None = None) -> Detections:
-    """The detections of a shard, by their masks, if there are any, else by their boxes."""
+    """The detections of a shard, by their masks or keypoints, if there are any, else by their boxes."""
     columns: dict[str, Any] = {name: rows[name] for name in ("image", "label", "score")}
+    if "point" in rows:
+        return Detections(**columns, geometry=keypoints_from(rows, is_truth=False), area=given(rows, "area"))
     return Detections(**columns, **_shapes(rows, box_format, masks))
 
 
+def check_ranges(protocol: Protocol) -> None:
+    """Raise `InputError` for a protocol whose ranges are of something that tables don't have."""
+    if protocol.ranges_by == "crowd_index":
+        rule = f"protocol {protocol.name} has ranges of `crowd_index`, which tables don't have"
+        raise InputError(f"{rule}; evaluate COCO's JSON in one process: boxscore.evaluate, or boxscore eval")
+
+
 def _shapes(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None) -> dict[str, Any]:
+    if "point" in rows:
+        return {"geometry": keypoints_from(rows, is_truth=True)}
     return {"box": rows["box"], "box_format": box_format} if masks is None else {"mask": masks}
 
 

@@ -13,13 +13,21 @@ from boxscore.analysis.diagnosis import Words, diagnose
 from boxscore.analysis.suspicion import Counts
 from boxscore.formats import Records, Role, join, read_records, to_truths
 from boxscore.formats.image_sizes import read_sizes
-from boxscore.formats.inspection import mask_checks, oriented_checks, pair_checks, row_checks, truth_checks
+from boxscore.formats.inspection import (
+    keypoint_checks,
+    mask_checks,
+    oriented_checks,
+    pair_checks,
+    row_checks,
+    truth_checks,
+)
 from boxscore.formats.inspection.file_rows import FileRows, Flags, codes_of, rows_of_detections, rows_of_truths
 from boxscore.formats.inspection.findings import SEVERITIES, Finding
 from boxscore.formats.inspection.pair_checks import Pair
 from boxscore.formats.inspection.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import Detections, Truths
@@ -84,12 +92,17 @@ def _read(path: str | Path, role: Role, name: str | None, options: Options, foun
                 wanted = ", ".join(options.iou_types)
                 rule = f"must have oriented boxes for `iou_type` {wanted}; the file has upright boxes"
                 found.append(_refusal(str(path), "refused", InputError(rule)))
+            if options.has_keypoints and records.keypoints is None and len(records):
+                rule = f"must have keypoints for `iou_type` {', '.join(options.iou_types)}; the file has none"
+                found.append(_refusal(str(path), "refused", InputError(rule)))
         except InputError as error:
             caught.clear()  # reading the boxes warns again
-            if not options.has_masks or (boxes := _read_boxes(path, role, name, options)) is None:
+            has_shapes = options.has_masks or options.has_keypoints
+            if not has_shapes or (boxes := _read_boxes(path, role, name, options)) is None:
                 found.append(_refusal(str(path), "unreadable", error))
                 return None
-            found.append(_refusal(kind="invalid-mask", file=str(path), error=error))
+            kind = "invalid-mask" if options.has_masks else "invalid-keypoints"
+            found.append(_refusal(kind=kind, file=str(path), error=error))
             records = boxes
     for warning in caught:
         problem = warning.message
@@ -111,7 +124,7 @@ def _read(path: str | Path, role: Role, name: str | None, options: Options, foun
 
 
 def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options) -> Records | None:
-    """The records of a file whose masks cannot be read, so that its boxes are still checked."""
+    """The records of a file whose masks or keypoints cannot be read, so that its boxes are still checked."""
     with contextlib.suppress(InputError):
         return read_records(path, role, replace(options, iou_types=("bbox",)), format=name)
     return None
@@ -120,6 +133,7 @@ def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options
 _TITLES = {
     "unreadable": "cannot be read",
     "invalid-mask": "a mask cannot be read; the boxes are checked",
+    "invalid-keypoints": "keypoints cannot be read; the boxes are checked",
     "refused": "cannot be evaluated",
 }
 
@@ -137,10 +151,19 @@ def _refusal(file: str, kind: str, error: InputError) -> Finding:
     )
 
 
+_SHAPE_CHECKS = (mask_checks.check_masks, oriented_checks.invalid_boxes, keypoint_checks.check_keypoints)
+
+
+def _row_checks(records: Records) -> Sequence[row_checks.Check]:
+    """The checks of all rows; boxes that are only those around keypoints are not checked."""
+    has_boxes = records.keypoints is None or records.keypoints.has_boxes
+    return row_checks.CHECKS if has_boxes else row_checks.CHECKS_WITHOUT_BOXES
+
+
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
     """The truths of the valid rows, for detections to be compared with; findings are added."""
     rows = rows_of_truths(records, protocol, sizes)
-    checks = (*row_checks.CHECKS, *truth_checks.CHECKS, mask_checks.check_masks, oriented_checks.invalid_boxes)
+    checks = (*_row_checks(records), *truth_checks.CHECKS, *_SHAPE_CHECKS)
     own = [finding for check in checks for finding in check(rows)]
     found += own
     records = rows.records
@@ -161,7 +184,8 @@ def _has_masks(records: Records) -> bool:
 def _iou_types(records: Records) -> tuple[str, ...]:
     """The similarities of the shapes that records have."""
     oriented = () if records.oriented is None else OrientedBoxes.iou_types
-    return ("bbox", *oriented, *(Masks.iou_types if _has_masks(records) else ()))
+    keypoints = () if records.keypoints is None else Keypoints.iou_types
+    return ("bbox", *oriented, *keypoints, *(Masks.iou_types if _has_masks(records) else ()))
 
 
 def _is_valid(rows: FileRows) -> Flags:
@@ -172,6 +196,7 @@ def _is_valid(rows: FileRows) -> Flags:
         is_valid &= np.isfinite(records.area) & (records.area >= 0)
     for is_wrong in oriented_checks.faults(rows).values():
         is_valid &= ~is_wrong
+    is_valid &= ~keypoint_checks.is_invalid(rows)
     if records.is_normalized:
         is_valid &= ~look_like_pixels(records.box, records.box_format)
     return is_valid & truth_checks.is_listed(rows)
@@ -191,7 +216,7 @@ def _inspect_detections(
         rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
     else:
         rows = pair.detections
-    checks = (*row_checks.CHECKS, mask_checks.check_masks, oriented_checks.invalid_boxes)
+    checks = (*_row_checks(records), *_SHAPE_CHECKS)
     own = [finding for check in checks for finding in check(rows)]
     if pair is not None:
         own += [finding for check in pair_checks.CHECKS for finding in check(pair)]

@@ -296,7 +296,8 @@ def over_limit(rows: FileRows) -> Iterable[Finding]:
     )
 
 
-CHECKS: Sequence[Callable[[FileRows], Iterable[Finding]]] = (
+Check = Callable[[FileRows], Iterable[Finding]]
+CHECKS: Sequence[Check] = (
     no_rows,
     not_finite,
     negative_size,
@@ -309,3 +310,5 @@ CHECKS: Sequence[Callable[[FileRows], Iterable[Finding]]] = (
     over_limit,
 )
 """In the order of their findings."""
+CHECKS_WITHOUT_BOXES: Sequence[Check] = (no_rows, scores, over_limit)
+"""Those of rows whose boxes are not in the file."""

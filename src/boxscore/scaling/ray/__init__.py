@@ -13,13 +13,12 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.result import Result
 from boxscore.scaling.map_reduce import reduce_tallies
 from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
-from boxscore.scaling.ray.job import Job
+from boxscore.scaling.ray.job import Job, shape_of
 from boxscore.scaling.ray.parquet_files import Files
 from boxscore.scaling.ray.suspicious_results import warn_if_suspicious
 from boxscore.scaling.ray.tally_store import RayTallyStore
@@ -42,7 +41,8 @@ def evaluate(
     names are numbered in alphabetical order. Rows may be in any order; that of the dataset breaks ties within an image,
     as always. If there is a column `path`, as `read_parquet(…, include_paths=True)` gives it, errors name the file.
     With a protocol of masks (`Protocol.named("coco", iou_type="segm")`) both have `mask` in place of `box`: a struct of
-    `size`, height and width, and `counts`, COCO's compressed run lengths.
+    `size`, height and width, and `counts`, COCO's compressed run lengths. With a protocol of keypoints both have
+    `keypoints`, a list or tensor x, y, visibility or score, …, and perhaps `box` and `area`, truths `num_keypoints`.
 
     `class_names`: as in `Truths`. `memory`: what one worker may use; the numbers of shards and bins follow from it. An
     image is never split, so one that needs more gets more. `quiet`: without Ray's progress bars and notes. An image
@@ -61,7 +61,7 @@ def _evaluate(detections: Any, truths: Any, job: Job, quiet: bool, files: Sequen
         for dataset in (detections, truths):
             stack.enter_context(settings_of(dataset.context, quiet))
         stack.enter_context(plain_errors((detections, truths), quiet, files))
-        check_columns(detections, truths, "mask" if job.has_masks else "box")
+        check_columns(detections, truths, job.shape)
         job = job.survey(detections, truths)
         verdicts = job.match(detections, truths) if job.num_rows else None
         result = reduce_tallies(RayTallyStore.of(job, verdicts), threads=1)
@@ -86,10 +86,10 @@ def evaluate_files(
     format, but for one column of four numbers, which needs `box_format`.
     """
     with plain_errors((), quiet):
-        has_masks = as_protocol(protocol).iou_type in Masks.iou_types
+        shape = shape_of(as_protocol(protocol))
         sides = [
-            Files.at(fspath(detections), has_scores=True, has_masks=has_masks, box_format=box_format, quiet=quiet),
-            Files.at(fspath(truths), has_masks=has_masks, box_format=box_format, quiet=quiet),
+            Files.at(fspath(detections), has_scores=True, shape=shape, box_format=box_format, quiet=quiet),
+            Files.at(fspath(truths), shape=shape, box_format=box_format, quiet=quiet),
         ]
     first, second = (side.known_box_format(box_format) for side in sides)
     if first != second:

@@ -12,17 +12,22 @@ from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
 from boxscore.geometry.box_formats import BoxFormat, check_box_format, row_size
+from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.tally import Tally, num_words
 from boxscore.pipeline import match
 from boxscore.scaling import arrow
+from boxscore.scaling.keypoint_rows import columns_of
 from boxscore.scaling.ray.datasets import distinct_values, has_text, library, place_of, sources_of
-from boxscore.scaling.shards import check_sources, detections_from, match_shard, shard_of, truths_from
+from boxscore.scaling.shards import check_ranges, check_sources, detections_from, match_shard, shard_of, truths_from
 
 MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
+
+POINT_BYTES = 100
+"""More of it per keypoint."""
 
 _IDS = ("image", "label", "truth_image", "truth_label")
 _COLUMNS = ("image", "source", "label", "score", "ignore", "area")
@@ -30,6 +35,12 @@ _COLUMNS = ("image", "source", "label", "score", "ignore", "area")
 
 MIN_MEMORY = 10_000_000
 """Of a worker, in bytes: with less, there would be so many shards that Ray only keeps track of them."""
+
+
+def shape_of(protocol: Protocol) -> str:
+    """The column of the shapes that a protocol compares: `box`, `mask` or `keypoints`."""
+    kinds = {"mask": Masks.iou_types, "keypoints": Keypoints.iou_types}
+    return next((name for name, iou_types in kinds.items() if protocol.iou_type in iou_types), "box")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -83,6 +94,7 @@ class Job:
     ) -> "Job":
         """An evaluation with these options, or `InputError`."""
         check_box_format(box_format)
+        check_ranges(as_protocol(protocol))
         limit = parse_size(memory)
         if limit < MIN_MEMORY:
             raise InputError(f"`memory` must be {format_size(MIN_MEMORY)} or more; got {format_size(limit)}")
@@ -97,12 +109,23 @@ class Job:
     @property
     def _box_columns(self) -> list[str]:
         """The columns of a box in tables of shards; masks have upright boxes around them."""
-        return [f"box_{i}" for i in range(4 if self.has_masks else row_size(self.box_format))]
+        is_upright = self.shape != "box"
+        return [f"box_{i}" for i in range(4 if is_upright else row_size(self.box_format))]
+
+    @property
+    def shape(self) -> str:
+        """The column of the shapes in tables: `box`, `mask` or `keypoints`."""
+        return shape_of(self.protocol)
 
     @property
     def has_masks(self) -> bool:
         """Whether the shapes are masks."""
-        return self.protocol.iou_type in Masks.iou_types
+        return self.shape == "mask"
+
+    @property
+    def _row_bytes(self) -> int:
+        """Memory of a worker per row."""
+        return MATCH_BYTES + (POINT_BYTES * len(self.protocol.sigmas) if self.shape == "keypoints" else 0)
 
     def survey(self, detections: Any, truths: Any) -> "Job":
         """The same with the names of two datasets collected, their rows counted and shards planned."""
@@ -120,7 +143,7 @@ class Job:
         num_rows = num_detections + truths.count()
         num_workers = ceil(library().cluster_resources().get("CPU", 1))
         # Rows are spread by a hash, so some shards are larger than others, and a task may get two of them.
-        num_needed = ceil(2 * num_rows * MATCH_BYTES / self.memory)
+        num_needed = ceil(2 * num_rows * self._row_bytes / self.memory)
         return replace(
             self,
             class_names=class_names,
@@ -162,8 +185,18 @@ class Job:
     def _shard_rows(self, table: Any, rows: Any, is_truth: bool) -> Any:
         num = table.num_rows
         image = np.asarray(rows.image, np.int64)
-        # Masks have their outer boxes beside them, by which a shard that was given twice is found.
-        box = np.asarray(rows.geometry.outer_boxes() if self.has_masks else rows.written_boxes[0], np.float64)
+        more: dict[str, Any] = {}
+        if self.shape == "keypoints":
+            poses = columns_of(rows.keypoints)
+            box = poses["box"]
+            more = {name: arrow.list_column(poses[name]) for name in ("point", "third")}
+            more["num_labelled"] = poses["num_labelled"]
+        elif self.has_masks:
+            # Masks have their outer boxes beside them, by which a shard that was given twice is found.
+            box = np.asarray(rows.geometry.outer_boxes(), np.float64)
+            more = {"mask": arrow.column_of(rows.mask)}
+        else:
+            box = np.asarray(rows.written_boxes[0], np.float64)
 
         def column(name: str, default: Any) -> Any:
             values = getattr(rows, name, None)
@@ -182,7 +215,7 @@ class Job:
                 "ignore": column("ignore", False),
                 # NaN stands for no area at all; all truths have one, or none has.
                 "area": column("area", np.nan),
-                **({"mask": arrow.column_of(rows.mask)} if self.has_masks else {}),
+                **more,
             }
         )
 
@@ -192,10 +225,15 @@ class Job:
         order = np.argsort(table.column("row").to_numpy(), kind="stable")  # tasks finish in any order
         columns = {name: table.column(name).to_numpy()[order] for name in (*_COLUMNS, "is_truth")}
         columns["box"] = np.stack([table.column(name).to_numpy()[order] for name in self._box_columns], axis=1)
+        if self.shape == "keypoints":
+            columns["num_labelled"] = table.column("num_labelled").to_numpy()[order]
         is_truth = columns.pop("is_truth")
         detections, truths = (
             {name: column[rows] for name, column in columns.items()} for rows in (~is_truth, is_truth)
         )
+        if self.shape == "keypoints":
+            detections |= self._points(table, order[~is_truth], f"{shard}: detections")
+            truths |= self._points(table, order[is_truth], f"{shard}: truths")
         for rows in (detections, truths):
             check_sources(rows, name_source="source {}".format, name_image=self.names.name_image)
         masks, truth_masks = None, None
@@ -213,6 +251,17 @@ class Job:
         verdicts = arrow.verdict_table(replace(tally, **{key: getattr(tally, key).astype(np.int64) for key in _IDS}))
         return verdicts.append_column("index", arrow.pyarrow().array(np.arange(verdicts.num_rows)))
 
+    @staticmethod
+    def _points(table: Any, rows: Any, place: str) -> dict[str, Any]:
+        """The points of some rows, and what else each has."""
+        try:
+            lists = {name: table.column(name).take(arrow.pyarrow().array(rows)) for name in ("point", "third")}
+            return {
+                name: arrow.number_lists(each, "keypoints", arrow.size_of_lists(each)) for name, each in lists.items()
+            }
+        except RowError as error:
+            raise InputError(f"{place}: must have as many keypoints in every row; one {error.rule}") from None
+
     def tally_of(self, table: Any) -> Tally:
         """The rows of a table of verdicts, those of an image in the order in which they were matched."""
         table = table.combine_chunks()
@@ -225,6 +274,6 @@ class Job:
 
     def empty_tally(self) -> Tally:
         """The tally of no images, with the names of the classes."""
-        nothing: dict[str, Any] = {"image": [], "label": [], **({"mask": []} if self.has_masks else {"box": []})}
-        nothing |= {} if self.has_masks else {"box_format": self.box_format}
+        nothing: dict[str, Any] = {"image": [], "label": [], self.shape: []}
+        nothing |= {"box_format": self.box_format} if self.shape == "box" else {}
         return match(Detections(**nothing, score=[]), Truths(**nothing, class_names=self.class_names), self.protocol)

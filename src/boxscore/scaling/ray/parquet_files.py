@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats import table_masks, tables
+from boxscore.formats import table_keypoints, table_masks, tables
 from boxscore.formats.tables import Table
 from boxscore.geometry.box_formats import BoxFormat, is_oriented
+from boxscore.geometry.boxes import to_xywh
 from boxscore.scaling import arrow
 from boxscore.scaling.ray.datasets import library, readable, settings_of
 
@@ -30,6 +31,8 @@ class Files:
     """One column of lists, or one per number; none where masks are read."""
     box_format: BoxFormat | None
     """As the names of the box's columns tell it; None if it is one column."""
+    is_beside: bool = False
+    """Whether boxes are beside keypoints: then they are given as xywh, whatever their format is."""
 
     @classmethod
     def at(
@@ -37,11 +40,13 @@ class Files:
         path: str,
         *,
         has_scores: bool = False,
-        has_masks: bool = False,
+        shape: str = "box",
         box_format: BoxFormat | None = None,
         quiet: bool = False,
     ) -> "Files":
-        """The files that a path means; those of detections have scores. `has_masks`: masks are read, and no boxes."""
+        """The files that a path means; those of detections have scores. `shape`: what is read, `box`, `mask` or
+        `keypoints`; boxes are read beside keypoints, if there are any.
+        """
         files = files_at(path)
         kind = _kind_of(files[0])
         other = next((file for file in files if _kind_of(file) != kind), None)
@@ -59,15 +64,19 @@ class Files:
             "score": table.need("score", *tables.SCORES) if has_scores else None,
             "ignore": table.find(*tables.IGNORES),
             "area": table.find("area"),
-            "mask": table.need("mask", *table_masks.NAMES) if has_masks else None,
+            "mask": table.need("mask", *table_masks.NAMES) if shape == "mask" else None,
         }
+        if shape == "keypoints":
+            more["keypoints"] = table.need("keypoints", table_keypoints.NAME)
+            more["num_keypoints"] = table.find(table_keypoints.NUM_LABELLED)
         columns = {"image": image, "label": label} | {ours: name for ours, name in more.items() if name is not None}
         ours = {ours: named[name] for ours, name in columns.items()}
-        if has_masks:
-            return cls(files=files, kind=kind, columns=ours, box=(), box_format="xyxy")
-        box: tuple[str, ...] | None = next(
-            (names for names in _box_columns(box_format) if all(name in named for name in names)), None
-        )
+        if shape == "mask" or (shape == "keypoints" and not table.has_boxes()):
+            return cls(
+                files=files, kind=kind, columns=ours, box=(), box_format="xywh" if shape == "keypoints" else "xyxy"
+            )
+        known = tables.BOXES if shape == "keypoints" else _box_columns(box_format)
+        box: tuple[str, ...] | None = next((names for names in known if all(name in named for name in names)), None)
         one = table.need("box", *tables.LIST_BOXES) if box is None else ""
         return cls(
             files=files,
@@ -75,11 +84,14 @@ class Files:
             columns=ours,
             box=[named[name] for name in box or (one,)],
             box_format=box_format if box is None or is_oriented(box_format) else _FORMATS[box],
+            is_beside=shape == "keypoints",
         )
 
     def known_box_format(self, given: BoxFormat | None) -> BoxFormat:
         """The format of the boxes, which must be given where the names of the columns don't tell it."""
         box_format = self.box_format or given
+        if self.is_beside and box_format is not None:
+            return "xywh"
         if box_format is None:
             raise InputError(f"{self.files[0]}: column `{self.box[0]}` has four numbers: say which by `box_format`")
         return box_format
@@ -100,15 +112,20 @@ class Files:
         columns = {ours: table.column(name) for ours, name in self.columns.items()} | {"path": table.column("path")}
         if not self.box:
             return arrow.pyarrow().table(columns)
-        if len(self.box) == 1:
+        if len(self.box) == 1 and not self.is_beside:
             return arrow.pyarrow().table(columns | {"box": table.column(self.box[0])})
         try:
-            numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
+            if len(self.box) == 1:
+                numbers = arrow.to_numpy(table.column(self.box[0]), "box").astype(np.float64)
+            else:
+                numbers = np.stack([table.column(name).to_numpy().astype(np.float64) for name in self.box], axis=1)
+            if self.is_beside:
+                numbers = np.stack(to_xywh(numbers, self.box_format or "xywh"), axis=1)
         except (ValueError, TypeError):
             file = table.column("path")[0] if table.num_rows else self.files[0]
             raise InputError(f"{file}: `{', '.join(self.box)}` must hold numbers; got others") from None
         return arrow.pyarrow().table(
-            columns | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), len(self.box))}
+            columns | {"box": arrow.pyarrow().FixedSizeListArray.from_arrays(numbers.ravel(), numbers.shape[1])}
         )
 
 
