@@ -131,13 +131,13 @@ def test_the_script_of_pycocotools_prints_what_the_docs_show(tmp_path: Path) -> 
 def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the files that the docs show."""
     for name, content in zip(
-        ("masks", "found", "poses", "found_poses", "odd"), blocks("docs/commands.md", "json"), strict=True
+        ("masks", "found", "poses", "found_poses", "odd", "odd_poses"), blocks("docs/commands.md", "json"), strict=True
     ):
         (sample_folder / f"{name}.json").write_text(content)
     for name, content in zip(("ships", "found_ships"), blocks("docs/commands.md", "csv"), strict=True):
         (sample_folder / f"{name}.csv").write_text(content)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 14
+    assert len(shown) == 16
     assert_commands_print(shown, capsys)
 
 
@@ -171,6 +171,7 @@ def test_every_kind_of_finding_is_in_the_docs() -> None:
     sources = [path.read_text() for path in (ROOT / "src" / "boxscore" / "formats" / "inspection").glob("*.py")]
     kinds = set(re.findall(r'(?<!, )kind="([a-z-]+)"(?! if)', "".join(sources)))
     kinds |= {"unreadable", "refused", "unused-class", "no-size"}
+    kinds |= {"invalid-mask", "invalid-keypoints"}
     kinds |= {"score-range", "score-percent", "score-not-finite", "area-not-finite"}
     kinds |= set(get_args(Kind))
     kinds |= {"large-angle", "self-crossing", "not-convex", "large-side"}

@@ -134,6 +134,19 @@ def test_crowd_indices(tmp_path: Path, capsys: Captured) -> None:
     assert "14 crowd indices are lost" in capsys.readouterr().err
 
 
+def test_areas_of_points_stay_beside_boxes(tmp_path: Path) -> None:
+    """As those of YOLO's poses: tables keep them, and COCO's results have the areas of boxes."""
+    truths = boxscore.Truths(image=[1], label=[0], keypoints=[[[1, 2, 2], [5, 9, 2]]], class_names=["a"])
+    columns: dict[str, Any] = {"image": [1], "label": [0], "score": [0.5], "box": [[0, 0, 100, 100]]}
+    detections = boxscore.Detections(**columns, keypoints=[[[1, 2, 0.5], [5, 9, 0.5]]])
+    write_truths(tmp_path / "there.csv", truths)
+    for suffix in (".csv", ".npz", ".parquet"):
+        assert write_detections(tmp_path / f"found{suffix}", detections, truths) == ()
+        found, _ = read((tmp_path / f"found{suffix}", tmp_path / "there.csv"))
+        assert np.asarray(found.area).tolist() == [4 * 7]
+    assert [str(loss) for loss in write_detections(tmp_path / "a.json", detections, truths)] == ["1 area is lost"]
+
+
 def test_keypoints_alone_are_written_without_boxes(tmp_path: Path) -> None:
     """The areas of detections stay what they are."""
     truths = boxscore.Truths(image=[1], label=[0], keypoints=[[[1, 2, 2], [5, 9, 2]]], class_names=["a"])

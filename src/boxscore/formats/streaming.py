@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.formats import tables
+from boxscore.formats import table_keypoints, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.record_shapes import shapes_for
@@ -67,6 +67,15 @@ class BatchSettings(NamedTuple):
     """Rows per batch."""
     threads: int
     """With more than one, columns are decoded by the threads of pyarrow."""
+
+
+def pose_bytes(paths: Sequence[str], options: Options) -> int:
+    """The memory of the keypoints of a row, by the first row of each file: files may store them in less."""
+    most = 0
+    for path in paths:
+        first = next(read_batches(path, BatchSettings(1, 1), options=options)).columns.get(table_keypoints.NAME)
+        most = max(most, first.nbytes if isinstance(first, np.ndarray) else 0)
+    return most
 
 
 def read_batches(

@@ -19,7 +19,8 @@ from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
-from boxscore.model.protocol import REGULAR
+from boxscore.model.keypoint_rules import NUM_WHOLEBODY
+from boxscore.model.protocol import REGULAR, Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,10 +167,16 @@ class Host:
 
     def own_areas(self) -> dict[str, Floats]:
         """The column `area` of detections with keypoints, where it is not the area of their boxes."""
-        if self.keypoints is None or self.area is None or self.score is None:
+        if self.keypoints is None or self.score is None:
             return {}
+        area = self.area
+        if area is None and self.has_boxes and self.keypoints.num_points != NUM_WHOLEBODY:
+            # Readers take the areas of boxes, as COCO does, where there are any; these are around the points.
+            area = to_numpy(self.keypoints.areas(Protocol.named("coco_keypoints"))).astype(np.float64)
         _, _, width, height = to_xywh(self.box, self.box_format)
-        return {} if self.has_boxes and np.array_equal(width * height, self.area) else {"area": self.area}
+        if area is None or (self.has_boxes and np.array_equal(width * height, area)):
+            return {}
+        return {"area": area}
 
     def angles_lost(self) -> list[Loss]:
         """The loss of a format that has oriented boxes as corners."""

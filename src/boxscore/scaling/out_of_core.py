@@ -33,6 +33,7 @@ from boxscore.formats.streaming import (
     Keys,
     Numbering,
     files_of,
+    pose_bytes,
     row_bytes,
     stream_detections,
     stream_truths,
@@ -158,8 +159,11 @@ class _Spill:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
         options = options or Options()
         self.has_masks, self.has_keypoints = options.has_masks, options.has_keypoints
-        is_large = self.has_masks or self.has_keypoints
-        self.shape_bytes = max(map(row_bytes, paths.values())) if is_large else 0
+        self.shape_bytes = 0
+        if self.has_masks or self.has_keypoints:
+            self.shape_bytes = max(map(row_bytes, paths.values()))
+        if self.has_keypoints:
+            self.shape_bytes = max(self.shape_bytes, *(pose_bytes(each, options) for each in paths.values()))
         in_reading = READ_BYTES + SHAPE_COPIES * self.shape_bytes
         self.batches = BatchSettings(int(np.clip(limit // 10 // in_reading, 1_000, 200_000)), threads)
         self.num_shards = 1
