@@ -957,3 +957,36 @@ def test_keypoints_become_those_of_their_side() -> None:
         detections = Detections(**rows, score=[0.9, 0.8, 0.7], **shapes)
         assert detections.keypoints.visibility is None
         assert boxscore.evaluate(detections, truths)["map"] == boxscore.evaluate(plain, truths)["map"]
+
+
+def test_a_loader_pads_keypoints() -> None:
+    """Dummies have zeros; the padded batch gives what its images give."""
+    import torch
+
+    random = np.random.default_rng(0)
+    targets = [
+        {
+            "keypoints": torch.from_numpy(random.uniform(1, 90, (num, 17, 3))),
+            "labels": torch.zeros(num, dtype=torch.int64),
+            "area": torch.full((num,), 900.0),
+        }
+        for num in (2, 0, 3)
+    ]
+    samples = [(torch.zeros(3, 4, 4), target) for target in targets]
+    _, padded = boxscore.collate_truths(samples, iou_type="keypoints")
+    assert padded["keypoints"].shape == (3, 3, 17, 3)
+    assert padded["labels"].tolist() == [[0, 0, -1], [-1, -1, -1], [0, 0, 0]]
+    assert not padded["keypoints"][1].any()
+    score = torch.rand(3, 3, generator=torch.Generator().manual_seed(0))
+    moved = padded["keypoints"] + 3.0
+    whole = boxscore.MeanAveragePrecision(iou_type="keypoints")
+    whole.update({"keypoints": moved, "labels": padded["labels"], "scores": score}, padded)
+    each = boxscore.MeanAveragePrecision(iou_type="keypoints")
+    preds = [
+        {"keypoints": moved[i, : len(target["labels"])], "labels": target["labels"]}
+        | {"scores": score[i, : len(target["labels"])]}
+        for i, target in enumerate(targets)
+    ]
+    each.update(preds, targets)
+    assert 0 < whole.compute()["map"] < 1
+    assert whole.compute()["map"] == each.compute()["map"]

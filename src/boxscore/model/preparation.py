@@ -1,5 +1,6 @@
 """What a protocol makes of columns before they are matched: one geometry, no blank rows, values of its ranges."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -39,11 +40,11 @@ def common_iou_type(detections: Detections, truths: Truths) -> str | None:
     return next((iou_type for iou_type in detections.iou_types() if iou_type in known), None)
 
 
-def _ranged_by(columns: Columns, values: object, protocol: Protocol) -> Columns:
+def _ranged_by(columns: Columns, values: Mapping[int, float] | None, protocol: Protocol) -> Columns:
     """The same rows with the value of each one's image in place of areas."""
     if len(columns) == 0:
         return columns
-    if not isinstance(values, dict):
+    if values is None:
         raise InputError(
             f"`crowd_index` must be given for the truths: protocol {protocol.name} has ranges of it; got none"
         )

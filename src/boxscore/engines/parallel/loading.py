@@ -107,7 +107,8 @@ def collate_truths(
     out.
 
     `iou_type`: with "segm" targets have `masks` (G, H, W) in place of `boxes`, with ("bbox", "segm") both; the batch
-    has `masks` (N, G, H, W), smaller ones with pixels that are off to their right and below. `box_format`: only whether
+    has `masks` (N, G, H, W), smaller ones with pixels that are off to their right and below. With "keypoints" they have
+    `keypoints` (G, K, 3) and perhaps `visibility` and `boxes`; the batch has (N, G, K, 3). `box_format`: only whether
     `boxes` are oriented matters, (G, 5) or (G, 8).
 
     >>> import numpy as np
@@ -124,10 +125,10 @@ def collate_truths(
             rule = "must be an image and its target, a dict"
             raise InputError(f"samples[{index}] {rule}; got {type(sample).__name__}")
     images, targets = (list(part) for part in zip(*samples, strict=True))
-    padded, masks = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type, box_format))
+    padded, shapes = in_argument("samples", _pad_targets, targets, TRUTH_KEYS.of_shapes(iou_type, box_format))
     columns = {
         "boxes": padded.box,
-        "masks": masks,
+        **shapes,
         "labels": padded.label,
         "ignore": padded.ignore,
         "area": padded.area,
@@ -143,8 +144,8 @@ def collate_truths(
     return images, batch
 
 
-def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, Array | None]:
-    """The padded columns, and the pixels of masks, if they are wanted."""
+def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[PaddedTruths, dict[str, Array]]:
+    """The padded columns, and by key the shapes that are no boxes: pixels of masks, and keypoints."""
     has_masks = "masks" in keys.required
     required = {key: name for key, name in keys.required.items() if key != "masks"}
     read = read_images(targets, keys._replace(required=required, others=(*keys.others, "masks")))
@@ -156,9 +157,14 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
     length = max(read.num_rows)
+    keypoints: dict[str, Array] = {
+        name: pad_rows(columns.pop(name), read.num_rows, length, 0)
+        for name in ("keypoints", "visibility")
+        if name in columns
+    }
     padded = _padded(columns, read.num_rows, length)
     if not has_masks:
-        return padded, None
+        return padded, keypoints
     given = masks_of_images(targets, "masks", read.num_rows)
     pixels = [list(_pixels_of(masks)) for masks in given]
     sizes = [each.shape for image in pixels for each in image] + [each.shape[1:] for each in given if is_array(each)]
@@ -166,7 +172,7 @@ def _pad_targets(targets: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[Padd
     for image, masks in enumerate(pixels):
         for row, each in enumerate(masks):
             both[image, row, : each.shape[0], : each.shape[1]] = each
-    return padded, convert(both, like=home)
+    return padded, {**keypoints, "masks": convert(both, like=home)}
 
 
 def _pixels_of(masks: Any) -> Iterator[NDArray[Any]]:
