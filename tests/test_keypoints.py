@@ -978,7 +978,7 @@ def test_a_loader_pads_keypoints() -> None:
     assert padded["labels"].tolist() == [[0, 0, -1], [-1, -1, -1], [0, 0, 0]]
     assert not padded["keypoints"][1].any()
     score = torch.rand(3, 3, generator=torch.Generator().manual_seed(0))
-    moved = padded["keypoints"] + 3.0
+    moved = padded["keypoints"] + score[:, :, None, None] * 3
     whole = boxscore.MeanAveragePrecision(iou_type="keypoints")
     whole.update({"keypoints": moved, "labels": padded["labels"], "scores": score}, padded)
     each = boxscore.MeanAveragePrecision(iou_type="keypoints")
