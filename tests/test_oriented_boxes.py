@@ -128,6 +128,7 @@ class TestAgainstOthers:
     """Shapely and Ultralytics' formula as oracles."""
 
     @pytest.mark.parametrize("offset", [0.0, 1e7])
+    @pytest.mark.not_sanitized
     def test_shapely(self, offset: float) -> None:
         """Within 1e-12, also far away, where coordinates have 2e-9: the shapes are the same, as is their IoU."""
         one, other = random_pairs(0, 20_000)
@@ -136,6 +137,7 @@ class TestAgainstOthers:
         assert largest_difference(ours, first - offset, second - offset) < 1e-12
         assert (ours > 0.01).mean() > 0.5
 
+    @pytest.mark.not_sanitized
     def test_very_thin_boxes(self) -> None:
         """Areas are differences of products of sides: what is lost is 1e-16 times length over width."""
         random = np.random.default_rng(3)

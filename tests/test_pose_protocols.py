@@ -170,7 +170,7 @@ class TestCrowdPose:
         for each in dataset["images"]:
             each.pop("crowdIndex", None)
         files = write_files(tmp_path, dataset, results)
-        rule = "`crowd_index` must be given for the truths: protocol crowdpose has ranges of it; got none"
+        rule = "`crowd_index` must be given for the truths, .*: protocol crowdpose has ranges of it; got none"
         with pytest.raises(InputError, match=rule):
             boxscore.evaluate(*read(files, self.PROTOCOL), "crowdpose")
         assert main(["eval", *files, "--protocol", "crowdpose"]) == 1
@@ -335,3 +335,77 @@ def test_a_metric_of_crowds_takes_columns(tmp_path: Path) -> None:
     other = boxscore.MeanAveragePrecision("crowdpose", box_format="xywh", warn=False)
     with pytest.raises(InputError, match="`crowd_index` must be given for the truths"):
         other.update(*image_dicts(dataset, results))
+
+
+@pytest.mark.parametrize("part", ["", "_foot", "_face"])
+@pytest.mark.parametrize("engine", ["native", "sequential", "parallel"])
+def test_the_area_of_a_detection_is_that_of_its_body(part: str, engine: str) -> None:
+    """In arrays of 133 points, whatever the part and the engine: 40 x 40 here, though the hands are far away."""
+    protocol = Protocol.named(f"coco_wholebody{part}")
+    random = np.random.default_rng(0)
+    points = np.zeros((1, 133, 3))
+    points[:, :, :2], points[:, :, 2] = random.uniform(10, 50, (1, 133, 2)), 1
+    points[0, :2, :2] = [[10, 10], [50, 50]]
+    truths = boxscore.Truths(image=[0], label=[1], keypoints=points, area=[1600.0])
+    far = points.copy()
+    far[:, 100:] += 1000  # hands of another one: the box around all points would be large
+    stray = boxscore.Detections(
+        image=[0, 0], label=[1, 1], score=[0.9, 0.8], keypoints=np.concatenate([points, far + 300])
+    )
+    assert stray.geometry.areas(protocol).tolist() == [1600, 1600]
+    verdict = boxscore.match(stray, truths, protocol, engine).verdict[:, :, 0]
+    assert verdict.tolist() == [[2, 2, 0], [1, 1, 0]], "medium ones: a true and a false positive"
+
+
+def test_the_area_of_a_part_alone_is_that_of_all_its_points() -> None:
+    """There is no body in it."""
+    points = np.random.default_rng(0).uniform(0, 9, (1, 68, 2))
+    points[0, 60] = [99, 99]
+    detections = boxscore.Detections(image=[0], label=[1], score=[0.9], keypoints=points)
+    low, high = points[0].min(0), points[0].max(0)
+    area = (high[0] - low[0]) * (high[1] - low[1])
+    assert detections.geometry.areas(Protocol.named("coco_wholebody_face")).tolist() == [area]
+
+
+@pytest.mark.parametrize("value", [{0: "x"}, {0: None}, {0: float("nan")}, {0: -1}, 5])
+def test_a_crowd_index_is_a_number(value: Any) -> None:
+    """Validated where it comes in."""
+    with pytest.raises(boxscore.InputError, match="`crowd_index` must be"):
+        boxscore.Truths(image=[0], label=[1], keypoints=np.ones((1, 14, 2)), area=[9.0], crowd_index=value)
+
+
+@pytest.mark.parametrize("changes", [{"recall_at": 5}, {"recall_at": None}, {"limits": [50, 100]}])
+def test_recalls_have_names_of_their_own(changes: dict[str, Any]) -> None:
+    """And are numbers."""
+    with pytest.raises(boxscore.InputError, match=r"`recall_at` must|`limits` must not have 50 before the last"):
+        Protocol.named("coco_keypoints", **changes)
+    assert Protocol.named("coco_keypoints", thresholds=[0.6], limits=[50, 100]).limits == (50, 100)
+
+
+@pytest.mark.parametrize("engine", ["native", "sequential", "parallel"])
+@pytest.mark.parametrize("name", ["coco_keypoints", "coco_wholebody_face"])
+def test_one_side_may_be_empty(name: str, engine: str) -> None:
+    """Without truths every number is undefined, without detections 0."""
+    protocol = Protocol.named(name)
+    num = len(protocol.sigmas)
+    nothing = np.zeros((0, num, 3))
+    poses: dict[str, Any] = {
+        "image": [0],
+        "label": [1],
+        "keypoints": np.random.default_rng(0).uniform(1, 9, (1, num, 3)),
+    }
+    sides: list[Any] = [nothing, np.zeros((0, 133, 3)), []]
+    for empty in sides:
+        no_truths = boxscore.Truths(image=[], label=[], keypoints=empty)
+        result = boxscore.evaluate(boxscore.Detections(**poses, score=[0.9]), no_truths, protocol, engine)
+        assert np.isnan(result["map"])
+        no_detections = boxscore.Detections(image=[], label=[], score=[], keypoints=empty)
+        assert boxscore.evaluate(no_detections, boxscore.Truths(**poses), protocol, engine)["map"] == 0
+
+
+def test_labels_may_be_flags() -> None:
+    """True where a point is labelled."""
+    points, flags = np.random.default_rng(0).uniform(1, 9, (2, 17, 2)), np.arange(34).reshape(2, 17) % 3 > 0
+    given = boxscore.Truths(image=[0, 0], label=[1, 1], keypoints=points, visibility=flags, area=[9.0, 9.0])
+    assert given.keypoints.visibility is not None
+    assert given.keypoints.visibility.tolist() == flags.astype(float).tolist()

@@ -45,6 +45,7 @@ bool are_keypoints_fine(const CocoBoxes& truths, const CocoBoxes& detections, co
             if (std::isnan(boxes->box[i]) == has_box) return false;
         }
     }
+    if (!are_finite(detections.keypoints.around.data(), detections.keypoints.around.size())) return false;
     if (truths.area.size() != truths.size()) return false;
     for (const double visibility : truths.keypoints.third) {
         if (visibility < 0) return false;

@@ -4,12 +4,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
 
 def shapely_iou(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """IoU of pairs of corners. Shape (N,)."""
+    import shapely
+
     first, second = (shapely.polygons(corners.reshape(-1, 4, 2)) for corners in (one, other))
     shared = shapely.area(shapely.intersection(first, second))
     union = shapely.area(first) + shapely.area(second) - shared

@@ -216,9 +216,11 @@ def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
         return ("obb",) if own == "bbox" and options.is_oriented else (own,)
     is_alone = len(given) == 1 and (own == "bbox" or given[0] == own or {given[0], own} == {"obb", "probiou"})
     if not is_alone and (own != "bbox" or "keypoints" in given):
-        name = "keypoints" if own == "bbox" else own
-        rule = f"{name} has rules of its own, and goes with no other; got {','.join(given)}"
-        options.command.error(f"argument --iou-type: {rule}")
+        rule = "keypoints must be evaluated alone, as they have a protocol of their own"
+        if own != "bbox":
+            wanted = "obb or probiou" if own == "obb" else own
+            rule = f"protocol {options.protocol} needs {wanted}"
+        options.command.error(f"argument --iou-type: {rule}; got {','.join(given)}")
     return given
 
 
@@ -231,10 +233,12 @@ def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, rol
     if not path or path.lower().endswith((".json", ".json.gz")):
         return False  # no need to look into them, nor for NumPy
     import contextlib
+    from glob import glob
 
     from boxscore.formats.files import open_source
     from boxscore.formats.registry import find_format
 
+    path = next(iter(sorted(glob(path))), path)  # noqa: PTH207, a pattern of Parquet files, wherever they are
     with contextlib.suppress(InputError):
         source, each = find_format(name, open_source(path), role)
         return each.has_oriented_boxes(source, role)

@@ -332,7 +332,11 @@ def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
         nums = (sum(row.num_truths for row in part.summary.per_class) for part in parts)
         rows.append(["truths", *(f"{num:,}" for num in nums), *[""] * 4])
     align = "<" + ">" * len(parts)
-    numbers = text.table(rows, align=f"{align}<<<<", header=[first.protocol.title, *names, "", "IoU", "area", "limit"])
+    numbers = text.table(
+        rows,
+        align=f"{align}<<<<",
+        header=[first.protocol.title, *names, "", first.protocol.similarity, "area", "limit"],
+    )
     tables = [numbers] if first.confidence is None else [first.confidence.title, numbers]
     if is_per_class:
         classes = [

@@ -50,7 +50,9 @@ class Boxes(Geometry):
         if shape_of(box) == (0,):
             box = np.zeros((0, 4))
         if len(shape_of(box)) != 2 or shape_of(box)[1] != 4:
-            raise InputError(f"`box` must have shape (N, 4), four numbers per box; got {shape_of(box)}")
+            is_other = len(shape_of(box)) > 1 and shape_of(box)[1:] in ((5,), (8,), (4, 2))
+            hint = "; oriented boxes have a box_format such as xyxyxyxy or cxcywha:degrees" if is_other else ""
+            raise InputError(f"`box` must have shape (N, 4), four numbers per box; got {shape_of(box)}{hint}")
         _check_boxes(box, self.box_format)
         object.__setattr__(self, "box", box)
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, constant, convert, float_dtype, namespace, take_rows, to_numpy
-from boxscore._support.checks import RowError, as_array, check_real, is_plain, shape_of
+from boxscore._support.checks import RowError, as_array, check_real, is_kind, is_plain, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry, RowGatherer, gatherer_of
-from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.geometry.boxes import Boxes, to_xywh
 from boxscore.model.keypoint_rules import BOX_SHARE
 from boxscore.model.protocol import Protocol
@@ -103,6 +103,8 @@ class Keypoints(Geometry):
             _check_each(name, third >= 0, third, "must not have a negative visibility")
         sides = None
         if box is not None:
+            if is_oriented(box_format):
+                raise InputError(f"`box_format` must be of upright boxes beside keypoints; got {box_format!r}")
             boxes = Boxes(box=convert(as_array("box", box), like=point), box_format=box_format)
             real = namespace(boxes.box).astype(boxes.box, float_dtype(boxes.box))
             sides = namespace(real).stack(to_xywh(real, box_format), axis=-1)
@@ -114,25 +116,24 @@ class Keypoints(Geometry):
 
     def _check_scales(self) -> None:
         """Raise `RowError` for a truth that has labelled points but no size: OKS divides by its area."""
-        xp = namespace(self.point)
-        if len(self) == 0:
-            return
-        scale = self.area if self.area is not None else self._default_areas(self.point)
-        is_fine = (scale > 0) | ~xp.any(self._labelled(), axis=-1)
-        if not bool(xp.all(is_fine)):
-            row = int(np.argmin(to_numpy(is_fine)))
-            if self.area is not None:
-                raise RowError("area", row, f"must be above 0, as OKS divides by it; got {float(scale[row]):g}")
-            if self.box is not None:
-                sides = to_numpy(self.box[row, 2:]).tolist()
-                raise RowError("box", row, f"must have an area above 0, as OKS divides by it; got sides {sides}")
-            rule = "must have an area above 0, as OKS divides by it; give `area`, or boxes"
-            raise RowError("keypoints", row, f"{rule}; got labelled points in one line")
+        if len(self):
+            scale = self.area if self.area is not None else self._default_areas(self.point)
+            name = "area" if self.area is not None else "box" if self.box is not None else "keypoints"
+            self._check_labelled(scale, name)
 
-    def _labelled(self) -> Array:
-        """Which points of truths are labelled. Shape (N, K)."""
-        assert self.visibility is not None  # detections have no labels
-        return self.visibility > 0
+    def _check_labelled(self, scale: Array, name: str) -> None:
+        """Raise `RowError` for a truth that has labelled points but a scale of 0, which comes from the named column."""
+        is_labelled = np.asarray((to_numpy(self.visibility) > 0).any(axis=1))
+        is_fine = (to_numpy(scale) > 0) | ~is_labelled
+        if is_fine.all():
+            return
+        row = int(np.argmin(is_fine))
+        rule = "must have an area above 0, as OKS divides by it"
+        if name == "area":
+            raise RowError("area", row, f"must be above 0, as OKS divides by it; got {float(scale[row]):g}")
+        if name == "box" and self.box is not None:
+            raise RowError("box", row, f"{rule}; got sides {to_numpy(self.box[row, 2:]).tolist()}")
+        raise RowError("keypoints", row, f"{rule}; give `area`, or boxes; got labelled points in one line")
 
     def __len__(self) -> int:
         return int(self.point.shape[0])
@@ -171,9 +172,7 @@ class Keypoints(Geometry):
         home = self.point if like is None else like
         if self.visibility is not None:
             return self._scales(protocol, home)
-        num = protocol.keypoints.num_area_points
-        points = self._floats(self.point, home)
-        box = _bounds(points if num is None else points[:, :num])
+        box = _bounds(self._floats(self.point, home)[:, : self._num_area_points(protocol)])
         return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])
 
     def outer_boxes(self) -> Array:
@@ -188,7 +187,7 @@ class Keypoints(Geometry):
         host, points = np.zeros(0), compact(to_numpy(self._part(self.point, protocol)), np.float64)
         sigmas = [] if len(self) == 0 else list(protocol.sigmas)
         has_all = len(self) == 0 or self._range(protocol) == (0, self.num_points)
-        if self.visibility is None and has_all:
+        if self.visibility is None and has_all and self._num_area_points(protocol) >= self.num_points:
             return _compiled.Keypoints(points, sigmas)
         areas = compact(to_numpy(self.areas(protocol, host)), np.float64)
         if self.visibility is None:
@@ -286,10 +285,16 @@ class Keypoints(Geometry):
             raise InputError(f"{rule} (protocol {protocol.name}){hint}")
         return first, first + num
 
+    def _num_area_points(self, protocol: Protocol) -> int:
+        """A detection's area is that of the box around so many of its first points: all, if it is a part alone."""
+        num = protocol.keypoints.num_area_points
+        is_part_alone = protocol.keypoints.first > 0 and self.num_points == len(protocol.sigmas)
+        return self.num_points if num is None or is_part_alone else num
+
     def _part(self, column: Array, protocol: Protocol) -> Array:
         """The points that count of a column. Shape (N, S, ...)."""
         if len(self) == 0:
-            return column
+            return convert(np.zeros((0, len(protocol.sigmas), *shape_of(column)[2:])), like=column)
         first, end = self._range(protocol)
         return column if (first, end) == (0, self.num_points) else column[:, first:end]
 
@@ -308,7 +313,9 @@ class Keypoints(Geometry):
                 raise InputError(
                     f"`boxes` must be given for the truths: protocol {protocol.name} takes areas from them"
                 )
-            return _box_areas(self._floats(self.box, like)) * share
+            areas = _box_areas(self._floats(self.box, like)) * share
+            self._check_labelled(areas, "box")
+            return areas
         return self._default_areas(like) if self.area is None else self._floats(self.area, like)
 
     def _default_areas(self, like: Array) -> Array:
@@ -350,7 +357,10 @@ def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None, str
         return point, own, "keypoints"
     if own is not None:
         raise InputError(f"`keypoints` must have shape (N, K, 2) beside `{name}`; got {shape}")
-    return point, convert(as_array(name, third), like=point), name
+    apart = as_array(name, third)
+    if is_kind(apart, "bool"):
+        apart = namespace(apart).astype(apart, float_dtype(apart))
+    return point, convert(apart, like=point), name
 
 
 def _check_third(name: str, column: Array, point: Array) -> None:

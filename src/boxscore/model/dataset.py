@@ -263,7 +263,7 @@ class Truths(Shapes):
         _set(self, kind=None if kind is None else _as_kinds(kind, geometry), coverage=coverage)
         _set(self, image=columns["image"], label=columns["label"], class_names=names)
         _set(self, geometry=geometry, others=tuple(more))
-        _set(self, image_names=image_names, image_sizes=image_sizes, crowd_index=crowd_index)
+        _set(self, image_names=image_names, image_sizes=image_sizes, crowd_index=_checked_index(crowd_index))
         _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
 
     @classmethod
@@ -448,6 +448,17 @@ def _check_areas(area: Array | None) -> None:
 def _set(columns: Detections | Coverage | Truths, **values: Any) -> None:
     for name, value in values.items():
         object.__setattr__(columns, name, value)
+
+
+def _checked_index(crowd_index: Any) -> Mapping[int, float] | None:
+    if crowd_index is None:
+        return None
+    if not isinstance(crowd_index, Mapping):
+        raise InputError(f"`crowd_index` must be a mapping of image ids to numbers; got {type(crowd_index).__name__}")
+    for image, value in crowd_index.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+            raise InputError(f"`crowd_index` must be finite and not negative; got {value!r} for image {image}")
+    return crowd_index
 
 
 def _class_names(names: ClassNames) -> dict[int, str]:

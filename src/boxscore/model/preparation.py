@@ -46,7 +46,8 @@ def _ranged_by(columns: Columns, values: Mapping[int, float] | None, protocol: P
         return columns
     if values is None:
         raise InputError(
-            f"`crowd_index` must be given for the truths: protocol {protocol.name} has ranges of it; got none"
+            f"`crowd_index` must be given for the truths, `crowdIndex` of images in COCO's files: protocol"
+            f" {protocol.name} has ranges of it; got none"
         )
     images, index = np.unique(host_ids(columns.image), return_inverse=True)
     if unknown := [image for image in images.tolist() if image not in values]:

@@ -153,7 +153,7 @@ class Protocol:
         # Lists, arrays and mappings are welcome; what is kept is immutable.
         _set(self, "thresholds", ascending("thresholds", self.thresholds, low=0.0, high=1.0))
         _set(self, "recall_points", ascending("recall_points", self.recall_points, low=0.0, high=1.0))
-        _set(self, "recall_at", recalls_of(self.recall_at, self.limits))
+        _set(self, "recall_at", recalls_of(self.recall_at, self.limits, self.thresholds))
         _set(self, "sigmas", sigmas_of(self.sigmas))
         _set(self, "keypoints", _keypoint_rules(self.keypoints))
         _set(self, "areas", areas_of(self.areas))

@@ -1,7 +1,7 @@
 """The fields of a protocol: their values as they are kept, and the errors for those that can't be."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -81,12 +81,17 @@ def areas_of(areas: Any) -> tuple[Area, ...]:
     return ranges
 
 
-def recalls_of(values: Any, limits: Any) -> tuple[float, ...]:
+def recalls_of(values: Any, limits: Any, thresholds: Sequence[float]) -> tuple[float, ...]:
     """Thresholds at which recall is a number of its own, ascending."""
-    recalls = ascending("recall_at", values, low=0.0, high=1.0) if len(tuple(values)) else ()
-    for recall in recalls:
-        if round(recall * 100) in tuple(limits)[:-1]:
-            raise InputError(f"`recall_at` and `limits` must not give one name to two numbers; got {recall:g}")
+    is_empty = isinstance(values, tuple | list) and not values
+    recalls = () if is_empty else ascending("recall_at", values, low=0.0, high=1.0)
+    names = [round(recall * 100) for recall in recalls]
+    if len(set(names)) < len(names):
+        raise InputError(f"`recall_at` must differ by a hundredth, as `mar_50` is a name; got {list(recalls)}")
+    for recall, name in zip(recalls, names, strict=True):
+        is_number = len(thresholds) > 1 and any(abs(threshold - recall) < 1e-9 for threshold in thresholds)
+        if is_number and name in tuple(limits)[:-1]:
+            raise InputError(f"`limits` must not have {name} before the last: mar_{name} is the recall at {recall:g}")
     return recalls
 
 

@@ -305,7 +305,7 @@ class Result(Mapping[str, float]):
         """AP at each IoU threshold."""
         from boxscore.report import plots
 
-        return plots.draw_ap_by_iou(self.per_threshold)
+        return plots.draw_ap_by_iou(self.per_threshold, self.protocol.similarity)
 
     def plot_sizes(self) -> "Figure":
         """AP and AR of each area range."""

@@ -235,7 +235,7 @@ def plot_all(result: "Result") -> "dict[str, Figure]":
     """
     figures = {
         "pr": plot_pr(result),
-        "ap_by_iou": draw_ap_by_iou(result.per_threshold),
+        "ap_by_iou": draw_ap_by_iou(result.per_threshold, result.protocol.similarity),
         "sizes": plot_sizes(result),
         "scores": draw_scores(result.scores()),
     }
@@ -248,7 +248,7 @@ def plot_all(result: "Result") -> "dict[str, Figure]":
 
 
 @_drawn
-def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]]) -> "Figure":
+def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]], similarity: str = "IoU") -> "Figure":
     """AP at each IoU threshold, one line per model."""
     labels, families, longest = fit_labels(list(per_threshold), _MAX_LABEL)
     figure, axes = _figure(_WIDTH + _PER_COLUMN * (longest + 6), _WIDTH * 0.8)
@@ -256,14 +256,14 @@ def draw_ap_of_models(per_threshold: Mapping[str, Mapping[float, float]]) -> "Fi
         dash = _DASHES[i // len(_CYCLE) % len(_DASHES)]
         style: dict[str, Any] = {"color": _CYCLE[i % len(_CYCLE)], "linestyle": dash, "label": labels[i]}
         axes.plot(list(values), list(values.values()), marker="o", markersize=3, **style)
-    axes.set(xlabel="IoU threshold", ylabel="AP", ylim=(0, 1.02))
+    axes.set(xlabel=f"{similarity} threshold", ylabel="AP", ylim=(0, 1.02))
     axes.grid(visible=True)
     _add_legend(axes, families, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.8)
     return figure
 
 
 @_drawn
-def draw_ap_by_iou(per_threshold: Mapping[float, float]) -> "Figure":
+def draw_ap_by_iou(per_threshold: Mapping[float, float], similarity: str = "IoU") -> "Figure":
     """AP at each IoU threshold, and their mean."""
     figure, axes = _figure()
     thresholds, values = list(per_threshold), list(per_threshold.values())
@@ -272,7 +272,7 @@ def draw_ap_by_iou(per_threshold: Mapping[float, float]) -> "Figure":
     if len(values) > 1 and not math.isnan(mean):
         axes.axhline(mean, color=_GREY, linewidth=0.8, linestyle="--")
         axes.text(0.99, mean + 0.01, f"mean {mean:.3f}", transform=axes.get_yaxis_transform(), ha="right", color=_GREY)
-    axes.set(xlabel="IoU threshold", ylabel="AP", ylim=(0, 1.02))
+    axes.set(xlabel=f"{similarity} threshold", ylabel="AP", ylim=(0, 1.02))
     axes.grid(visible=True)
     return figure
 

@@ -120,6 +120,8 @@ class MeanAveragePrecision(Metric):
         if self._has_keypoints and (keep_boxes or extended_summary):
             raise InputError("`keep_boxes` and `extended_summary` keep boxes and masks, and no keypoints")
         base = protocol_of("coco", self.iou_type[0])
+        if sigmas is not None and not self._has_keypoints:
+            raise InputError('`sigmas` must be given with iou_type="keypoints" alone')
         if sigmas is not None:
             base = base.replace(sigmas=sigmas)
         self.protocol = _protocol(base, iou_thresholds, rec_thresholds, max_detection_thresholds)
@@ -319,7 +321,10 @@ def _iou_types(value: Any) -> tuple[str, ...]:
     """The similarities of a metric: of boxes, of masks, of both, or of keypoints."""
     if value in ("keypoints", ("keypoints",)):
         return ("keypoints",)
-    return iou_types_of(value, ("bbox", "segm"))
+    try:
+        return iou_types_of(value, ("bbox", "segm"))
+    except InputError:
+        raise InputError(f"`iou_type` must be bbox, segm, (bbox, segm) or keypoints; got {value!r}") from None
 
 
 def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Protocol:
@@ -341,7 +346,7 @@ def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Pro
         return base.replace(**changes)
     except InputError as error:
         name, rest = str(error).removeprefix("`").split("`", 1)
-        raise InputError(f"`{names[name]}`{rest}") from None
+        raise InputError(f"`{names.get(name, name)}`{rest}") from None
 
 
 def _with_areas(truths: Truths) -> Truths:

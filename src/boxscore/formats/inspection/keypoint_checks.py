@@ -188,9 +188,7 @@ def outside_box(rows: FileRows, poses: PoseRows) -> Iterable[Finding]:
         kind="keypoints-outside-box",
         severity="warning",
         title=lambda num: f"{count(num, 'truth')} with most of the labelled points outside of the box",
-        show=lambda row: (
-            f"{num_out[row]} of {count(int(num_labelled[row]), 'labelled point')}, box {rows.show_box(row)}"
-        ),
+        show=show,
         effect="box and points seem to belong to different objects, or are in different units",
     )
 
