@@ -281,6 +281,7 @@ class TestEverythingAfter:
         assert_same(metric.compute(), expected)
         assert_same(tallies[0].merge(tallies[1]).finish(), expected)
 
+    @pytest.mark.not_sanitized
     def test_analyses(self) -> None:
         """Bootstrap, error types, confusion, slices and the report."""
         detections, truths = random_oriented(3, num_images=20)
