@@ -11,6 +11,8 @@ from boxscore import Detections, InputError, Protocol, Truths, parallel
 from boxscore.model.protocol import PROTOCOLS
 from tests.conftest import Backend
 
+HINT = "; oriented boxes have a box_format such as xyxyxyxy or cxcywha:degrees"
+
 
 def detections(**changes: Any) -> Detections:
     """Three good detections, but for the changes."""
@@ -32,7 +34,7 @@ def refused(message: str) -> Any:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"box": np.ones((3, 5))}, "`box` must have shape (N, 4), four numbers per box; got (3, 5)"),
+        ({"box": np.ones((3, 5))}, f"`box` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"),
         ({"box": np.ones((2, 4))}, "`box` must have 3 rows, the number of scores; got 2"),
         ({"label": [1, 2]}, "`label` must have shape (D,) with D = 3, the number of scores; got (2,)"),
         ({"score": [[0.9], [0.8], [0.7]]}, "`score` must have one dimension; got shape (3, 1)"),
@@ -253,5 +255,5 @@ def test_columns_are_checked_on_every_library(eager: Backend) -> None:
         detections(box=eager.array(box))
     with pytest.raises(InputError, match=r"`label` must hold integers; got .*float64"):
         detections(label=eager.array(np.ones(3)))
-    with refused("`box` must have shape (N, 4), four numbers per box; got (3, 5)"):
+    with refused(f"`box` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"):
         detections(box=eager.array(np.ones((3, 5))))

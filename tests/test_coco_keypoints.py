@@ -593,8 +593,11 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (["--iou-type", "bbox,keypoints"], "--iou-type: keypoints has rules of its own, and goes with no other"),
-            (["--protocol", "coco_keypoints", "--iou-type", "bbox"], "--iou-type: keypoints has rules of its own"),
+            (["--iou-type", "bbox,keypoints"], "--iou-type: keypoints must be evaluated alone"),
+            (
+                ["--protocol", "coco_keypoints", "--iou-type", "bbox"],
+                "--iou-type: protocol coco_keypoints needs keypoints; got bbox",
+            ),
             (
                 ["--iou-type", "keypoints", "--sigmas", "0.1,-1"],
                 "--sigmas: `sigmas` must be above 0 and finite; got -1",

@@ -280,8 +280,8 @@ def test_inputs_that_need_gradients_are_welcome() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"iou_type": "obb"}, "`iou_type` must be one of bbox, segm or a tuple of these; got 'obb'"),
-        ({"iou_type": ("bbox", "bbox")}, "`iou_type` must be one of bbox, segm or a tuple of these"),
+        ({"iou_type": "obb"}, "`iou_type` must be bbox, segm, a tuple of both, or keypoints; got 'obb'"),
+        ({"iou_type": ("bbox", "bbox")}, "`iou_type` must be bbox, segm, a tuple of both, or keypoints"),
         ({"box_format": "yxyx"}, "`box_format` must be one of"),
         ({"average": "weighted"}, "`average` must be one of macro, micro; got 'weighted'"),
         ({"iou_thresholds": [0.5, 0.4]}, "`iou_thresholds` must be ascending"),

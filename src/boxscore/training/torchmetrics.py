@@ -324,7 +324,7 @@ def _iou_types(value: Any) -> tuple[str, ...]:
     try:
         return iou_types_of(value, ("bbox", "segm"))
     except InputError:
-        raise InputError(f"`iou_type` must be bbox, segm, (bbox, segm) or keypoints; got {value!r}") from None
+        raise InputError(f"`iou_type` must be bbox, segm, a tuple of both, or keypoints; got {value!r}") from None
 
 
 def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Protocol:
