@@ -26,15 +26,17 @@ LAYERS = [
     ["_support"],
     ["model.protocol_fields", "model.keypoint_rules"],
     ["model.protocol"],
+    ["model.protocol_table"],
     ["geometry"],
     ["model.measures", "model.batch_keys", "model.image_ids", "model.shapes"],
     ["model.summary", "model.batches"],
     ["model.dataset", "model.tally"],
     ["report.exports", "model.preparation"],
+    ["model.curves"],
+    ["model.extra_numbers"],
     ["scaling.storage"],
     ["scaling.arrow", "scaling.keypoint_rows"],
     ["training.distributed"],
-    ["model.curves"],
     ["analysis.suspicion"],
     ["engines"],
     ["model.result"],
@@ -54,6 +56,7 @@ LAYERS = [
 its own, in a row of its own."""
 
 DOORS = {
+    ("model.protocol", "model.protocol_table"),
     *(("model.tally", room) for room in ("scaling.arrow", "pipeline", "model.result", "scaling.storage")),
     *(("model.result", room) for room in ("analysis", "pipeline", "report", "report.exports")),
     ("analysis", "report"),

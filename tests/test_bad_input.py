@@ -8,7 +8,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths, parallel
-from boxscore.model.protocol import PROTOCOLS
+from boxscore.model.protocol_table import PROTOCOLS
 from tests.conftest import Backend
 
 HINT = "; oriented boxes have a box_format such as xyxyxyxy or cxcywha:degrees"

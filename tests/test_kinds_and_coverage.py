@@ -13,14 +13,16 @@ from boxscore import Coverage, Detections, InputError, Protocol, Truths
 from boxscore._support.arrays import to_numpy
 from boxscore.model.dataset import coverage_codes, pooled, take
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, REGULAR
+from boxscore.model.tally import EXTRAS
 from boxscore.parallel import PaddedDetections, PaddedTruths, match_batch
 from tests.support.engines import ENGINES
 from tests.support.scenes import random_scene
 
 ONE_CELL: dict[str, Any] = {"thresholds": (0.5,), "areas": {"all": (0, 1e10)}, "limits": (100,)}
-COCO = Protocol.named("coco", **ONE_CELL)
-VOC = Protocol.named("voc2012", pixels="continuous")
-PAPER = Protocol.named("paper", pixels="continuous")
+COCO = Protocol.named("coco", group_of_weight=1, **ONE_CELL)
+VOC = Protocol.named("voc2012", pixels="continuous", group_of_weight=1)
+PAPER = Protocol.named("paper", pixels="continuous", group_of_weight=1)
+FEDERATED = COCO.replace(federated=True)
 MATCHINGS = [COCO, VOC, PAPER]
 
 TALLY = (
@@ -117,14 +119,14 @@ class TestCoverage:
         )
         coverage = Coverage(image=[0, 0, 7], label=[1, 2, 3], is_exhaustive=[True, False, True])
         truths = Truths(image=[0, 0], label=[2, 4], box=[BOX, BOX], coverage=coverage)
-        tally = boxscore.match(detections, truths, COCO, engine)
+        tally = boxscore.match(detections, truths, FEDERATED, engine)
         assert tally.label.tolist() == [1, 2, 2, 4, 4]
         assert tally.verdict[:, 0, 0].tolist() == [1, 2, 0, 2, 1]
         assert tally.classes.tolist() == [1, 2, 3, 4]
 
     def test_limits_come_first(self, engine: str) -> None:
         """Of two detections per image the first is of a class nobody looked for: one is left."""
-        protocol = COCO.replace(limits=(2,), limits_per="image")
+        protocol = FEDERATED.replace(limits=(2,), limits_per="image")
         detections = Detections(image=[0] * 3, label=[3, 1, 1], score=[0.9, 0.8, 0.7], box=[BOX] * 3)
         truths = Truths(image=[], label=[], box=[], coverage=Coverage(image=[0], label=[1]))
         assert boxscore.match(detections, truths, protocol, engine).score.tolist() == [0.8]
@@ -153,7 +155,7 @@ def test_limits_per_image_count_all_classes(engine: str) -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_engines_give_the_same_tally(data: st.DataObject) -> None:
-    """Bit for bit, with any kinds, coverage and limits."""
+    """Bit for bit, with any kinds, coverage, limits and rules; so do the numbers beside AP and recall."""
     scene = random_scene(data.draw(st.integers(0, 10**6)), num_images=3, most_detections=10, most_truths=6)
     num_truths = scene.truth["label"].size
     kind = data.draw(st.lists(st.integers(0, 3), min_size=num_truths, max_size=num_truths))
@@ -161,21 +163,34 @@ def test_engines_give_the_same_tally(data: st.DataObject) -> None:
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.booleans()), unique_by=lambda p: p[:2])
     )
     image, label, is_exhaustive = (list(column) for column in zip(*pairs, strict=True)) if pairs else ([], [], [])
-    is_covered = data.draw(st.booleans())
-    coverage = Coverage(image=image, label=label, is_exhaustive=is_exhaustive) if is_covered else None
+    coverage = Coverage(image=image, label=label, is_exhaustive=is_exhaustive)
     truth = {name: column for name, column in scene.truth.items() if name != "ignore"}
     truths = Truths(**truth, box_format="xywh", kind=kind, coverage=coverage)
     protocol = Protocol.named(
         data.draw(st.sampled_from(["coco", "voc2012", "paper"])),
         limits=data.draw(st.sampled_from([(None,), (1, 5), (2, 4, 7)])),
         limits_per=data.draw(st.sampled_from(["class", "image"])),
+        ties=data.draw(st.sampled_from(["first", "last"])),
+        ignored=data.draw(st.sampled_from(["crowd", "difficult", "regular", "absent"])),
+        comparison=data.draw(st.sampled_from([">", ">="])),
+        group_of_weight=data.draw(st.sampled_from([0, 1])),
+        federated=data.draw(st.booleans()),
+        empty=data.draw(st.sampled_from(["keep", "drop", "drop_detections"])),
+        min_score=data.draw(st.sampled_from([None, 0.5])),
+        ap=data.draw(
+            st.sampled_from(["recall_points", "interpolated", "linear_points", "envelope", "trapezoid_from_first"])
+        ),
+        extra_numbers=data.draw(st.sampled_from([(), ("olrp",), ("mr", "ji", "olrp")])),
     )
-    tallies = [
-        boxscore.match(scene.detections, truths, protocol, engine) for engine in ("sequential", "parallel", "native")
+    results = [
+        boxscore.evaluate(scene.detections, truths, protocol, engine) for engine in ("sequential", "parallel", "native")
     ]
-    for tally in tallies[1:]:
-        for column in TALLY:
-            assert np.array_equal(getattr(tally, column), getattr(tallies[0], column)), column
+    first = results[0]
+    for result in results[1:]:
+        for column in (*TALLY, *EXTRAS):
+            assert np.array_equal(getattr(result.tally, column), getattr(first.tally, column)), column
+        assert np.array_equal([*result.values()], [*first.values()], equal_nan=True)
+        assert np.array_equal(result.curves.average_precision, first.curves.average_precision, equal_nan=True)
 
 
 def test_a_jitted_batch_has_kinds_coverage_and_limits_per_image() -> None:
@@ -187,8 +202,8 @@ def test_a_jitted_batch_has_kinds_coverage_and_limits_per_image() -> None:
     detections = Detections(image=[0] * 6, label=label, score=found.score, box=found.box)
     box = np.array([LARGE, INSIDE, BOX], float)
     truths = Truths(image=[0] * 3, label=[0, 0, 1], box=box, kind=kind, coverage=coverage)
-    protocol = COCO.replace(limits=(5,), limits_per="image")
-    code = coverage_codes(detections, truths)
+    protocol = FEDERATED.replace(limits=(5,), limits_per="image")
+    code = coverage_codes(detections, truths, protocol)
     assert code is not None
     matched = jax.jit(lambda detections, truths: match_batch(detections, truths, protocol))(
         PaddedDetections(found.box[None], label[None], found.score[None], np.zeros((1, 6), bool), code[None]),
@@ -223,7 +238,7 @@ def test_coverage_has_each_image_and_label_once_and_no_place_in_class_agnostic_p
         Coverage(image=[3, 0, 3], label=[1, 1, 1])
     truths = Truths(image=[], label=[], box=[], coverage=Coverage(image=[0], label=[1]))
     with pytest.raises(InputError, match="`coverage` is by class, and a class-agnostic protocol has none"):
-        boxscore.match(detect(BOX), truths, COCO.replace(class_agnostic=True), "parallel")
+        boxscore.match(detect(BOX), truths, FEDERATED.replace(class_agnostic=True), "parallel")
 
 
 def test_rows_keep_their_kinds() -> None:

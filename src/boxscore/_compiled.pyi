@@ -26,9 +26,13 @@ class ApRule(enum.Enum):
 
     interpolated = 1
 
-    envelope = 2
+    linear_points = 2
 
-    trapezoid = 3
+    envelope = 3
+
+    trapezoid = 4
+
+    trapezoid_from_first = 5
 
 class Rules:
     def __init__(self) -> None: ...
@@ -44,6 +48,18 @@ class Rules:
     def matching(self) -> Matching: ...
     @matching.setter
     def matching(self, arg: Matching, /) -> None: ...
+    @property
+    def is_last_first(self) -> bool: ...
+    @is_last_first.setter
+    def is_last_first(self, arg: bool, /) -> None: ...
+    @property
+    def is_group_counted(self) -> bool: ...
+    @is_group_counted.setter
+    def is_group_counted(self, arg: bool, /) -> None: ...
+    @property
+    def keeps_similarity(self) -> bool: ...
+    @keeps_similarity.setter
+    def keeps_similarity(self, arg: bool, /) -> None: ...
     @property
     def area_low(self) -> list[float]: ...
     @area_low.setter
@@ -104,6 +120,7 @@ class Tally:
         truth_image: Any,
         truth_label: Any,
         truth_state: Any,
+        similarity: Any | None = None,
     ) -> None: ...
     @property
     def image(self) -> Any: ...
@@ -127,9 +144,13 @@ class Tally:
     def truth_label(self) -> Any: ...
     @property
     def truth_state(self) -> Any: ...
+    @property
+    def similarity(self) -> Any: ...
 
 class Measure:
-    def __init__(self, is_recall: bool, thresholds: Sequence[int], area: int, limit: int) -> None: ...
+    def __init__(
+        self, is_recall: bool, thresholds: Sequence[int], area: int, limit: int, labels: Sequence[int] | None = None
+    ) -> None: ...
 
 class Averages:
     @property
@@ -192,6 +213,7 @@ def average_curves(
     recall: NDArray[Any],
     average_precision: NDArray[Any],
     num_truths: NDArray[Any],
+    classes: NDArray[Any],
     rules: Rules,
     measures: Sequence[Measure],
     is_weighted: bool,
@@ -244,6 +266,10 @@ def match(detections: Detections, truths: Truths, class_ids: NDArray[Any], rules
 def pair(detections: Detections, truths: Truths, rules: Rules, num_threads: int) -> Any: ...
 def find_nearest(
     detections: Detections, truths: Truths, is_used: NDArray[Any], is_truth_used: NDArray[Any], num_threads: int
+) -> Any: ...
+def find_pairs(detections: Detections, truths: Truths, is_relative: bool, rules: Rules, num_threads: int) -> Any: ...
+def assign_pairs(
+    row: NDArray[Any], column: NDArray[Any], weight: NDArray[Any], num_rows: int, num_columns: int
 ) -> Any: ...
 def match_across(
     detections: Detections,

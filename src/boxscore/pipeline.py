@@ -9,6 +9,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.engines import sequential
 from boxscore.engines.native import compiled_engine as native
+from boxscore.engines.native.jaccard import count_jaccard
 from boxscore.engines.parallel import array_engine as parallel
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
@@ -18,7 +19,8 @@ from boxscore.model.dataset import (
     pooled,
 )
 from boxscore.model.preparation import common_iou_type, prepare
-from boxscore.model.protocol import Protocol, as_protocol, protocol_of
+from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Inputs, Result, summarize
 from boxscore.model.tally import Tally, check_can_be_one, joined
 from boxscore.scaling.map_reduce import finish_tallies
@@ -98,7 +100,20 @@ def match(
         check_labels_are_named(detections.label, names)
     if protocol.class_agnostic:
         detections, truths = pooled(detections), pooled(truths)
-    return chosen.match(detections, truths, protocol, num_threads(threads))
+    tally = chosen.match(detections, truths, protocol, num_threads(threads))
+    if protocol.class_groups:
+        tally = replace(tally, class_groups=truths.class_groups)
+    return _with_images(tally, detections, truths, num_threads(threads)) if protocol.extra_numbers else tally
+
+
+def _with_images(tally: Tally, detections: Detections, truths: Truths, threads: int) -> Tally:
+    """The same with what extra numbers need to know of each image."""
+    images = tally.images
+    jaccard = None
+    if "ji" in tally.protocol.extra_numbers:
+        jaccard = count_jaccard(detections, truths, images, tally.protocol, threads)
+    listed = truths.image_names or truths.image_sizes or ()
+    return replace(tally, listed_image=images, jaccard=jaccard).listing(listed)
 
 
 def protocol_for(protocol: str | Protocol, detections: Detections, truths: Truths) -> Protocol:
@@ -123,6 +138,8 @@ def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int
     0.801
     """
     tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
+    if tallies[0].protocol.limits_per == "dataset":
+        tallies = [joined(tallies).limited()]
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
     if chosen is ENGINES["native"]:
         return finish_tallies(tallies, num)

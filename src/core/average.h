@@ -103,7 +103,9 @@ struct Samples {
     const double* first;
     size_t num_points, num_classes;
     size_t threshold_stride, point_stride, class_stride;
+    const uint8_t* is_member = nullptr;  // by class: whether it counts; null: all do
 
+    bool has(size_t label) const { return is_member == nullptr || is_member[label] != 0; }
     const double* row(size_t threshold, size_t point) const { return first + threshold * threshold_stride + point * point_stride; }
 };
 
@@ -131,7 +133,7 @@ inline double mean_defined(const Samples& samples, const std::vector<size_t>& th
             const double* value = samples.row(thresholds[t], r) + k * samples.class_stride;
             for (; k < samples.num_classes && to < end; ++k, value += samples.class_stride) {
                 prefetch(value + 8 * samples.point_stride);  // what comes soon
-                if (is_defined(*value)) *to++ = *value;
+                if (samples.has(k) && is_defined(*value)) *to++ = *value;
             }
             if (k < samples.num_classes) return;
             k = 0;
@@ -155,7 +157,7 @@ inline double weighted_mean(const Samples& samples, const std::vector<size_t>& t
     std::vector<double> values;
     double total = 0;
     for (size_t k = 0; k < num_truths.size(); ++k) {
-        if (num_truths[k] == 0) continue;
+        if (num_truths[k] == 0 || !samples.has(k)) continue;
         const double mean = mean_over_thresholds(samples.first + k * samples.class_stride, thresholds, samples.threshold_stride);
         values.push_back(mean * num_truths[k]);
         total += num_truths[k];
@@ -169,19 +171,32 @@ struct Averaged {
     Samples precision;          // at recall points; for the rule of that name alone
     Samples average_precision;  // one recall point, as recall
     Samples recall;
-    std::vector<double> num_truths;  // of each class
+    std::vector<double> num_truths;       // of each class
+    std::vector<uint8_t> is_member = {};  // of each class: whether it counts; empty: all do
 };
+
+// The members among the classes that samples have: all classes, or those with truths.
+inline std::vector<uint8_t> members_in(const Samples& samples, const Averaged& averaged) {
+    if (samples.num_classes == averaged.num_truths.size()) return averaged.is_member;
+    std::vector<uint8_t> is_member;
+    for (size_t k = 0; k < averaged.num_truths.size(); ++k) {
+        if (averaged.num_truths[k] > 0) is_member.push_back(averaged.is_member[k]);
+    }
+    return is_member;
+}
 
 // The value of a measure in its area range and within its limit; NaN if no class has truths there.
 inline double average(const Measure& measure, const Averaged& averaged, ApRule rule, bool is_weighted) {
-    if (is_weighted) {
-        return weighted_mean(measure.is_recall ? averaged.recall : averaged.average_precision, measure.thresholds,
-                             averaged.num_truths);
+    Samples samples = measure.is_recall                                ? averaged.recall
+                      : rule == ApRule::recall_points && !is_weighted ? averaged.precision
+                                                                      : averaged.average_precision;
+    const std::vector<uint8_t> is_member = averaged.is_member.empty() ? std::vector<uint8_t>{} : members_in(samples, averaged);
+    if (!is_member.empty()) samples.is_member = is_member.data();
+    if (is_weighted) return weighted_mean(samples, measure.thresholds, averaged.num_truths);
+    size_t num_classes = 0;
+    for (size_t k = 0; k < averaged.num_truths.size(); ++k) {
+        num_classes += averaged.num_truths[k] > 0 && (averaged.is_member.empty() || averaged.is_member[k] != 0);
     }
-    const Samples& samples = measure.is_recall                  ? averaged.recall
-                             : rule == ApRule::recall_points ? averaged.precision
-                                                             : averaged.average_precision;
-    const size_t num_classes = averaged.num_truths.size() - std::count(averaged.num_truths.begin(), averaged.num_truths.end(), 0.0);
     return mean_defined(samples, measure.thresholds, measure.thresholds.size() * samples.num_points * num_classes);
 }
 

@@ -57,7 +57,8 @@ struct Workspace {
     std::vector<int32_t> num_extra;  // [rows, lanes]: up to each of a cell's own
     CurvePoints<kLanes> points;
     std::vector<double> best;  // [R + 1, lanes]: precision where so many recall points are reached
-    std::vector<double> values;
+    std::vector<double> values;   // precisions at the true positives of one lane
+    std::vector<double> counted;  // detections that count up to each of them
     std::vector<double> unused;  // [R]: for lanes in which the class has no truths
     Numbers numbers[kLanes];
 };
@@ -160,7 +161,7 @@ private:
                 write_recall(m, t, within, num_truths, index, work);
             }
             write_recall(rules_.num_limits() - 1, t, num_true, num_truths, index, work);
-            if (rules_.ap != ApRule::trapezoid) find_precision(work.points);
+            if (!is_trapezoid(rules_.ap)) find_precision(work.points);
             if (num_points_ > 0) {
                 find_best(num_true, work);
                 average_points(t, num_truths, index, work);
@@ -352,16 +353,22 @@ private:
         double sum = 0;
         int32_t num_true = 0;
         work.values.clear();
+        work.counted.clear();
         for (size_t i = lane; i < points.size * kLanes; i += kLanes) {
             if (points.num_true[i] == num_true) continue;
             num_true = points.num_true[i];
-            if (rules_.ap == ApRule::trapezoid) {
-                sum += trapezoid(num_true, points.num_counted[i], static_cast<double>(num_truths), rules_.epsilon);
+            if (is_trapezoid(rules_.ap)) {
+                sum += trapezoid(num_true, points.num_counted[i], static_cast<double>(num_truths), rules_.epsilon,
+                                 rules_.ap == ApRule::trapezoid_from_first);
             } else {
                 work.values.push_back(points.precision[i]);
+                work.counted.push_back(points.num_counted[i]);
             }
         }
-        if (rules_.ap == ApRule::trapezoid) return sum;
+        if (is_trapezoid(rules_.ap)) return sum;
+        if (rules_.ap == ApRule::linear_points) {
+            return area_through_points(work.values, work.counted, num_truths, rules_.recall_points);
+        }
         return area_under_envelope(work.values, num_truths);
     }
 
@@ -390,13 +397,21 @@ private:
         return numbers.recall.data() + limit * num_thresholds_ * numbers.num_defined();
     }
 
+    // Whether each class with truths counts in a measure.
+    static std::vector<uint8_t> members_of(const Measure& measure, const Numbers& numbers) {
+        std::vector<uint8_t> is_member;
+        for (const uint32_t label : numbers.classes) is_member.push_back(measure.has(label));
+        return is_member;
+    }
+
     double average_of(const Measure& measure, const Numbers& numbers) const {
         const size_t num_defined = numbers.num_defined();
         auto over_classes = [&](const double* values) { return Samples{values, 1, num_defined, num_defined, 0, 1}; };
         const Averaged averaged{{numbers.samples.data(), num_points_, num_defined, num_defined * num_points_, 1, num_points_},
                                 over_classes(numbers.average_precision.data()),
                                 over_classes(recall_of(numbers, measure.limit)),
-                                numbers.num_truths};
+                                numbers.num_truths,
+                                measure.is_member.empty() ? std::vector<uint8_t>{} : members_of(measure, numbers)};
         return average(measure, averaged, rules_.ap, options_.wanted.is_weighted);
     }
 

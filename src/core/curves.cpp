@@ -53,6 +53,7 @@ struct Workspace {
     std::vector<double> sums;             // over recall points: [A, M]
     std::vector<double> trapezoids;       // sums: [A, T, M]
     std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, M]
+    std::vector<std::vector<double>> every_counted;    // up to each true positive, for its interpolation: [A, T, M]
 };
 
 template <class Score, class State>
@@ -85,7 +86,8 @@ public:
         if (out_.scores != nullptr) work.scores.resize(work.precision.size());
         work.sums.resize(width_);
         work.trapezoids.resize(work.curves.size());
-        if (rules_.ap == ApRule::envelope) work.every_precision.resize(work.curves.size());
+        if (is_every_precision_needed()) work.every_precision.resize(work.curves.size());
+        if (rules_.ap == ApRule::linear_points) work.every_counted.resize(work.curves.size());
         return work;
     }
 
@@ -112,6 +114,8 @@ public:
 
 private:
     static constexpr size_t kLanes = 7, kLaneBits = 8;  // the areas of a state of one byte
+
+    bool is_every_precision_needed() const { return rules_.ap == ApRule::envelope || rules_.ap == ApRule::linear_points; }
 
     int64_t num_truths(size_t label, size_t area) const { return tally_.num_truths[label * num_areas_ + area]; }
     // Of a curve in the workspace.
@@ -146,6 +150,7 @@ private:
         std::fill(work.num_plain.begin(), work.num_plain.end(), 0);
         std::fill(work.trapezoids.begin(), work.trapezoids.end(), 0.0);
         for (auto& every : work.every_precision) every.clear();
+        for (auto& every : work.every_counted) every.clear();
         if (start_ != nullptr) continue_curves(label, work);
         work.has_truths = has_truths(label);
         const double initial = work.has_truths ? 0.0 : -1.0;
@@ -267,13 +272,17 @@ private:
                                         static_cast<int32_t>(waiting[i].num_counted) + curve.before, rules_.epsilon);
         }
         curve.num_true = before + num;
-        if (rules_.ap == ApRule::envelope) {
+        if (is_every_precision_needed()) {
             work.every_precision[index].insert(work.every_precision[index].end(), precision.begin(), precision.begin() + num);
         }
-        if (rules_.ap == ApRule::trapezoid) {
+        if (rules_.ap == ApRule::linear_points) {
+            for (uint32_t i = 0; i < num; ++i) work.every_counted[index].push_back(waiting[i].num_counted + curve.before);
+        }
+        if (is_trapezoid(rules_.ap)) {
             const double truths = static_cast<double>(num_truths(label, a));
             for (uint32_t i = 0; i < num; ++i) {
-                work.trapezoids[index] += trapezoid(before + i + 1, waiting[i].num_counted + curve.before, truths, rules_.epsilon);
+                work.trapezoids[index] += trapezoid(before + i + 1, waiting[i].num_counted + curve.before, truths, rules_.epsilon,
+                                                    rules_.ap == ApRule::trapezoid_from_first);
             }
         }
         uint32_t i = 0;
@@ -331,7 +340,7 @@ private:
             work.scores[point_index(t, r, a, m)] = work.first_score[m];
         }
         out_.recall[index] = curve.num_true / static_cast<double>(truths);
-        if (rules_.ap == ApRule::trapezoid) {
+        if (is_trapezoid(rules_.ap)) {
             out_.average_precision[index] = work.trapezoids[state_index(a, t, m)];
             if (start_ != nullptr) start_->sum_after[index * kSumState] = work.trapezoids[state_index(a, t, m)];
         }
@@ -339,6 +348,11 @@ private:
             std::vector<double>& precision = work.every_precision[state_index(a, t, m)];
             out_.average_precision[index] = start_ == nullptr ? area_under_envelope(precision, truths)
                                                               : continued_area(precision, index, truths);
+        }
+        if (rules_.ap == ApRule::linear_points) {
+            const size_t state = state_index(a, t, m);
+            out_.average_precision[index] =
+                area_through_points(work.every_precision[state], work.every_counted[state], truths, rules_.recall_points);
         }
     }
 

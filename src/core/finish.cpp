@@ -16,7 +16,7 @@ Averages average_curves(const CurveNumbers& curves, const Rules& rules, const Me
         auto at_cell = [&](const double* values) {
             return Samples{values + cell, 1, num_classes, threshold_stride, 0, class_stride};
         };
-        Averaged averaged{curves.precision[cell], at_cell(curves.average_precision), at_cell(curves.recall), {}};
+        Averaged averaged{curves.precision[cell], at_cell(curves.average_precision), at_cell(curves.recall), {}, measure.is_member};
         for (size_t k = 0; k < num_classes; ++k) {
             averaged.num_truths.push_back(static_cast<double>(curves.num_truths[k * num_areas + measure.area]));
         }

@@ -39,6 +39,7 @@ struct TallyRows {
     std::vector<uint64_t> is_true, is_counted;      // num_words per hit
     std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
     std::vector<State> truth_state;                 // bit a where it counts in area range a
+    std::vector<double> similarity;                 // of each hit, if wanted: with the truth that makes it true in the first cell
     size_t size = 0;
 };
 
@@ -94,6 +95,7 @@ struct MatchWorkspace {
     CandidateList<Policy> candidates;            // of one detection
     std::vector<Candidate> group_candidates;     // the groups among them
     std::vector<uint64_t> is_true, is_counted;   // of one detection
+    double similarity = 0;                       // of one detection with the truth that makes it true in the first cell
 
     MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
         : count(num_classes), cursor(num_classes), groups(num_classes), is_present(num_classes / kBitsPerWord + 1),
@@ -105,6 +107,7 @@ struct MatchChunk {
     size_t first_image, end_image;
     size_t first_row, num_rows = 0;
     std::vector<uint64_t> is_true, is_counted;
+    std::vector<double> similarity;
 };
 
 template <class Policy, class Score, class State, class Recorder>
@@ -118,7 +121,7 @@ public:
             const Recorder& recorder)
         : policy_(policy), detections_(detections), truths_(truths), by_image_(by_image), rules_(rules), cells_(cells),
           tally_(tally), recorder_(recorder),
-          finder_(policy, rules.cutoffs, rules.is_strict, rules.matching == Matching::next_best),
+          finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first),
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
           is_next_best_(rules.matching == Matching::next_best),
           is_plain_(!rules.is_limit_per_image && detections.coverage == nullptr) {
@@ -270,6 +273,7 @@ private:
         if (candidates.size == 0) return state;
         if (truths_.has_groups) split_off_groups(work);
         if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
+        work.similarity = 0;
         for (size_t w = 0; w < num_words_; ++w) {
             Verdicts verdicts = take_truths(row, w, first_truth, work);
             if (!work.group_candidates.empty()) take_groups(row, w, first_truth, work, verdicts);
@@ -295,6 +299,7 @@ private:
             is_true |= pick & is_free;
             is_false |= pick & ~is_free;
             record(row, w, pick & is_free, candidate.truth);
+            keep_similarity(w, pick & is_free, candidate, work);
             fill(is_free, pick, row, candidate.truth);
             is_wanted &= ~pick;
         }
@@ -335,7 +340,10 @@ private:
                 const uint64_t pick = verdicts.is_open & cells_.reached[candidate.num_reached * num_words_ + w] &
                                       (is_inside ? inside : ~inside);
                 uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
-                if (is_inside) verdicts.is_true |= pick & is_free;
+                if (is_inside) {
+                    verdicts.is_true |= pick & is_free;
+                    keep_similarity(w, pick & is_free, candidate, work);
+                }
                 is_free &= ~pick;
                 verdicts.is_open &= ~pick;
                 record(row, w, pick, candidate.truth);
@@ -350,6 +358,10 @@ private:
             if (state >> (a + 1) & 1) cells |= cells_.of_area[a * num_words_ + word];
         }
         return cells;
+    }
+
+    void keep_similarity(size_t word, uint64_t taken, const Candidate& candidate, Workspace& work) const {
+        if (rules_.keeps_similarity && word == 0 && (taken & 1) != 0) work.similarity = candidate.similarity;
     }
 
     void record(uint32_t row, size_t word, uint64_t taken, uint32_t truth) const {
@@ -381,6 +393,7 @@ private:
         if (!is_hit) return plain;
         chunk.is_true.insert(chunk.is_true.end(), work.is_true.begin(), work.is_true.end());
         chunk.is_counted.insert(chunk.is_counted.end(), work.is_counted.begin(), work.is_counted.end());
+        if (rules_.keeps_similarity) chunk.similarity.push_back(work.similarity);
         return 1;
     }
 
@@ -444,6 +457,7 @@ void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally)
         tally.size += chunk.num_rows;
         tally.is_true.insert(tally.is_true.end(), chunk.is_true.begin(), chunk.is_true.end());
         tally.is_counted.insert(tally.is_counted.end(), chunk.is_counted.begin(), chunk.is_counted.end());
+        tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());
         chunk = {};
     }
 }

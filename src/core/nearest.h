@@ -29,9 +29,11 @@ struct Nearest {
 template <class Policy>
 class ImageCandidates {
 public:
+    // `is_relative`: similarities are relative to the detections' own sizes.
     ImageCandidates(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images,
-                    const CandidateFinder<Policy>& finder)
-        : policy_(policy), detections_(detections), truths_(truths), num_images_(num_images), finder_(finder) {}
+                    const CandidateFinder<Policy>& finder, bool is_relative = false)
+        : policy_(policy), detections_(detections), truths_(truths), num_images_(num_images), finder_(finder),
+          is_relative_(is_relative) {}
 
     // The truths of one image, and the candidates of one of its detections; memory of one thread.
     struct Workspace {
@@ -82,7 +84,7 @@ private:
     void start_image(Workspace& space) const {
         space.shapes.shape.clear();
         for (const uint32_t row : space.row) space.shapes.shape.push_back(policy_.truth(row));
-        space.shapes.is_relative.assign(space.row.size(), 0);
+        space.shapes.is_relative.assign(space.row.size(), is_relative_);
         space.is_free.assign(space.row.size(), 1);
         finder_.start_image(space.row.size(), space.candidates);
         space.group = finder_.add_group(space.shapes, 0, static_cast<uint32_t>(space.row.size()), space.candidates);
@@ -92,6 +94,7 @@ private:
     const UsedRows &detections_, &truths_;
     size_t num_images_;
     const CandidateFinder<Policy>& finder_;
+    const bool is_relative_;
 };
 
 // The nearest truths of each detection: of its own class, and of any other. All rows get written.
@@ -117,6 +120,39 @@ void find_nearest(const Policy& policy, const UsedRows& detections, const UsedRo
             }
         }
     });
+}
+
+// Pairs of rows with their similarities.
+struct SimilarPairs {
+    std::vector<int32_t> detection, truth;
+    std::vector<double> similarity;
+};
+
+// The pairs of one image and class that reach the only cutoff of the rules, in order of the detections' rows.
+template <class Policy>
+SimilarPairs find_pairs(const Policy& policy, const UsedRows& detections, const UsedRows& truths, size_t num_images,
+                        bool is_relative, const Rules& rules, const Run& run) {
+    const CandidateFinder<Policy> finder(policy, rules.cutoffs, rules.is_strict, /* is_last_first = */ false);
+    const ImageCandidates<Policy> images(policy, detections, truths, num_images, finder, is_relative);
+    std::vector<std::vector<Candidate>> found(detections.size);  // with the rows of truths
+    images.for_each_image(run, [&](auto& space) {
+        for (const uint32_t row : space.detection_rows) {
+            images.find(row, space, run);
+            for (const Candidate& candidate : space.candidates) {
+                const uint32_t truth_row = space.row[candidate.truth];
+                if (truths.label[truth_row] == detections.label[row]) found[row].push_back({candidate.similarity, truth_row, 1});
+            }
+        }
+    });
+    SimilarPairs pairs;
+    for (size_t row = 0; row < found.size(); ++row) {
+        for (const Candidate& candidate : found[row]) {
+            pairs.detection.push_back(static_cast<int32_t>(row));
+            pairs.truth.push_back(static_cast<int32_t>(candidate.truth));
+            pairs.similarity.push_back(candidate.similarity);
+        }
+    }
+    return pairs;
 }
 
 // Detections by falling score, of equal ones the first row first, take the free truth of another class with the largest similarity

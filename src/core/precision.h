@@ -48,8 +48,9 @@ private:
     double num_points_;
 };
 
-// What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1).
-inline double trapezoid(uint32_t num_true, double num_counted, double num_truths, double epsilon) {
+// What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1) or at its first point.
+inline double trapezoid(uint32_t num_true, double num_counted, double num_truths, double epsilon, bool is_from_first) {
+    if (is_from_first && num_counted == 1) return 0;
     const double precision = precision_at(static_cast<int32_t>(num_true), num_counted, epsilon);
     const double last = num_counted == 1 ? 1.0 : precision_at(static_cast<int32_t>(num_true - 1), num_counted - 1, epsilon);
     const double gain = num_true / num_truths - (num_true - 1) / num_truths;
@@ -86,6 +87,36 @@ inline double area_under_envelope(std::vector<double>& precision, int64_t num_tr
     PairwiseSum sum(num_steps(precision.size(), num_truths));
     add_area_under_envelope(precision, num_truths, sum);
     return area_of(sum, precision.size(), num_truths);
+}
+
+// The area under the envelope as Ultralytics takes it: the curve through all detections, which begins at (0, 1) and is 0 at its last
+// recall and beyond, interpolated linearly at the recall points; then trapezoids between these. `precision` has the precisions at
+// all true positives, which become the envelope, `num_counted` the detections that count up to each of them.
+//
+// Between two true positives the envelope is that of the second if a false positive is among them, as NumPy's interpolation takes
+// the last of several values at one recall; else it falls from the first to the second.
+inline double area_through_points(std::vector<double>& precision, const std::vector<double>& num_counted, int64_t num_truths,
+                                  const std::vector<double>& points) {
+    raise_to_envelope(precision.data(), precision.size(), 1);
+    const double truths = static_cast<double>(num_truths);
+    const size_t num_true = precision.size();
+    size_t reached = 0;  // true positives with a recall of at most the point
+    std::vector<double> values;
+    for (const double point : points) {
+        while (reached < num_true && static_cast<double>(reached + 1) / truths <= point) ++reached;
+        if (reached == num_true) {
+            values.push_back(0);
+            continue;
+        }
+        const bool is_level = num_counted[reached] - (reached == 0 ? 0 : num_counted[reached - 1]) > 1;
+        const double before = is_level ? precision[reached] : reached == 0 ? 1.0 : precision[reached - 1];
+        const double recall = static_cast<double>(reached) / truths, next = static_cast<double>(reached + 1) / truths;
+        const double slope = (precision[reached] - before) / (next - recall);
+        values.push_back(recall == point ? before : slope * (point - recall) + before);
+    }
+    PairwiseSum sum(points.size() - 1);
+    for (size_t i = 1; i < points.size(); ++i) sum.add((points[i] - points[i - 1]) * (values[i] + values[i - 1]) / 2.0);
+    return points.size() > 1 ? sum.total() : 0;
 }
 
 }  // namespace boxscore

@@ -22,10 +22,13 @@ inline bool is_relative(uint8_t kind) { return kind >= kCrowd; }
 // What is known of the class of a detection in its image.
 enum Coverage : uint8_t { kExhaustive, kNotExhaustive, kNotLookedFor };
 
-enum class ApRule : uint8_t { recall_points, interpolated, envelope, trapezoid };
+enum class ApRule : uint8_t { recall_points, interpolated, linear_points, envelope, trapezoid, trapezoid_from_first };
 
 // Whether AP is made from precisions at recall points.
 inline bool is_sampled(ApRule rule) { return rule == ApRule::recall_points || rule == ApRule::interpolated; }
+
+// Whether AP is a sum of trapezoids under the raw curve, one for each true positive.
+inline bool is_trapezoid(ApRule rule) { return rule == ApRule::trapezoid || rule == ApRule::trapezoid_from_first; }
 
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 inline constexpr size_t kBitsPerWord = 64;
@@ -61,6 +64,9 @@ struct Rules {
     std::vector<double> cutoffs;  // thresholds as similarities are compared with them, ascending
     bool is_strict = false;       // a similarity must exceed its cutoff
     Matching matching = Matching::next_best;
+    bool is_last_first = true;      // of truths that are equally similar the last is preferred, else the first
+    bool is_group_counted = true;   // a group is one truth, else none
+    bool keeps_similarity = false;  // that of true positives in the first cell is written
     std::vector<double> area_low, area_high;
     std::vector<uint32_t> limits;     // ascending
     bool is_limit_per_image = false;  // limits are per image over all classes, else per image and class
@@ -82,6 +88,9 @@ struct Measure {
     bool is_recall;
     std::vector<size_t> thresholds;
     size_t area, limit;
+    std::vector<uint8_t> is_member;  // by class: whether it is one of those that count; empty: all do
+
+    bool has(size_t label) const { return is_member.empty() || is_member[label] != 0; }
 };
 
 // The numbers that are wanted, and how classes count in them.

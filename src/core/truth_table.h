@@ -57,7 +57,7 @@ struct TruthTable {
                 kind[g] = columns.kind == nullptr ? uint8_t{kRegular} : columns.kind[from];
                 shapes.shape[g] = policy.truth(from);
                 shapes.is_relative[g] = is_relative(kind[g]);
-                if (kind[g] != kRegular && kind[g] != kGroup) continue;
+                if (kind[g] != kRegular && !(kind[g] == kGroup && rules.is_group_counted)) continue;
                 const double area = columns.area == nullptr ? policy.area(shapes.shape[g]) : columns.area[from];
                 for (size_t a = 0; a < num_areas; ++a) {
                     if (area < rules.area_low[a] || area > rules.area_high[a]) continue;

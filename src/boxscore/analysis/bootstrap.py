@@ -20,6 +20,7 @@ from boxscore._support.threads import num_threads
 from boxscore.engines.native.compiled_engine import compiled_tally
 from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.model.curves import Floats, Ints
+from boxscore.model.extra_numbers import ExtraCounter
 from boxscore.model.measures import Measure, measures
 from boxscore.model.summary import Confidence, Interval
 from boxscore.model.tally import Tally
@@ -190,8 +191,11 @@ def grounds(tally: Tally, labels: Ints) -> Grounds:
     lowest, highest = np.full(labels.size, limits.max), np.full(labels.size, limits.min)
     np.minimum.at(lowest, place, image)
     np.maximum.at(highest, place, image)
+    num_extra = len(tally.protocol.extra_names)
     return Grounds(
-        numbers=np.array([several[measure.area] for measure in measures(tally.protocol)], bool),
+        numbers=np.array(
+            [*(several[measure.area] for measure in measures(tally.protocol)), *[several[0]] * num_extra], bool
+        ),
         classes=lowest < highest,
     )
 
@@ -244,7 +248,19 @@ def resample(
     if is_micro:
         numbers, _, _ = _resample(tally.pooled(), images, wanted, plan, run)
     columns = np.ascontiguousarray(numbers.T)
-    return Samples(numbers={measure.name: columns[i] for i, measure in enumerate(wanted)}, ap=ap, ar=ar)
+    by_name = {measure.name: columns[i] for i, measure in enumerate(wanted)} | _resample_extra(tally, images, plan)
+    return Samples(numbers=by_name, ap=ap, ar=ar)
+
+
+def _resample_extra(tally: Tally, images: Ints, plan: Plan) -> dict[str, Floats]:
+    """The extra numbers of each resample."""
+    names = tally.protocol.extra_names
+    if not names:
+        return {}
+    counter = ExtraCounter(tally.listing(images.tolist()))
+    drawn = (draws(images.size, resample=index, seed=plan.seed) for index in range(plan.resamples))
+    measured = [counter.measure(weight).numbers for weight in drawn]
+    return {name: np.array([numbers[name] for numbers in measured]) for name in names}
 
 
 def draws(num_images: int, *, resample: int, seed: int = 0) -> NDArray[np.uint16]:
@@ -288,7 +304,7 @@ def _resample(tally: Tally, images: Ints, wanted: list[Measure], plan: Plan, run
         compiled_tally(tally),
         images=compact(images),
         rules=rules_of(tally.protocol),
-        measures=compiled_measures(wanted),
+        measures=compiled_measures(wanted, tally.class_groups),
         is_weighted=tally.protocol.average == "weighted",
         seed=plan.seed,
         num_resamples=plan.resamples,

@@ -13,7 +13,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Plan, Samples, grounds, resample, spread
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.model.curves import Floats, Ints
-from boxscore.model.measures import measures
+from boxscore.model.measures import meanings
 from boxscore.model.result import Result
 from boxscore.model.summary import plain
 from boxscore.model.tally import IGNORED, TRUE, Tally
@@ -350,7 +350,7 @@ def _difference(
     samples: Samples,
     level: float,
 ) -> Difference:
-    names = [measure.name for measure in measures(first[1].protocol)]
+    names = [name for name, _ in meanings(first[1].protocol)]
     before, after = (np.array([result[name] for name in names]) for _, result in (first, second))
     stacked = np.stack([samples.numbers[name] for name in names], axis=1)
     has = grounds(first[1].tally, labels)

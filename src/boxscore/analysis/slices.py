@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.model.dataset import host_ids, take
-from boxscore.model.measures import measures
+from boxscore.model.measures import meanings
 from boxscore.model.result import Inputs, Result
 from boxscore.pipeline import finish
 
@@ -48,8 +48,8 @@ class Slices(Mapping[str, Result]):
     def __str__(self) -> str:
         results = list(self.results.values())
         rows = [
-            [measure.name, *(text.fraction(result[measure.name]) for result in results)]
-            for measure in (measures(results[0].protocol) if results else ())
+            [name, *(text.fraction(result[name]) for result in results)]
+            for name, _ in (meanings(results[0].protocol) if results else ())
         ]
         rows.append(["images", *(f"{num:,}" for num in self.num_images.values())])
         rows.append(["truths", *(f"{result.per_class.num_truths.sum():,}" for result in results)])

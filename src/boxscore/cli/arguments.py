@@ -6,8 +6,9 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
-from boxscore.model.protocol import IOU_TYPES, PROTOCOLS, Protocol
-from boxscore.model.protocol import protocol_of as named_for
+from boxscore.model.protocol import IOU_TYPES, Protocol
+from boxscore.model.protocol_table import PROTOCOLS
+from boxscore.model.protocol_table import protocol_of as named_for
 
 UPRIGHT_FORMATS = ("xyxy", "xywh", "cxcywh")
 ORIENTED_FORMATS = (

@@ -18,7 +18,7 @@ from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.engines.native.direct import summarize_files
-from boxscore.model.measures import measures
+from boxscore.model.measures import meanings
 from boxscore.model.protocol import Protocol
 from boxscore.model.summary import ClassPoint, Summary, has_ap_50
 from boxscore.report.exports import to_csv, to_latex, to_markdown
@@ -321,11 +321,11 @@ def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
     names = _heads(parts)
     rows = [
         [
-            measure.name,
-            *(_cell(part.summary, measure.name) for part in parts),
-            *measure.meaning(first.protocol),
+            name,
+            *(_cell(part.summary, name) for part in parts),
+            *meaning,
         ]
-        for measure in measures(first.protocol)
+        for name, meaning in meanings(first.protocol)
     ]
     if any(part.group is not None for part in parts):
         rows.append(["images", *(f"{part.num_images:,}" for part in parts), *[""] * 4])

@@ -23,6 +23,7 @@ from boxscore.model.dataset import (
     Truths,
     classes_of,
     coverage_codes,
+    host_areas,
     host_scores,
 )
 from boxscore.model.protocol import GROUP, REGULAR, Pixels, Protocol
@@ -42,19 +43,24 @@ class _Overlap(NamedTuple):
     similarity: float
 
 
+class _Judged(NamedTuple):
+    verdict: int
+    similarity: float
+
+
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int = 1) -> Tally:  # noqa: ARG001
     """The verdict of every detection: the loops of Alg. 1, for every area range and threshold."""
     similarity = detections.geometry.similarity
-    shapes, areas = detections.geometry.shapes(protocol), _areas(detections, protocol)
+    shapes, areas = detections.geometry.shapes(protocol), host_areas(detections, protocol).tolist()
     truths_of = _truths_by_image_and_label(truths, protocol)
     images, labels, scores = (to_numpy(column).tolist() for column in _ids_and_scores(detections))
 
     ranks = _ranks(images, labels, scores, protocol)
-    codes = coverage_codes(detections, truths)
+    codes = coverage_codes(detections, truths, protocol)
     code_of = [COVERED] * len(detections) if codes is None else codes.tolist()
 
     taken: set[tuple[int, int, int]] = set()  # (truth, area, threshold)
-    kept, verdicts = [], []
+    kept, verdicts, similarities = [], [], []
     for row in sorted(range(len(detections)), key=lambda row: (labels[row], -scores[row], images[row])):
         if ranks[row] >= protocol.largest_limit or code_of[row] == NOT_COVERED:
             continue
@@ -65,12 +71,15 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
             for truth in truths_of[images[row], labels[row]]
         ]
         kept.append(row)
+        similarities.append(0.0)
         of_row = []
         for a, area in enumerate(protocol.areas):
             is_counted = code_of[row] != NOT_EXHAUSTIVE and area.low <= areas[row] <= area.high
             for t, cutoff in enumerate(protocol.cutoffs):
-                verdict = _judge(overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
-                of_row.append((FALSE if is_counted else IGNORED) if verdict is None else verdict)
+                judged = _judge(overlaps, cutoff, area, taken, cell=(a, t), protocol=protocol)
+                of_row.append((FALSE if is_counted else IGNORED) if judged is None else judged.verdict)
+                if (a, t) == (0, 0) and judged is not None and judged.verdict == TRUE:
+                    similarities[-1] = judged.similarity
         verdicts.append(of_row)
 
     rows = [(image, label, truth) for (image, label), group in truths_of.items() for truth in group]
@@ -82,11 +91,12 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         score=host_scores(detections.score)[np.array(kept, np.int64)],
         rank=np.array([ranks[row] for row in kept], np.int64),
         verdict=np.array(verdicts, np.uint8).reshape(shape),
+        similarity=np.array(similarities, np.float64),
         classes=classes_of(detections, truths),
         truth_image=np.array([image for image, _, _ in rows], np.int64),
         truth_label=np.array([label for _, label, _ in rows], np.int64),
         truth_counts=np.array(
-            [[not _is_ignored(truth, area) for area in protocol.areas] for _, _, truth in rows], bool
+            [[not _is_ignored(truth, area, protocol) for area in protocol.areas] for _, _, truth in rows], bool
         ).reshape(len(rows), len(protocol.areas)),
         class_names=truths.names_by_label,
     )
@@ -100,7 +110,7 @@ def _judge(
     *,
     cell: tuple[int, int],
     protocol: Protocol,
-) -> int | None:
+) -> _Judged | None:
     """The verdict of a detection in one cell by the truth that it takes, which is marked as taken; None: it takes none.
 
     Groups are for detections that take no other truth.
@@ -123,10 +133,10 @@ def _judge(
             continue
         is_first = (best.truth.row, *cell) not in taken
         taken.add((best.truth.row, *cell))
-        if _is_ignored(best.truth, area) or (is_of_group and not is_first):
-            return IGNORED
+        if _is_ignored(best.truth, area, protocol) or (is_of_group and not is_first):
+            return _Judged(IGNORED, best.similarity)
         if is_first:
-            return TRUE
+            return _Judged(TRUE, best.similarity)
     return None
 
 
@@ -143,21 +153,18 @@ def _ranks(images: Sequence[int], labels: Sequence[int], scores: Sequence[float]
 
 def _is_preferred(new: _Overlap, old: _Overlap, area: Area, protocol: Protocol) -> bool:
     """Whether a detection prefers the later truth `new` to `old`."""
-    if protocol.matching != "best" and _is_ignored(new.truth, area) != _is_ignored(old.truth, area):
-        return _is_ignored(old.truth, area)
-    if protocol.matching == "next_best":
+    is_old_ignored = _is_ignored(old.truth, area, protocol)
+    if protocol.matching != "best" and _is_ignored(new.truth, area, protocol) != is_old_ignored:
+        return is_old_ignored
+    if protocol.ties == "last":
         return new.similarity >= old.similarity  # as in COCO: of equal IoUs the last
     return new.similarity > old.similarity
 
 
-def _is_ignored(truth: _Truth, area: Area) -> bool:
-    return truth.kind in IGNORED_KINDS or not area.low <= truth.area <= area.high
-
-
-def _areas(columns: Detections | Truths, protocol: Protocol) -> list[float]:
-    given = columns.geometry.areas(protocol, like=np.zeros(0)) if columns.area is None else to_numpy(columns.area)
-    areas: list[float] = given.tolist()
-    return areas
+def _is_ignored(truth: _Truth, area: Area, protocol: Protocol) -> bool:
+    if truth.kind in IGNORED_KINDS or (truth.kind == GROUP and protocol.group_of_weight == 0):
+        return True
+    return not area.low <= truth.area <= area.high
 
 
 def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -167,7 +174,7 @@ def _ids_and_scores(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.
 
 def _truths_by_image_and_label(truths: Truths, protocol: Protocol) -> dict[tuple[int, int], list[_Truth]]:
     shapes = truths.geometry.shapes(protocol)
-    areas = _areas(truths, protocol)
+    areas = host_areas(truths, protocol).tolist()
     kinds = truths.kinds(protocol)
     kind_of = [REGULAR] * len(truths) if kinds is None else to_numpy(kinds).tolist()
     groups: dict[tuple[int, int], list[_Truth]] = defaultdict(list)
@@ -241,13 +248,44 @@ def _best_at(precision: Sequence[float], recall: Sequence[float], recall_points:
     return [max((p for p, q in pairs if q >= point), default=0.0) for point in recall_points]
 
 
-def average_by_trapezoids(precision: Sequence[float], recall: Sequence[float]) -> float:
-    """AP as the area under the raw curve from (0, 1) on: what Alg. 12 computes, one class at a time."""
+def average_by_trapezoids(precision: Sequence[float], recall: Sequence[float], *, is_from_first: bool = False) -> float:
+    """AP as the area under the raw curve from (0, 1) on: what Alg. 12 computes, one class at a time.
+
+    `is_from_first`: from its first point on, as CrowdHuman's evaluation has it.
+    """
     ap, height, reached = 0.0, 1.0, 0.0
-    for p, q in zip(precision, recall, strict=True):
-        ap += (p + height) * (q - reached) / 2
+    for i, (p, q) in enumerate(zip(precision, recall, strict=True)):
+        if i > 0 or not is_from_first:
+            ap += (p + height) * (q - reached) / 2
         height, reached = p, q
     return ap
+
+
+def average_linear_points(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
+    """AP as trapezoids through the envelope from (0, 1) on, interpolated linearly at the recall points (Ultralytics).
+
+    Where a curve has several precisions at one recall, the last counts; at and beyond its end it is 0.
+
+    >>> average_linear_points([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 0.5, 1.0])
+    0.5833333333333333
+    """
+    if not precision:
+        return 0.0
+    recalls = [0.0, *recall, recall[-1], 1.0]
+    best = flatten([1.0, *precision, 0.0, 0.0])
+    samples = []
+    for point in recall_points:
+        i = max(i for i, q in enumerate(recalls) if q <= point)
+        if i + 1 == len(recalls) or recalls[i] == point:
+            samples.append(best[i])
+        else:
+            slope = (best[i + 1] - best[i]) / (recalls[i + 1] - recalls[i])
+            samples.append(slope * (point - recalls[i]) + best[i])
+    steps = [
+        (after - before) * (upper + lower) / 2.0
+        for before, after, lower, upper in zip(recall_points, recall_points[1:], samples, samples[1:], strict=False)
+    ]
+    return float(np.sum(steps))  # as in Ultralytics: NumPy's order of additions
 
 
 def flatten(precision: Sequence[float]) -> list[float]:
@@ -336,6 +374,10 @@ def _draw(
     result.recall[cell] = recall[-1] if recall else 0.0
     if protocol.ap == "trapezoid":
         result.average_precision[cell] = average_by_trapezoids(precision, recall)
+    elif protocol.ap == "trapezoid_from_first":
+        result.average_precision[cell] = average_by_trapezoids(precision, recall, is_from_first=True)
+    elif protocol.ap == "linear_points":
+        result.average_precision[cell] = average_linear_points(precision, recall, protocol.recall_points)
     elif protocol.ap == "envelope":
         result.average_precision[cell] = average_every_point(precision, recall)
     elif protocol.ap == "interpolated":

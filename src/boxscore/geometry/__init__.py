@@ -59,6 +59,12 @@ class Geometry(ABC):
         """
         return None
 
+    def clipped(self, width: Array, height: Array) -> "Geometry":  # noqa: ARG002
+        """The same shapes within images of these sizes, in host memory; shapes that can't leave an image stay. Shape
+        (N,) each.
+        """
+        return self
+
     @abstractmethod
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """The area of each shape, which decides its area range. Shape (N,).

@@ -68,6 +68,23 @@ class Boxes(Geometry):
         """Some of the boxes."""
         return replace(self, box=take_rows(self.box, rows))
 
+    def clipped(self, width: NDArray[Any], height: NDArray[Any]) -> "Boxes":
+        """The boxes within their images: an edge beyond the image's moves to it.
+
+        A box to the right of its image, or below, becomes its last pixel, and one to the left or above has no area (as
+        in CrowdHuman's evaluation).
+
+        >>> Boxes(box=[[-5.0, 2, 50, 8], [30, 2, 40, 8]]).clipped(np.array([20, 20]), np.array([10, 10])).box.tolist()
+        [[0.0, 2.0, 20.0, 8.0], [19.0, 2.0, 20.0, 8.0]]
+        """
+        xp = namespace(self.box)
+        corners = self.outer_boxes()
+        size = np.stack([width, height], axis=-1).astype(np.float64)
+        far = xp.astype(convert(size, like=corners), corners.dtype)
+        zero = xp.zeros_like(far)
+        near = xp.minimum(xp.maximum(corners[:, :2], zero), far - 1)
+        return Boxes(box=xp.concat([near, xp.maximum(xp.minimum(corners[:, 2:], far), zero)], axis=-1))
+
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """Width times height. Shape (N,)."""
         return self._measured(protocol, self.box if like is None else like)[1]

@@ -211,6 +211,9 @@ class Truths(Shapes):
     all images of the data, those without boxes, too."""
     image_sizes: Mapping[int, tuple[int, int]] | None = None
     """Width and height by image id, for files whose boxes are fractions of them."""
+    class_groups: Mapping[int, str] | None = None
+    """The group of each class by label, for protocols that measure groups of their own: "rare", "common" or "frequent"
+    under LVIS."""
     crowd_index: Mapping[int, float] | None = None
     """How crowded each image is, 0 to 1, by image id, for protocols that have ranges of it (CrowdPose)."""
     is_numbered: bool = False
@@ -238,6 +241,7 @@ class Truths(Shapes):
         class_names: ClassNames | None = None,
         image_names: Mapping[int, str] | None = None,
         image_sizes: Mapping[int, tuple[int, int]] | None = None,
+        class_groups: Mapping[int, str] | None = None,
         crowd_index: Mapping[int, float] | None = None,
         is_numbered: bool = False,
         is_normalized: bool = False,
@@ -264,6 +268,7 @@ class Truths(Shapes):
         _set(self, image=columns["image"], label=columns["label"], class_names=names)
         _set(self, geometry=geometry, others=tuple(more))
         _set(self, image_names=image_names, image_sizes=image_sizes, crowd_index=_checked_index(crowd_index))
+        _set(self, class_groups=None if class_groups is None else _by_label("class_groups", class_groups))
         _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
 
     @classmethod
@@ -323,6 +328,8 @@ class Truths(Shapes):
         A regular truth that has nothing to compare is difficult: keypoints without a label.
         """
         kind = self.kind if self.ignore is None else ignored_kinds(self.ignore, protocol)
+        if self.kind is not None and protocol.ignored == "regular":
+            kind = namespace(self.kind).where(self.kind == GROUP, self.kind, self.kind * REGULAR)
         is_blank = self.geometry.is_blank(protocol)
         if is_blank is None or not is_blank.any():
             return kind
@@ -354,14 +361,27 @@ def _as_kinds(kind: Any, geometry: Geometry) -> Array:
     return namespace(column).astype(column, namespace(column).uint8)
 
 
-def coverage_codes(detections: Detections, truths: Truths) -> NDArray[np.uint8] | None:
+def coverage_codes(detections: Detections, truths: Truths, protocol: Protocol) -> NDArray[np.uint8] | None:
     """What the coverage says of each detection, in host memory; None: all count. Shape (D,).
 
-    >>> detections = Detections(image=[0, 0, 0], label=[1, 2, 3], score=[0.9, 0.8, 0.7], box=np.ones((3, 4)))
+    Detections without area are left out where the protocol says so.
+
+    >>> detections = Detections(image=[0, 0, 0], label=[1, 2, 3], score=[0.9, 0.8, 0.7], box=[[0, 0, 9, 9]] * 3)
     >>> coverage = Coverage(image=[0, 0], label=[1, 2], is_exhaustive=[True, False])
-    >>> coverage_codes(detections, Truths(image=[], label=[], box=[], coverage=coverage)).tolist()
+    >>> truths = Truths(image=[], label=[], box=[], coverage=coverage)
+    >>> coverage_codes(detections, truths, Protocol.named("lvis")).tolist()
     [0, 1, 2]
     """
+    codes = _codes_by_class(detections, truths)
+    if protocol.empty != "keep":
+        is_empty = host_areas(detections, protocol) <= 0
+        if is_empty.any():
+            given = np.full(len(detections), COVERED, np.uint8) if codes is None else codes
+            codes = np.where(is_empty, np.uint8(NOT_COVERED), given)
+    return codes
+
+
+def _codes_by_class(detections: Detections, truths: Truths) -> NDArray[np.uint8] | None:
     coverage = truths.coverage
     if coverage is None:
         return None
@@ -393,6 +413,14 @@ def host_scores(column: Array) -> NDArray[Any]:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
+def host_areas(columns: "Detections | Truths", protocol: Protocol) -> NDArray[Any]:
+    """The areas that decide ranges, in host memory: those given, else those of the shapes. Shape (N,)."""
+    given: NDArray[Any] = (
+        columns.geometry.areas(protocol, like=np.zeros(0)) if columns.area is None else to_numpy(columns.area)
+    )
+    return given
+
+
 def pooled(columns: Columns) -> Columns:
     """The same rows as one class, sorted by the label they had: COCO breaks ties between classes that way."""
     order = np.argsort(to_numpy(columns.label), kind="stable")
@@ -400,7 +428,7 @@ def pooled(columns: Columns) -> Columns:
     if isinstance(columns, Truths):
         if columns.coverage is not None:
             raise InputError("`coverage` is by class, and a class-agnostic protocol has none: set one of them only")
-        one_class["class_names"] = {POOLED: "all"}
+        one_class |= {"class_names": {POOLED: "all"}, "class_groups": None}
     return replace(columns, **_rows(columns, order) | one_class)
 
 
@@ -464,10 +492,15 @@ def _checked_index(crowd_index: Any) -> Mapping[int, float] | None:
 def _class_names(names: ClassNames) -> dict[int, str]:
     if isinstance(names, str) or not isinstance(names, Mapping | Sequence):
         raise InputError(f"`class_names` must be a sequence or a mapping of names; got {names!r}")
+    return _by_label("class_names", names if isinstance(names, Mapping) else dict(enumerate(names)))
+
+
+def _by_label(argument: str, names: Any) -> dict[int, str]:
+    if not isinstance(names, Mapping):
+        raise InputError(f"`{argument}` must be a mapping of labels to names; got {names!r}")
     plain = {}
-    pairs = names.items() if isinstance(names, Mapping) else enumerate(names)
-    for label, name in pairs:
+    for label, name in names.items():
         if isinstance(label, bool) or not isinstance(label, int | np.integer):
-            raise InputError(f"`class_names` must have integer keys; got {label!r}")
+            raise InputError(f"`{argument}` must have integer keys; got {label!r}")
         plain[int(label)] = str(name)
     return plain

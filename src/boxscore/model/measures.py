@@ -16,15 +16,16 @@ class Measure(NamedTuple):
     """Indices of the protocol's thresholds, as `area` and `limit` are of its area ranges and limits."""
     area: int
     limit: int
+    group: str | None = None
+    """The group of classes whose mean it is; None: all classes."""
 
     def meaning(self, protocol: Protocol) -> list[str]:
         """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
-        limit = protocol.limits[self.limit]
         return [
             "AR" if self.is_recall else "AP",
             f"{protocol.similarity} {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
-            protocol.areas[self.area].name,
-            "all detections" if limit is None else text.count(limit, "detection"),
+            protocol.areas[self.area].name if self.group is None else f"{self.group} classes",
+            detections_within(protocol.limits[self.limit]),
         ]
 
 
@@ -48,6 +49,8 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
             yield Measure(f"map_{percent}", False, (index,), 0, last)
     for a, area in sizes:
         yield Measure(f"map_{area.name}", False, every, a, last)
+    for group in protocol.class_groups:
+        yield Measure(f"map_{group}", False, every, 0, last, group)
     for m, limit in enumerate(protocol.limits):
         is_plain = limit is None or (protocol.recall_at and m == last)
         yield Measure("mar" if is_plain else f"mar_{limit}", True, every, 0, m)
@@ -57,6 +60,37 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
             yield Measure(f"mar_{round(recall * 100)}", True, (index,), 0, last)
     for a, area in sizes:
         yield Measure(f"mar_{area.name}", True, every, a, last)
+
+
+_EXTRA_MEANINGS = {
+    "mr": "log-average miss rate",
+    "ji": "Jaccard index",
+    "olrp": "optimal LRP error",
+    "olrp_loc": "1 - {similarity} of TP",
+    "olrp_fp": "1 - precision",
+    "olrp_fn": "1 - recall",
+}
+
+
+def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
+    """The names of all numbers of a protocol, and what each is, in words: the measures, then the extra numbers.
+
+    >>> [name for name, _ in meanings(Protocol.named("crowdhuman"))]
+    ['map', 'mar', 'mr', 'ji']
+    >>> dict(meanings(Protocol.named("olrp")))["olrp_loc"]
+    ['1 - IoU of TP', 'IoU 0.50', 'all', '100 detections']
+    """
+    for measure in measures(protocol):
+        yield measure.name, measure.meaning(protocol)
+    first = f"{protocol.similarity} {text.thresholds(protocol.thresholds[:1])}"
+    for name in protocol.extra_names:
+        what = _EXTRA_MEANINGS[name].format(similarity=protocol.similarity)
+        yield name, [what, first, protocol.areas[0].name, detections_within(protocol.limits[-1])]
+
+
+def detections_within(limit: int | None) -> str:
+    """How many detections count, in words."""
+    return "all detections" if limit is None else text.count(limit, "detection")
 
 
 def measures_at_thresholds(protocol: Protocol) -> Iterator[Measure]:

@@ -1,22 +1,48 @@
-"""What a protocol makes of columns before they are matched: one geometry, no blank rows, values of its ranges."""
+"""What a protocol makes of columns before they are matched: one geometry, only what counts, values of its ranges."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boxscore._support.arrays import convert
+from boxscore._support.arrays import convert, to_numpy
 from boxscore._support.exceptions import InputError
-from boxscore.model.dataset import Columns, Detections, Truths, host_ids, take
-from boxscore.model.protocol import Protocol
+from boxscore.model.dataset import (
+    IGNORED_KINDS,
+    Columns,
+    Coverage,
+    Detections,
+    Truths,
+    host_areas,
+    host_ids,
+    host_scores,
+    take,
+)
+from boxscore.model.protocol import GROUP, Protocol
 
 
 def prepare(detections: Detections, truths: Truths, protocol: Protocol) -> tuple[Detections, Truths]:
     """Both sides as a protocol compares them; those that were prepared stay as they are."""
     detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
+    _check_groups(truths, protocol)
     is_blank = detections.geometry.is_blank(protocol)
     if is_blank is not None:
         detections = take(detections, ~is_blank)
+    if protocol.is_plain and truths.coverage is None:
+        return detections, truths
+    if protocol.min_score is not None:
+        detections = take(detections, host_scores(detections.score) >= protocol.min_score)
+    if protocol.ignored == "absent":
+        truths = take(truths, ~_is_ignored(truths))
+    if protocol.clips_boxes:
+        sizes = truths.image_sizes
+        detections, truths = _clipped(detections, sizes, protocol), _clipped(truths, sizes, protocol)
+    if protocol.truth_area == "shape":
+        truths = replace(truths, area=None)
+    if protocol.empty == "drop":
+        truths = take(truths, host_areas(truths, protocol) > 0)
+    truths = replace(truths, coverage=_coverage(detections, truths, protocol))
     if protocol.ranges_by == "crowd_index":
         known = truths.crowd_index
         detections, truths = _ranged_by(detections, known, protocol), _ranged_by(truths, known, protocol)
@@ -38,6 +64,51 @@ def common_iou_type(detections: Detections, truths: Truths) -> str | None:
     """The first similarity that the shapes of both sides have, in the order of the detections' geometries."""
     known = truths.iou_types()
     return next((iou_type for iou_type in detections.iou_types() if iou_type in known), None)
+
+
+def _check_groups(truths: Truths, protocol: Protocol) -> None:
+    if truths.kind is None or protocol.group_of_weight is not None:
+        return
+    if (groups := np.flatnonzero(to_numpy(truths.kind) == GROUP)).size:
+        raise InputError(
+            f"`kind` of truth {groups[0]} is 3, a group, for which protocol {protocol.name} has no rule: evaluate under"
+            " openimages, set `group_of_weight`, or leave groups out"
+        )
+
+
+def _is_ignored(truths: Truths) -> NDArray[np.bool_]:
+    """Which truths are marked as ignored, difficult or a crowd. Shape (G,)."""
+    if truths.ignore is not None:
+        return to_numpy(truths.ignore).astype(bool)
+    kind = np.zeros(len(truths), np.uint8) if truths.kind is None else to_numpy(truths.kind)
+    return np.isin(kind, IGNORED_KINDS)
+
+
+def _coverage(detections: Detections, truths: Truths, protocol: Protocol) -> Coverage | None:
+    """What was looked for, if the protocol asks."""
+    if not protocol.federated:
+        return None
+    if truths.coverage is None and (len(detections) or len(truths)):
+        raise InputError(
+            f"`coverage` must be given for the truths: protocol {protocol.name} counts a class only in images where it"
+            " was looked for; LVIS' files have `neg_category_ids`, Open Images' have image labels"
+        )
+    return truths.coverage
+
+
+def _clipped(columns: Columns, sizes: Mapping[int, tuple[int, int]] | None, protocol: Protocol) -> Columns:
+    """The same rows with shapes within their images."""
+    if len(columns) == 0:
+        return columns
+    images, index = np.unique(host_ids(columns.image), return_inverse=True)
+    known = sizes or {}
+    if unknown := [image for image in images.tolist() if image not in known]:
+        raise InputError(
+            f"`image_sizes` must have every image: protocol {protocol.name} clips boxes to their images; got none for"
+            f" image {unknown[0]} (Protocol.named({protocol.name!r}, clips_boxes=False) leaves boxes as they are)"
+        )
+    size = np.array([known[image] for image in images.tolist()])[index]
+    return replace(columns, geometry=columns.geometry.clipped(size[:, 0], size[:, 1]))
 
 
 def _ranged_by(columns: Columns, values: Mapping[int, float] | None, protocol: Protocol) -> Columns:

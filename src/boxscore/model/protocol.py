@@ -1,19 +1,12 @@
-"""All that decides a number, and the named protocols: `voc2007`, `coco`, `paper`, `coco_keypoints`, …"""
+"""All that decides a number. The protocols that have a name are in `protocol_table`."""
 
 import math
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from boxscore._support.exceptions import InputError
-from boxscore.model.keypoint_rules import (
-    BOX_SHARE,
-    COCO_SIGMAS,
-    CROWDPOSE_SIGMAS,
-    WHOLEBODY_PARTS,
-    KeypointRules,
-)
+from boxscore.model.keypoint_rules import KeypointRules
 from boxscore.model.protocol_fields import (
     Area,
     areas_of,
@@ -22,17 +15,22 @@ from boxscore.model.protocol_fields import (
     check_finite,
     check_fraction,
     limits_of,
+    names_of,
     recalls_of,
     sigmas_of,
 )
 
 Pixels = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
-ApRule = Literal["recall_points", "interpolated", "envelope", "trapezoid"]
+Ties = Literal["first", "last"]
+Ignored = Literal["crowd", "difficult", "regular", "absent"]
+ApRule = Literal["recall_points", "interpolated", "linear_points", "envelope", "trapezoid", "trapezoid_from_first"]
 Average = Literal["macro", "weighted", "micro"]
 Comparison = Literal[">=", ">"]
-LimitsPer = Literal["class", "image"]
+LimitsPer = Literal["class", "image", "dataset"]
 RangesBy = Literal["area", "crowd_index"]
+TruthArea = Literal["given", "shape"]
+Empty = Literal["keep", "drop_detections", "drop"]
 
 
 REGULAR, DIFFICULT, CROWD, GROUP = range(4)
@@ -41,6 +39,14 @@ REGULAR, DIFFICULT, CROWD, GROUP = range(4)
 IOU_TYPES = ("bbox", "segm", "boundary", "keypoints", "obb", "probiou")
 """The similarities that boxscore has: of boxes, of masks, of masks and their boundaries, of keypoints, of oriented
 boxes, and of these as Gaussians."""
+
+EXTRA_NUMBERS: Mapping[str, tuple[str, ...]] = {
+    "mr": ("mr",),
+    "ji": ("ji",),
+    "olrp": ("olrp", "olrp_loc", "olrp_fp", "olrp_fn"),
+}
+"""What may be measured beside AP and recall, and the names of its numbers: the log-average miss rate, the Jaccard
+index, the optimal localization recall precision error and its three parts."""
 
 POOLED = -1
 """The label of all classes taken as one."""
@@ -72,8 +78,10 @@ class Protocol:
     ap: ApRule
     """The area under a curve. "recall_points": the mean of the precisions at `recall_points`; a mean over classes takes
     all of these precisions at once (COCO). "interpolated": the sum of precision / number of points, per class (VOC
-    2007). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid": trapezoids through the raw
-    curve from (0, 1) on (the paper's Alg. 12)."""
+    2007). "linear_points": trapezoids through the envelope, which begins at (0, 1), at `recall_points`, where it is
+    interpolated linearly (Ultralytics). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid":
+    trapezoids through the raw curve from (0, 1) on (the paper's Alg. 12); "trapezoid_from_first": from its first point
+    on (CrowdHuman)."""
 
     pixels: Pixels
     """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
@@ -85,17 +93,41 @@ class Protocol:
     """Which truths a detection may take. "best": its best one alone; if that is taken it is a false positive, if that
     is ignored it is dropped (VOC). "best_regular": the same, but only if no regular truth reaches the threshold does an
     ignored one count (as the paper publishes it). "next_best": its best regular one that is free, else its best ignored
-    one that is free (COCO). Of truths with equal IoU "next_best" takes the last, the others the first."""
+    one that is free (COCO)."""
 
-    ignored: Literal["crowd", "difficult"]
+    ignored: Ignored
     """What a truth marked `ignore` is; `Truths.kind` says it for each truth instead. "crowd": a region that holds any
     number of detections, with overlap relative to the detection's own area (COCO). "difficult": an ordinary truth that
-    neither rewards nor punishes (VOC)."""
+    neither rewards nor punishes (VOC). "regular": it counts as any other (LVIS), and so do difficult ones and crowds of
+    `Truths.kind`. "absent": all of these are left out (Ultralytics)."""
+
+    ties: Ties = "first"
+    """Which of several truths with equal IoU a detection prefers; rows have an order."""
+
+    group_of_weight: float | None = None
+    """What a group (`Truths.kind` 3) counts for: 1, one truth, and the first detection in it is a true positive (Open
+    Images' challenge); 0, none, and all of its detections are ignored. None: there is no rule for groups, and a truth
+    of that kind is an error."""
+
+    federated: bool = False
+    """Whether a class counts only in images where it was looked for, as `Truths.coverage` says (LVIS, Open Images).
+    Else every class was looked for in every image."""
 
     areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
     """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
     ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high), where high may be
     None for no bound."""
+
+    truth_area: TruthArea = "given"
+    """The area that decides the range of a truth: the one "given" in `Truths.area`, if there is one, or always that of
+    its "shape"."""
+
+    empty: Empty = "keep"
+    """What becomes of shapes without area: "keep", they count as any other; "drop_detections", such detections are left
+    out, once limits were applied (Open Images); "drop", such truths, too (LVIS)."""
+
+    clips_boxes: bool = False
+    """Whether boxes end where their image ends, for which `Truths.image_sizes` must be known (CrowdHuman)."""
 
     ranges_by: RangesBy = "area"
     """What `areas` are ranges of: the "area" of a shape, or the "crowd_index" of its image (CrowdPose)."""
@@ -104,8 +136,12 @@ class Protocol:
     """How many detections count, ascending; None is all. The last is that of the main numbers."""
 
     limits_per: LimitsPer = "class"
-    """What `limits` are for: the detections of one image and "class" (COCO), or all of one "image" (LVIS). The
-    detections with the highest scores count; of equal scores the earlier row."""
+    """What `limits` are for: the detections of one image and "class" (COCO), all of one "image" (LVIS), or those of one
+    class in the whole "dataset" (LVIS' fixed AP), which allows one limit only. The detections with the highest scores
+    count; of equal scores the earlier row, in the dataset the lower image id first."""
+
+    min_score: float | None = None
+    """The lowest score that counts; detections below it are left out, before limits are applied. None: any."""
 
     class_agnostic: bool = False
     """Whether labels are disregarded: every box is of one class."""
@@ -113,6 +149,16 @@ class Protocol:
     recall_at: tuple[float, ...] = ()
     """Thresholds at which recall is a number of its own, beside the mean over all: `mar_50` (COCO's keypoints). Then
     the mean within the last limit is called `mar`."""
+
+    class_groups: tuple[str, ...] = ()
+    """Groups of classes that have a `map` of their own, such as `map_rare`; `Truths.class_groups` says which classes
+    are in them (LVIS)."""
+
+    extra_numbers: tuple[str, ...] = ()
+    """What is measured beside AP and recall, at the first threshold, in the first area range and within the last limit.
+    "mr": the log-average miss rate over nine numbers of false positives per image from 0.01 to 1. "ji": the Jaccard
+    index (CrowdHuman). "olrp": the optimal localization recall precision error, and its parts `olrp_loc`, `olrp_fp` and
+    `olrp_fn`."""
 
     average: Average = "macro"
     """Over classes: the plain mean ("macro"), the mean weighted by the number of truths ("weighted"), or one curve
@@ -138,6 +184,8 @@ class Protocol:
     @classmethod
     def named(cls, name: str, /, **changes: Any) -> "Protocol":
         """The protocol called `name`, with `changes` to any of its fields."""
+        from boxscore.model.protocol_table import PROTOCOLS
+
         if name not in PROTOCOLS:
             raise InputError(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got {name!r}")
         return PROTOCOLS[name].replace(**changes)
@@ -158,16 +206,27 @@ class Protocol:
         _set(self, "keypoints", _keypoint_rules(self.keypoints))
         _set(self, "areas", areas_of(self.areas))
         _set(self, "limits", limits_of(self.limits))
+        _set(self, "class_groups", names_of("class_groups", self.class_groups))
+        _set(self, "extra_numbers", names_of("extra_numbers", self.extra_numbers, EXTRA_NUMBERS))
+        _set(self, "min_score", None if self.min_score is None else check_finite("min_score", self.min_score))
         check_choice("ap", self.ap, get_args(ApRule))
         check_choice("pixels", self.pixels, get_args(Pixels))
         check_choice("comparison", self.comparison, get_args(Comparison))
         check_choice("matching", self.matching, get_args(Matching))
-        check_choice("ignored", self.ignored, ("crowd", "difficult"))
+        check_choice("ignored", self.ignored, get_args(Ignored))
+        check_choice("ties", self.ties, get_args(Ties))
+        check_choice("truth_area", self.truth_area, get_args(TruthArea))
+        check_choice("empty", self.empty, get_args(Empty))
         check_choice("limits_per", self.limits_per, get_args(LimitsPer))
         check_choice("ranges_by", self.ranges_by, get_args(RangesBy))
         check_choice("average", self.average, get_args(Average))
-        if not isinstance(self.class_agnostic, bool):
-            raise InputError(f"`class_agnostic` must be True or False; got {self.class_agnostic!r}")
+        for flag in ("class_agnostic", "federated", "clips_boxes"):
+            if not isinstance(getattr(self, flag), bool):
+                raise InputError(f"`{flag}` must be True or False; got {getattr(self, flag)!r}")
+        if self.group_of_weight is not None and self.group_of_weight not in (0, 1):
+            raise InputError(f"`group_of_weight` must be 0, 1 or None; got {self.group_of_weight!r}")
+        if self.limits_per == "dataset" and (len(self.limits) > 1 or self.limits[0] is None):
+            raise InputError(f"`limits` must be one number where they are per dataset; got {list(self.limits)}")
         if not isinstance(self.iou_type, str) or not self.iou_type:
             raise InputError(f"`iou_type` must be a text, such as bbox, segm or boundary; got {self.iou_type!r}")
         if not 0 < check_finite("dilation_ratio", self.dilation_ratio) <= 1:
@@ -182,6 +241,8 @@ class Protocol:
         >>> Protocol.named("coco", iou_type="segm").title, Protocol.named("coco", limits=[300]).title
         ('coco segm', 'coco, changed')
         """
+        from boxscore.model.protocol_table import PROTOCOLS
+
         known = PROTOCOLS.get(self.name, self)
         usual = known.iou_type if self.name in PROTOCOLS else "bbox"
         name = self.name if self.iou_type == usual else f"{self.name} {self.iou_type}"
@@ -219,7 +280,9 @@ class Protocol:
         """
         index = self.threshold_index() if iou is None else self.find_threshold(iou)
         threshold = iou if index is None else self.thresholds[index]
-        return self.replace(thresholds=(threshold,), areas=self.areas[:1], limits=self.limits[-1:])
+        return self.replace(
+            thresholds=(threshold,), areas=self.areas[:1], limits=self.limits[-1:], class_groups=(), extra_numbers=()
+        )
 
     def find_threshold(self, iou: float) -> int | None:
         """The index of a threshold, or None; whatever its last digits, as linspace's 0.6 has others than 0.6."""
@@ -233,8 +296,44 @@ class Protocol:
 
     @property
     def ignored_kind(self) -> int:
-        """The kind of a truth that is marked `ignore`."""
-        return CROWD if self.ignored == "crowd" else DIFFICULT
+        """The kind of a truth that is marked `ignore`; those that are absent have been left out before."""
+        return {"crowd": CROWD, "difficult": DIFFICULT}.get(self.ignored, REGULAR)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The fields whose rules leave out, change or ask for something before columns are matched."""
+        rules = {
+            "min_score": self.min_score is not None,
+            "ignored": self.ignored == "absent",
+            "federated": self.federated,
+            "truth_area": self.truth_area != "given",
+            "empty": self.empty != "keep",
+            "clips_boxes": self.clips_boxes,
+            "ranges_by": self.ranges_by != "area",
+            "extra_numbers": bool(self.extra_numbers),
+        }
+        return tuple(name for name, is_needed in rules.items() if is_needed)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether columns are matched as they come."""
+        return not self.needs
+
+    @property
+    def limits_of(self) -> str:
+        """What a limit is for, in words."""
+        words = {"class": "per image and class", "image": "per image", "dataset": "per class over all images"}
+        return words[self.limits_per]
+
+    @property
+    def match_limits(self) -> tuple[int | None, ...]:
+        """The limits that matching applies; those over the dataset are applied to a whole tally."""
+        return (None,) if self.limits_per == "dataset" else self.limits
+
+    @property
+    def extra_names(self) -> tuple[str, ...]:
+        """The names of the numbers beside AP and recall."""
+        return tuple(name for extra in self.extra_numbers for name in EXTRA_NUMBERS[extra])
 
     @property
     def extent(self) -> float:
@@ -243,8 +342,8 @@ class Protocol:
 
     @property
     def largest_limit(self) -> float:
-        """The number of detections kept per image and class, or per image; infinity for all."""
-        return math.inf if self.limits[-1] is None else self.limits[-1]
+        """The number of detections that matching keeps per image and class, or per image; infinity for all."""
+        return math.inf if self.match_limits[-1] is None else self.match_limits[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON: infinite bounds are None."""
@@ -252,6 +351,8 @@ class Protocol:
         plain["thresholds"] = list(self.thresholds)
         plain["recall_points"] = list(self.recall_points)
         plain["limits"] = list(self.limits)
+        plain["class_groups"] = list(self.class_groups)
+        plain["extra_numbers"] = list(self.extra_numbers)
         plain["recall_at"] = list(self.recall_at)
         plain["sigmas"] = list(self.sigmas)
         plain["keypoints"] = self.keypoints._asdict()
@@ -292,86 +393,6 @@ def _keypoint_rules(rules: Any) -> KeypointRules:
     raise InputError(f"`keypoints` must be a boxscore.KeypointRules; got {rules!r}")
 
 
-def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
-    """Numbers from first to last at equal distances, with the bits of `np.linspace`."""
-    step = (last - first) / (num - 1)
-    return (*(first + i * step for i in range(num - 1)), last)
-
-
-_VOC2007 = Protocol(
-    name="voc2007",
-    thresholds=(0.5,),
-    recall_points=tuple(i * 0.1 for i in range(11)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
-    ap="interpolated",
-    pixels="inclusive",
-    comparison=">=",
-    matching="best",
-    ignored="difficult",
-)
-
-_VOC2012 = _VOC2007.replace(name="voc2012", recall_points=_evenly(0.0, 1.0, 101), ap="envelope")
-
-_DOTA = _VOC2012.replace(name="dota", pixels="continuous", comparison=">", iou_type="obb")
-
-_DOTA2007 = _VOC2007.replace(name="dota2007", pixels="continuous", comparison=">", iou_type="obb")
-
-_PAPER = _VOC2012.replace(name="paper", ap="trapezoid", comparison=">", matching="best_regular")
-
-_COCO = Protocol(
-    name="coco",
-    thresholds=_evenly(0.5, 0.95, 10),
-    recall_points=_evenly(0.0, 1.0, 101),
-    ap="recall_points",
-    pixels="continuous",
-    comparison=">=",
-    matching="next_best",
-    ignored="crowd",
-    areas=(
-        Area("all", 0.0, 1e10),
-        Area("small", 0.0, 32.0**2),
-        Area("medium", 32.0**2, 96.0**2),
-        Area("large", 96.0**2, 1e10),
-    ),
-    limits=(1, 10, 100),
-    precision_epsilon=sys.float_info.epsilon,
-)
-
-_COCO_KEYPOINTS = _COCO.replace(
-    name="coco_keypoints",
-    areas=tuple(area for area in _COCO.areas if area.name != "small"),
-    limits=(20,),
-    recall_at=(0.5, 0.75),
-    iou_type="keypoints",
-    sigmas=COCO_SIGMAS,
-)
-
-_CROWDPOSE = _COCO_KEYPOINTS.replace(
-    name="crowdpose",
-    ranges_by="crowd_index",
-    areas=(
-        Area("all", 0.0, math.inf),
-        Area("easy", 0.0, math.nextafter(0.2, 0.0)),
-        Area("medium", 0.2, math.nextafter(0.8, 0.0)),
-        Area("hard", 0.8, math.inf),
-    ),
-    sigmas=CROWDPOSE_SIGMAS,
-    keypoints=KeypointRules(box_share=BOX_SHARE, needs_scores=True),
-)
-
-
-def _wholebody() -> Iterator[Protocol]:
-    """The protocol of the whole body, and those of its parts."""
-    num_body = len(WHOLEBODY_PARTS["body"])
-    whole = KeypointRules(num_area_points=num_body, needs_scores=True, score_key="wholebody_score")
-    every = tuple(sigma for sigmas in WHOLEBODY_PARTS.values() for sigma in sigmas)
-    yield _COCO_KEYPOINTS.replace(name="coco_wholebody", sigmas=every, keypoints=whole)
-    first = 0
-    for part, sigmas in WHOLEBODY_PARTS.items():
-        rules = whole._replace(first=first, score_key="score" if part == "body" else f"{part}_score")
-        yield _COCO_KEYPOINTS.replace(name=f"coco_wholebody_{part}", sigmas=sigmas, keypoints=rules)
-        first += len(sigmas)
-
-
 def are_alike(protocols: Iterable[Protocol]) -> bool:
     """Whether protocols are the same, but for their `iou_type`."""
     return len({protocol.replace(iou_type="bbox") for protocol in protocols}) <= 1
@@ -384,22 +405,3 @@ def as_protocol(protocol: str | Protocol) -> Protocol:
     if not isinstance(protocol, Protocol):
         raise InputError(f"`protocol` must be a name or a boxscore.Protocol; got {type(protocol).__name__}")
     return protocol
-
-
-PROTOCOLS: Mapping[str, Protocol] = {
-    protocol.name: protocol
-    for protocol in (_VOC2007, _VOC2012, _COCO, _PAPER, _DOTA, _DOTA2007, _COCO_KEYPOINTS, _CROWDPOSE, *_wholebody())
-}
-"""The protocols that have a name."""
-
-_OF_SHAPES = {("coco", "keypoints"): "coco_keypoints"}
-"""The protocols that a family has for a similarity, where its main one has other rules."""
-
-
-def protocol_of(name: str, iou_type: str) -> Protocol:
-    """The protocol of a name for a similarity.
-
-    >>> protocol_of("coco", "keypoints").limits, protocol_of("coco", "segm").limits
-    ((20,), (1, 10, 100))
-    """
-    return Protocol.named(_OF_SHAPES.get((name, iou_type), name), iou_type=iou_type)

@@ -95,6 +95,21 @@ def recalls_of(values: Any, limits: Any, thresholds: Sequence[float]) -> tuple[f
     return recalls
 
 
+def names_of(name: str, values: Any, allowed: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Names, each once, of those that are allowed; by default, any that may be part of the name of a number."""
+    names = tuple(values) if isinstance(values, tuple | list) else ()
+    if not names and values not in ((), []):
+        raise InputError(f"`{name}` must be a sequence of names; got {values!r}")
+    for each in names:
+        if allowed is not None and each not in tuple(allowed):
+            raise InputError(f"`{name}` must be of {', '.join(allowed)}; got {each!r}")
+        if not isinstance(each, str) or not each or each.isdigit():
+            raise InputError(f"`{name}` must be names that are not numbers; got {each!r}")
+    if len(set(names)) < len(names):
+        raise InputError(f"`{name}` must have each name once; got {list(names)}")
+    return names
+
+
 def sigmas_of(values: Any) -> tuple[float, ...]:
     """One positive number per keypoint."""
     try:

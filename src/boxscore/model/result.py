@@ -6,7 +6,7 @@ Analyses, charts and exports are thin methods here. The work is in free function
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
+from boxscore.model.extra_numbers import ExtraNumbers, extra_numbers
 from boxscore.model.measures import threshold_index
 from boxscore.model.protocol import Protocol
 from boxscore.model.summary import ClassRow, Summary, class_table
@@ -62,6 +63,9 @@ class PerClass:
     num_false: Ints
     """False positives at each threshold. Shape (K, T)."""
     thresholds: tuple[float, ...]
+    extra: Mapping[str, Floats] = field(default_factory=dict)
+    """Numbers beside AP and recall, where the protocol has such: `mr`, `olrp`, `olrp_loc`, `olrp_fp`, `olrp_fn` and
+    `olrp_score`, the score threshold of the last four. Shape (K,) each."""
 
     def __len__(self) -> int:
         return len(self.name)
@@ -80,6 +84,7 @@ class PerClass:
                 ap_at=self.ap_at[k].tolist(),
                 num_true=self.num_true[k].tolist(),
                 num_false=self.num_false[k].tolist(),
+                extra={name: float(values[k]) for name, values in self.extra.items()},
             )
 
     def __repr__(self) -> str:
@@ -387,10 +392,14 @@ def summarize(
     totals: Totals, curves: Curves, averages: Averages, tally: Tally | tuple[Tally, ...] | None = None
 ) -> Result:
     """The result of all that `totals` count. `tally`: the verdicts, in one or more parts, where they are kept."""
+    more = ExtraNumbers({}, {})
+    if totals.protocol.extra_numbers and tally is not None:
+        tally = tally if isinstance(tally, Tally) else joined(tally)
+        more = extra_numbers(tally)
     return Result(
-        numbers=averages.numbers,
+        numbers={**averages.numbers, **more.numbers},
         per_threshold=averages.per_threshold,
-        per_class=_per_class(totals, curves, averages),
+        per_class=_per_class(totals, curves, averages, more.per_class),
         curves=curves,
         protocol=totals.protocol,
         iou_dtype=totals.iou_dtype,
@@ -398,7 +407,7 @@ def summarize(
     )
 
 
-def _per_class(totals: Totals, curves: Curves, averages: Averages) -> PerClass:
+def _per_class(totals: Totals, curves: Curves, averages: Averages, extra: Mapping[str, Floats]) -> PerClass:
     names = totals.class_names or {}
     ap_TK = curves.average_precision[:, :, 0, -1]
     index = threshold_index(totals.protocol.thresholds, 0.5)
@@ -414,4 +423,5 @@ def _per_class(totals: Totals, curves: Curves, averages: Averages) -> PerClass:
         num_true=curves.num_true[:, :, 0, -1].T,
         num_false=curves.num_false[:, :, 0, -1].T,
         thresholds=totals.protocol.thresholds,
+        extra=extra,
     )

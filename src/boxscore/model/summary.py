@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from boxscore._support import text
-from boxscore.model.measures import measures, threshold_index
+from boxscore.model.measures import meanings, threshold_index
 from boxscore.model.protocol import Protocol
 
 
@@ -31,11 +31,15 @@ class ClassRow(NamedTuple):
     """True positives at each threshold."""
     num_false: Sequence[int]
     """False positives at each threshold."""
+    extra: Mapping[str, float] = {}
+    """Numbers beside AP and recall, where the protocol has such."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; undefined numbers are None."""
+        columns = self._asdict()
+        columns |= {name: plain(value) for name, value in columns.pop("extra").items()}
         return {
-            **self._asdict(),
+            **columns,
             "ap": plain(self.ap),
             "ap_50": plain(self.ap_50),
             "ar": plain(self.ar),
@@ -142,7 +146,7 @@ class Summary:
 
     @property
     def _limit(self) -> str:
-        return f"the limit of {self.protocol.limits[-1]:,} per image and class"
+        return f"the limit of {self.protocol.limits[-1]:,} {self.protocol.limits_of}"
 
     @property
     def counts(self) -> str:
@@ -160,12 +164,12 @@ class Summary:
         sure = self.confidence
         rows = [
             [
-                measure.name,
-                text.fraction(self.numbers[measure.name]),
-                *([] if sure is None else [str(sure.numbers[measure.name])]),
-                *measure.meaning(self.protocol),
+                name,
+                text.fraction(self.numbers[name]),
+                *([] if sure is None else [str(sure.numbers[name]) if name in sure.numbers else ""]),
+                *meaning,
             ]
-            for measure in measures(self.protocol)
+            for name, meaning in meanings(self.protocol)
         ]
         title = f"{self.protocol.title}: {self.counts}" + ("" if sure is None else f"\n{sure.title}")
         return f"{title}\n\n{text.table(rows, align='<><<<<' if sure is None else '<><<<<<')}"
@@ -187,6 +191,7 @@ def class_table(
     ignored = [row.num_detections - row.num_true[0] - row.num_false[0] for row in rows]
     header = ["class", *(["P", "R"] if points else []), "AP", *intervals, *half, "AR", *intervals, "truths"]
     header += ["detections", f"TP@{first}", f"FP@{first}", *([f"ignored@{first}"] if any(ignored) else [])]
+    header += list(rows[0].extra) if rows else []
     cells = [
         [
             row.name,
@@ -201,6 +206,7 @@ def class_table(
             f"{row.num_true[0]:,}",
             f"{row.num_false[0]:,}",
             *([f"{ignored[k]:,}"] if any(ignored) else []),
+            *map(text.fraction, row.extra.values()),
         ]
         for k, row in enumerate(rows)
     ]

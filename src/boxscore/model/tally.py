@@ -1,7 +1,7 @@
 """Tally: the verdicts of matching, all that the curves need. Mergeable: `empty` is the identity of `merge`."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,10 @@ HITS = ("is_true", "is_counted")
 
 TRUTHS = ("truth_image", "truth_label", "truth_state")
 """The columns with a row for each truth."""
+
+EXTRAS = ("similarity", "listed_image", "jaccard")
+"""The columns that only some numbers beside AP and recall need; None where nobody needs them. The first has a row for
+each hit, the others a row for each image."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -70,8 +74,17 @@ class Tally:
     truth_state: NDArray[Any]
     """Bit a: it counts in area range a. Of the dtype of `state`. Shape (G,)."""
     class_names: Mapping[int, str] | None = None
+    class_groups: Mapping[int, str] | None = None
+    """The group of each class, by label, for the protocol's `class_groups`."""
     iou_dtype: str = "float64"
     """The precision in which IoUs were computed: the lowest of all that was merged."""
+    similarity: NDArray[np.float64] | None = None
+    """That of a true positive in the first cell with its truth, else 0; where `olrp` is measured. Shape (H,)."""
+    listed_image: NDArray[np.int64] | None = None
+    """The ids of all images, also of those without detections and truths; where extra numbers are. Shape (N,)."""
+    jaccard: NDArray[np.int32] | None = None
+    """For each of them and each score threshold S of the Jaccard index: matched pairs, truths and detections that
+    count; where `ji` is measured. Shape (N, S, 3)."""
 
     @classmethod
     def empty(cls, protocol: Protocol) -> "Tally":
@@ -104,16 +117,18 @@ class Tally:
         truth_image: NDArray[Any],
         truth_label: NDArray[Any],
         truth_counts: NDArray[np.bool_],
+        similarity: NDArray[np.float64] | None = None,
         **more: Any,
     ) -> "Tally":
         """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
 
-        Shapes (D,), and (D, A, T) for `verdict`. Truths in any order, with the area ranges that they count in: (G,),
-        and (G, A) for `truth_counts`. `more`: the columns that have a row neither for detections nor for truths.
+        Shapes (D,), and (D, A, T) for `verdict`; `similarity`: of true positives in the first cell. Truths in any
+        order, with the area ranges that they count in: (G,), and (G, A) for `truth_counts`. `more`: the columns that
+        have a row neither for detections nor for truths.
         """
         order = np.lexsort((rank, label, image))
         verdict = verdict[order]
-        limits = [math.inf if limit is None else limit for limit in protocol.limits]
+        limits = [math.inf if limit is None else limit for limit in protocol.match_limits]
         is_hit = (verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2))
         kind = state_dtype(protocol)
         weight = (2 << np.arange(len(protocol.areas), dtype=np.uint64)).astype(kind)
@@ -131,6 +146,7 @@ class Tally:
             truth_image=narrowest(truth_image)[truth_order],
             truth_label=narrowest(truth_label)[truth_order],
             truth_state=(truth_counts[truth_order] * (weight >> kind.type(1))).sum(axis=1, dtype=kind),
+            similarity=similarity[order][is_hit] if similarity is not None and keeps_similarity(protocol) else None,
             **more,
         )
 
@@ -171,6 +187,7 @@ class Tally:
             num_truths=self.num_truths,
             num_detections=_compiled.count(compact(self.label), compact(self.classes)),
             class_names=self.class_names,
+            class_groups=self.class_groups,
             iou_dtype=self.iou_dtype,
         )
 
@@ -181,23 +198,50 @@ class Tally:
 
     @property
     def images(self) -> NDArray[np.int64]:
-        """The images that have detections or truths, ascending. Shape (N,)."""
-        found, there = (_compiled.distinct(compact(column)) for column in (self.image, self.truth_image))
-        return np.union1d(found, there)
+        """The images that have detections or truths, or are listed, ascending. Shape (N,)."""
+        with_rows = np.union1d(*(_compiled.distinct(compact(column)) for column in (self.image, self.truth_image)))
+        return with_rows if self.listed_image is None else np.union1d(with_rows, self.listed_image)
 
     def without(self, images: NDArray[Any]) -> "Tally":
         """The same without some images: neither their detections nor their truths."""
-        return self._where(*(np.isin(column, images, invert=True) for column in (self.image, self.truth_image)))
+        return self._where(lambda column: np.isin(column, images, invert=True))
 
     def within(self, images: NDArray[Any]) -> "Tally":
         """The same with some images only."""
-        return self._where(*(np.isin(column, images) for column in (self.image, self.truth_image)))
+        return self._where(lambda column: np.isin(column, images))
 
-    def _where(self, is_kept: NDArray[np.bool_], is_truth_kept: NDArray[np.bool_]) -> "Tally":
-        rows = {column: getattr(self, column)[is_kept] for column in ROWS}
-        hits = {column: getattr(self, column)[is_kept[self.is_hit]] for column in HITS}
+    def _where(self, is_kept: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> "Tally":
+        """The same with the images that are kept."""
+        is_truth_kept = is_kept(self.truth_image)
         truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}
-        return replace(self, **rows, **hits, **truths)
+        images: dict[str, Any] = {}
+        if self.listed_image is not None:
+            is_listed = is_kept(self.listed_image)
+            images["listed_image"] = self.listed_image[is_listed]
+            images["jaccard"] = None if self.jaccard is None else self.jaccard[is_listed]
+        return replace(self._take(np.flatnonzero(is_kept(self.image))), **truths, **images)
+
+    def listing(self, images: Iterable[int]) -> "Tally":
+        """The same with more images listed, which have neither detections nor truths, where images are listed."""
+        if self.listed_image is None:
+            return self
+        new = np.setdiff1d(np.array([*images], np.int64), self.listed_image)
+        blank = None if self.jaccard is None else np.zeros((new.size, *self.jaccard.shape[1:]), np.int32)
+        return replace(
+            self,
+            listed_image=np.concatenate([self.listed_image, new]),
+            jaccard=None if self.jaccard is None or blank is None else np.concatenate([self.jaccard, blank]),
+        )
+
+    def limited(self) -> "Tally":
+        """The same within the limit over the dataset, if the protocol has one: the best detections of each class."""
+        limit = self.protocol.limits[0]
+        if self.protocol.limits_per != "dataset" or limit is None:
+            return self
+        order = np.lexsort((np.arange(len(self)), self.image, -self.score, self.label))
+        label = self.label[order]
+        rank = np.arange(len(self)) - np.searchsorted(label, label)
+        return self._take(np.sort(order[rank < limit]))
 
     def merge(self, *others: "Tally") -> "Tally":
         """All of it as one tally. Associative; the grouping and the order change no result.
@@ -212,7 +256,8 @@ class Tally:
         """The same verdicts with all classes taken as one, for micro averages."""
         rows = self.in_order(np.lexsort((self.label, self.image)))
         label, truth_label = (np.full_like(column, POOLED) for column in (rows.label, rows.truth_label))
-        return replace(rows, label=label, truth_label=truth_label, classes=np.array([POOLED]), class_names=None)
+        no_names: dict[str, Any] = {"class_names": None, "class_groups": None}
+        return replace(rows, label=label, truth_label=truth_label, classes=np.array([POOLED]), **no_names)
 
     def sorted(self) -> "Tally":
         """The same rows in the one order that curves are made in: class, falling score, image, rank."""
@@ -220,10 +265,15 @@ class Tally:
 
     def in_order(self, order: NDArray[np.int64]) -> "Tally":
         """The same rows in another order."""
+        return self._take(order)
+
+    def _take(self, rows: NDArray[np.int64]) -> "Tally":
+        """The same with some detections, in the order of `rows`."""
         index = np.cumsum(self.is_hit) - 1
-        hits = index[order][self.is_hit[order]]
-        rows = {column: getattr(self, column)[order] for column in ROWS}
-        return replace(self, **rows, **{column: getattr(self, column)[hits] for column in HITS})
+        hits = index[rows][self.is_hit[rows]]
+        columns = {column: getattr(self, column)[rows] for column in ROWS}
+        columns |= {column: getattr(self, column)[hits] for column in HITS}
+        return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
 
     def finish(self, engine: str = "auto", *, threads: int | None = None) -> "Result":
         """The result of all that was counted: `boxscore.finish`."""
@@ -260,7 +310,8 @@ class Tally:
     @property
     def nbytes(self) -> int:
         """The memory of the columns."""
-        return sum(getattr(self, column).nbytes for column in (*ROWS, *HITS, *TRUTHS))
+        columns = (getattr(self, column) for column in (*ROWS, *HITS, *TRUTHS, *EXTRAS))
+        return sum(column.nbytes for column in columns if column is not None)
 
     def __len__(self) -> int:
         return int(self.score.size)
@@ -294,8 +345,10 @@ def joined(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         protocol=tallies[0].protocol,
         **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
+        **{column: _concatenate_extra(tallies, column) for column in EXTRAS},
         classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
         class_names=united_names(tallies),
+        class_groups=united_groups(tallies),
         iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
     )
 
@@ -312,6 +365,7 @@ class Totals:
     num_detections: NDArray[np.int64]
     """Detections within the largest limit, ignored ones included. Shape (K,)."""
     class_names: Mapping[int, str] | None = None
+    class_groups: Mapping[int, str] | None = None
     iou_dtype: str = "float64"
 
     def merge(self, *others: "Totals") -> "Totals":
@@ -330,6 +384,7 @@ class Totals:
             num_truths=num_truths,
             num_detections=num_detections,
             class_names=united_names(every),
+            class_groups=united_groups(every),
             iou_dtype=min(totals.iou_dtype for totals in every),
         )
 
@@ -341,18 +396,28 @@ class Totals:
             num_truths=self.num_truths.sum(axis=0, keepdims=True),
             num_detections=self.num_detections.sum(keepdims=True),
             class_names=None,
+            class_groups=None,
         )
 
 
 def united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
     """The class names of all; one label has one name."""
+    return _united([part.class_names for part in parts], "")
+
+
+def united_groups(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
+    """The groups of classes of all; one label has one group."""
+    return _united([part.class_groups for part in parts], "of the group ")
+
+
+def _united(parts: Sequence[Mapping[int, str] | None], what: str) -> dict[int, str] | None:
     names: dict[int, str] = {}
     for part in parts:
-        if part.class_names is None or part.class_names == names:
+        if part is None or part == names:
             continue
-        for label, name in part.class_names.items():
+        for label, name in part.items():
             if names.setdefault(label, name) != name:
-                raise InputError(f"label {label} is {names[label]!r} in one tally and {name!r} in another")
+                raise InputError(f"label {label} is {what}{names[label]!r} in one tally and {name!r} in another")
     return names or None
 
 
@@ -385,6 +450,18 @@ def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uin
     """Words as cells. Shapes (H, W) to (H, A, T)."""
     octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
+
+
+def keeps_similarity(protocol: Protocol) -> bool:
+    """Whether a tally has the similarities of true positives."""
+    return "olrp" in protocol.extra_numbers
+
+
+def _concatenate_extra(tallies: Sequence[Tally], column: str) -> Any:
+    """The rows of all, or None; a tally without images may have none."""
+    columns = [getattr(tally, column) for tally in tallies]
+    known = [each for each in columns if each is not None]
+    return np.concatenate(known) if known else None
 
 
 def _concatenate(tallies: Sequence[Tally], column: str) -> Any:

@@ -19,7 +19,7 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.model.curves import Ints
-from boxscore.model.measures import Measure, measures
+from boxscore.model.measures import Measure, meanings, measures
 from boxscore.model.protocol import ApRule, Protocol
 from boxscore.model.protocol_fields import Area
 from boxscore.model.result import Result
@@ -56,8 +56,10 @@ MAX_CONFUSED = 25
 AP_RULES: Mapping[ApRule, str] = {
     "recall_points": "the mean over {} recall points",
     "interpolated": "interpolated at {} recall points",
+    "linear_points": "trapezoidal rule on the envelope, interpolated linearly at {} recall points",
     "envelope": "area under the envelope of the curve",
     "trapezoid": "trapezoidal rule on the raw curve",
+    "trapezoid_from_first": "trapezoidal rule on the raw curve, from its first point on",
 }
 
 
@@ -79,7 +81,7 @@ def describe(
         "similarity": protocol.similarity,
         "main": protocol.threshold_index(None),
         "areas": [{"name": area.name, "text": range_text(area, protocol)} for area in protocol.areas],
-        "measures": [_measure(measure, protocol) for measure in measures(protocol)],
+        "measures": [*(_measure(each, protocol) for each in measures(protocol)), *_extra_measures(protocol)],
         "limit": protocol.limits[-1],
         "notes": _notes(results.values(), intervals, most),
         "models": [
@@ -122,8 +124,15 @@ def default_resamples(result: Result) -> int:
 
 
 def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
-    is_size = measure.limit == len(protocol.limits) - 1 and len(measure.thresholds) == len(protocol.thresholds)
+    is_whole = measure.limit == len(protocol.limits) - 1 and len(measure.thresholds) == len(protocol.thresholds)
+    is_size = is_whole and measure.group is None
     return {"name": measure.name, "meaning": measure.meaning(protocol), "is_size": is_size}
+
+
+def _extra_measures(protocol: Protocol) -> list[dict[str, Any]]:
+    """The numbers beside AP and recall; none is of a size."""
+    meaning = dict(meanings(protocol))
+    return [{"name": name, "meaning": meaning[name], "is_size": False} for name in protocol.extra_names]
 
 
 def _model(result: Result, intervals: Intervals | None, first: Result, most: int) -> dict[str, Any]:
@@ -323,7 +332,20 @@ def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
     yield f"{protocol.similarity} thresholds", ", ".join(f"{threshold:.4g}" for threshold in protocol.thresholds)
     yield "match condition", f"{protocol.similarity} {protocol.comparison} threshold"
     yield "matching", protocol.matching.replace("_", " ")
+    yield "equal truths", f"the {protocol.ties}"
     yield "ignored truths", protocol.ignored
+    if protocol.group_of_weight is not None:
+        yield "weight of groups", f"{protocol.group_of_weight:g}"
+    if protocol.federated:
+        yield "classes", "count in images where they were looked for"
+    if protocol.truth_area == "shape":
+        yield "area of truths", "that of the shape, even where one is given"
+    if protocol.empty != "keep":
+        yield "shapes without area", "left out" if protocol.empty == "drop" else "left out of the detections"
+    if protocol.clips_boxes:
+        yield "boxes", "clipped to their images"
+    if protocol.min_score is not None:
+        yield "lowest score", f"{protocol.min_score:g}"
     yield "pixels", protocol.pixels
     yield "AP", AP_RULES[protocol.ap].format(len(protocol.recall_points))
     yield "average over classes", protocol.average
@@ -332,7 +354,7 @@ def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
     what = "areas" if protocol.ranges_by == "area" else protocol.ranges_by.replace("_", " ")
     yield what, "; ".join(f"{area.name}: {range_text(area, protocol)}" for area in protocol.areas)
     yield (
-        "detections per image and class",
+        f"detections {protocol.limits_of}",
         ", ".join("all" if limit is None else str(limit) for limit in protocol.limits),
     )
 

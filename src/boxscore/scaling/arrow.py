@@ -10,7 +10,8 @@ The table of a tally has one row per detection, then one row per truth:
 | `state` | as in `Tally.state` and `Tally.truth_state` |
 | `verdict` | of a hit: its words of `is_true`, then those of `is_counted`; else null |
 
-Version, protocol, classes and a checksum are in the metadata of its schema, which IPC and Parquet files keep.
+Version, protocol, classes, a checksum and, where extra numbers are measured, the columns of `Tally` for these are in
+the metadata of its schema, which IPC and Parquet files keep.
 """
 
 import json
@@ -29,7 +30,7 @@ from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
 from boxscore.model.keypoint_rules import NUM_WHOLEBODY
-from boxscore.model.tally import ROWS, Tally
+from boxscore.model.tally import EXTRAS, ROWS, Tally
 from boxscore.scaling import storage
 
 _KEY = b"boxscore tally"
@@ -280,8 +281,9 @@ def number_lists(column: Any, name: str, size: int = 4) -> NDArray[Any]:
 def to_arrow(tally: Tally) -> Any:
     """The tally as a table; `from_arrow` gives it back, bit for bit."""
     header = storage.header_of(tally)
-    total = storage.checksum(header, {name: getattr(tally, name) for name in storage.COLUMNS})
-    described = {"version": _VERSION, "checksum": total, "tally": header.decode(), "classes": tally.classes.tolist()}
+    columns = storage.columns_of(tally)
+    described = {"version": _VERSION, "checksum": storage.checksum(header, columns), "tally": header.decode()}
+    described |= {name: columns[name].tolist() for name in ("classes", *EXTRAS) if name in columns}
     return verdict_table(tally).replace_schema_metadata({_KEY: json.dumps(described).encode()})
 
 
@@ -295,8 +297,10 @@ def from_arrow(table: Any, source: str = "this table") -> Tally:
         if described["version"] != _VERSION:
             raise InputError(f"{source}: must be a tally of version {_VERSION}; got version {described['version']}")
         header = described["tally"].encode()
-        num_words = int(json.loads(header)["columns"]["is_true"][1][1])
-        columns = rows_of(table, num_words) | {"classes": np.array(described["classes"], np.int64)}
+        kept = json.loads(header)["columns"]
+        columns = rows_of(table, int(kept["is_true"][1][1]))
+        for name in ("classes", *(name for name in EXTRAS if name in kept)):
+            columns[name] = np.array(described[name], np.dtype(kept[name][0])).reshape(kept[name][1])
         tally = storage.from_columns(header, columns)
     except InputError:
         raise
@@ -304,7 +308,7 @@ def from_arrow(table: Any, source: str = "this table") -> Tally:
         raise InputError(f"{source}: not a boxscore tally, or one with missing columns") from None
     except (*storage.UNREADABLE, arrow.ArrowException) as error:
         raise InputError(f"{source}: the tally is invalid: {error}") from None
-    if storage.checksum(header, {name: getattr(tally, name) for name in storage.COLUMNS}) != described["checksum"]:
+    if storage.checksum(header, storage.columns_of(tally)) != described["checksum"]:
         raise InputError(f"{source}: the checksum of the tally does not match: its rows have changed")
     return tally
 

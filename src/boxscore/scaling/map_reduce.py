@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from boxscore._compiled import SUM_STATE
+from boxscore._support.exceptions import InputError
 from boxscore.engines.native.compiled_engine import (
     Start,
     average,
@@ -114,6 +115,12 @@ def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
     if not bins.totals.num_detections.any():
         return _assemble(bins.totals, [])
     protocol = bins.totals.protocol
+    if bins.ranges and protocol.ap == "linear_points":
+        label = next(iter(bins.ranges))
+        raise InputError(
+            f"protocol {protocol.name} interpolates between all true positives of a class, and class {label} has more"
+            " detections than fit in memory at once: allow more memory"
+        )
     of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
     if store.is_local:
         task = partial(_build_next, bins=bins, starts=dict.fromkeys(bins.ranges, no_start(protocol)), threads=threads)

@@ -52,7 +52,7 @@ from boxscore.scaling.arrow import pyarrow
 from boxscore.scaling.bins import Bins
 from boxscore.scaling.keypoint_rows import columns_of, fields_of
 from boxscore.scaling.map_reduce import Reduced, T, TallyStore, reduce_tallies
-from boxscore.scaling.shards import check_ranges, check_sources, detections_from, shard_of, truths_from
+from boxscore.scaling.shards import check_sources, check_streams, detections_from, shard_of, truths_from
 
 READ_BYTES = 1_000
 """Memory per row while it is read and sent to its shard."""
@@ -104,7 +104,7 @@ def evaluate_files(
     is told what is being done.
     """
     protocol = as_protocol(protocol)
-    check_ranges(protocol)
+    check_streams(protocol)
     check_choice("unmatched", unmatched, ("error", "warn"))
     pyarrow()  # or the error that it is not installed
     detections, truths = fspath(detections), fspath(truths)

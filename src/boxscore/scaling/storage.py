@@ -3,7 +3,7 @@
     magic       "boxscore tally 1" and a line feed; 1 is the version
     lengths     bytes of the header; bytes of columns and checksum (two uint64)
     header      JSON: protocol, dtype and shape of each column, class names
-    columns     concatenated in the order of `COLUMNS`
+    columns     concatenated in the order of `COLUMNS`, then those of `EXTRAS` that the tally has
     checksum    CRC-32 of header and columns (uint32)
 
 All numbers are little-endian.
@@ -25,8 +25,9 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
+from boxscore.model.extra_numbers import JACCARD_SCORES
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
+from boxscore.model.tally import EXTRAS, HITS, ROWS, TRUTHS, Tally, keeps_similarity, num_words, state_dtype
 
 _MAGIC = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")
@@ -34,7 +35,7 @@ _CHECKSUM = struct.Struct("<I")
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
 """What Python and NumPy raise for an invalid header, or columns that don't fit it."""
 COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
-"""All columns of a tally, in the order in which they are stored."""
+"""The columns that every tally has, in the order in which they are stored."""
 
 
 def to_bytes(tally: Tally) -> bytes:
@@ -56,14 +57,26 @@ def load(path: str | PathLike[str]) -> Tally:
     return from_bytes(content, str(path))
 
 
+def columns_of(tally: Tally) -> dict[str, Any]:
+    """All columns that the tally has, in the order in which they are stored."""
+    columns = {name: getattr(tally, name) for name in (*COLUMNS, *EXTRAS)}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _names(described: Mapping[str, Any]) -> list[str]:
+    """The names of the columns that a header describes, in the order in which they are stored."""
+    return [*COLUMNS, *(name for name in EXTRAS if name in described)]
+
+
 def header_of(tally: Tally) -> bytes:
     """All but the values of the columns, in JSON."""
-    columns = {name: getattr(tally, name) for name in COLUMNS}
+    columns = columns_of(tally)
     return json.dumps(
         {
             "protocol": _protocol_json(tally.protocol),
             "columns": {name: [array.dtype.newbyteorder("<").str, array.shape] for name, array in columns.items()},
             "class_names": None if tally.class_names is None else list(tally.class_names.items()),
+            "class_groups": None if tally.class_groups is None else list(tally.class_groups.items()),
             "iou_dtype": tally.iou_dtype,
         }
     ).encode()
@@ -72,7 +85,7 @@ def header_of(tally: Tally) -> bytes:
 def checksum(header: bytes | memoryview, columns: Mapping[str, Any]) -> int:
     """Of a header and the values of the columns."""
     total = zlib.crc32(header)
-    for name in COLUMNS:
+    for name in _names(columns):
         total = zlib.crc32(_stored(columns[name]), total)
     return total
 
@@ -85,26 +98,27 @@ def from_columns(header: bytes | memoryview, columns: Mapping[str, Any]) -> Tall
 def _from_described(described: Mapping[str, Any], columns: Mapping[str, Any]) -> Tally:
     protocol = _protocol_of(described["protocol"])
     typed = {}
-    for name in COLUMNS:
+    for name in _names(described["columns"]):
         dtype, shape = described["columns"][name]
         if list(columns[name].shape) != list(shape):
             raise ValueError(f"`{name}` must have shape {tuple(shape)}; got {columns[name].shape}")
         typed[name] = columns[name].astype(np.dtype(dtype).newbyteorder("="), copy=False)
     _check(typed, protocol)
     _check_values(typed, protocol)
-    names = described["class_names"]
+    names, groups = described["class_names"], described.get("class_groups")
     if described["iou_dtype"] not in ("float32", "float64"):
         raise ValueError(f"`iou_dtype` must be float32 or float64; got {described['iou_dtype']!r}")
     return Tally(
         protocol=protocol,
         **typed,
         class_names=None if names is None else {int(label): str(name) for label, name in names},
+        class_groups=None if groups is None else {int(label): str(name) for label, name in groups},
         iou_dtype=str(described["iou_dtype"]),
     )
 
 
 def _pieces(tally: Tally) -> Iterator[bytes | memoryview]:
-    columns = {name: getattr(tally, name) for name in COLUMNS}
+    columns = columns_of(tally)
     header = header_of(tally)
     yield _MAGIC
     yield _LENGTHS.pack(len(header), sum(array.nbytes for array in columns.values()) + _CHECKSUM.size)
@@ -163,7 +177,7 @@ def _cut(described: Mapping[str, Any], data: memoryview) -> dict[str, Any]:
     """The columns, which are concatenated in the data."""
     columns: dict[str, Any] = {}
     offset = 0
-    for name in COLUMNS:
+    for name in _names(described):
         dtype, shape = np.dtype(described[name][0]), tuple(described[name][1])
         if not all(type(length) is int and length >= 0 for length in shape):
             raise ValueError(f"`{name}` has an invalid shape")
@@ -181,8 +195,23 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
     num_rows, num_truths = columns["image"].size, columns["truth_image"].size
     num_hits = int((columns["state"] & columns["state"].dtype.type(1)).sum())
     shapes = dict.fromkeys(ROWS, (num_rows,)) | dict.fromkeys(HITS, (num_hits, num_words(protocol)))
-    shapes |= dict.fromkeys(TRUTHS, (num_truths,)) | {"classes": columns["classes"].shape[:1]}
+    shapes |= dict.fromkeys(TRUTHS, (num_truths,)) | {
+        "classes": columns["classes"].shape[:1],
+        "similarity": (num_hits,),
+    }
+    expected = {
+        "similarity": keeps_similarity(protocol),
+        "listed_image": bool(protocol.extra_numbers),
+        "jaccard": "ji" in protocol.extra_numbers,
+    }
+    for name, is_expected in expected.items():
+        if is_expected != (name in columns):
+            raise ValueError(f"`{name}` is {'missing' if is_expected else 'not expected'}: the protocol decides")
+    if "listed_image" in columns:
+        shapes["listed_image"] = columns["listed_image"].shape[:1]
+        shapes["jaccard"] = (*shapes["listed_image"], len(JACCARD_SCORES), 3)
     kinds = {"score": "f", "tier": "u", "state": "u", "is_true": "u", "is_counted": "u", "truth_state": "u"}
+    kinds["similarity"] = "f"
     widths = {
         "tier": (1,),
         "state": (1, 8),
@@ -190,6 +219,9 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
         "is_true": (8,),
         "is_counted": (8,),
         "classes": (8,),
+        "similarity": (8,),
+        "listed_image": (8,),
+        "jaccard": (4,),
     }
     for name, array in columns.items():
         is_unexpected = array.dtype.kind != kinds.get(name, "i") or array.dtype.itemsize not in widths.get(name, (4, 8))

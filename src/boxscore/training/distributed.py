@@ -62,8 +62,11 @@ def renumbered(tallies: Iterable[Tally]) -> list[Tally]:
     moved = []
     for tally in tallies:
         image, truth_image = (narrowest(column.astype(np.int64) + first) for column in (tally.image, tally.truth_image))
+        listed = np.zeros(0, np.int64) if tally.listed_image is None else tally.listed_image + first
         moved.append(replace(tally, image=image, truth_image=truth_image))
-        first = max(first, *(int(column.max(initial=-1)) + 1 for column in (image, truth_image)))
+        if tally.listed_image is not None:
+            moved[-1] = replace(moved[-1], listed_image=listed)
+        first = max(first, *(int(column.max(initial=-1)) + 1 for column in (image, truth_image, listed)))
     return moved
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.engines.parallel.batch import match_batch
+from boxscore.engines.parallel.batch import check_static, match_batch
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.geometry import is_in_areas
 from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
@@ -94,6 +94,10 @@ def empty(
     """
     check_box_format(box_format, UPRIGHT_FORMATS)
     protocol = as_protocol(protocol)
+    check_static(protocol)
+    if protocol.federated or protocol.extra_numbers or protocol.class_groups or protocol.limits_per == "dataset":
+        rule = "`protocol` must need nothing but the verdicts of each batch"
+        raise InputError(f"{rule}; got {protocol.name}: use `boxscore.MeanAveragePrecision`")
     truth_capacity = capacity if truth_capacity is None else truth_capacity
     for name, value in (("capacity", capacity), ("truth_capacity", truth_capacity)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

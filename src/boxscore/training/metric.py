@@ -23,8 +23,9 @@ from boxscore.model.batches import PaddedBatch, in_argument, read_images
 from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol, protocol_of
+from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol
 from boxscore.model.protocol_fields import check_choice
+from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
@@ -275,7 +276,7 @@ class MeanAveragePrecision:
             preds, targets, ids = [preds[row] for row in rows], [targets[row] for row in rows], ids.take(rows)
         images = self._checked_images(ids, len(preds))
         tally = None
-        is_plain = self.protocol.iou_type == "bbox" and not self.protocol.class_agnostic
+        is_plain = self.protocol.iou_type == "bbox" and not self.protocol.class_agnostic and self.protocol.is_plain
         if is_plain and not self._is_watching and self.engine in ("auto", "native"):
             tally = match_images(
                 preds,
@@ -375,7 +376,7 @@ class MeanAveragePrecision:
         if ids is not None:
             self._names.update(ids.names)
         self._seen.update(images)
-        self._tallies.append(tally)
+        self._tallies.append(tally.listing(images))
 
     def _mistakes(self, detections: Detections, truths: Truths) -> Iterator[str]:
         """What inputs that are likely a mistake, though they may be right, look like."""

@@ -25,8 +25,9 @@ from boxscore.model.batches import build_from_images, in_argument
 from boxscore.model.dataset import Detections, Truths, host_ids, select_images
 from boxscore.model.image_ids import image_ids_of
 from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import Protocol, iou_types_of, protocol_of
+from boxscore.model.protocol import Protocol, iou_types_of
 from boxscore.model.protocol_fields import check_choice
+from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match

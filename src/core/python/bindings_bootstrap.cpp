@@ -24,13 +24,15 @@ void bind_bootstrap(nb::module_& module);
 namespace {
 
 nb::tuple bootstrap_tally(const TallyObject& tally, const Input& images, const Rules& rules,
-                          const std::vector<Measure>& measures, bool is_weighted, uint64_t seed, size_t num_resamples,
+                          const std::vector<MeasureObject>& wanted, bool is_weighted, uint64_t seed, size_t num_resamples,
                           size_t num_threads, size_t max_lanes) {
-    check_measures(measures, rules);
-    for (const Measure& measure : measures) {
+    check_measures(wanted, rules);
+    for (const MeasureObject& measure : wanted) {
         const bool is_early = !measure.is_recall && measure.limit + 1 < rules.num_limits();
         if (is_early) throw std::invalid_argument("measures: precision within a limit that is not the last");
     }
+    const std::vector<Measure> measures =
+        measures_of(wanted, ascending(TallyObject::input(tally.classes, "classes"), "classes"));
     const BootstrapOptions options{{measures, is_weighted}, seed, num_resamples, max_lanes};
     RowArrays rows = tally.rows();
     rows.tier = snapshot(rows.tier), rows.state = snapshot(rows.state);

@@ -172,10 +172,11 @@ struct FinishedObject {
 };
 
 FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rules& rules,
-                              const std::vector<Measure>& measures, bool is_weighted, size_t num_threads) {
+                              const std::vector<MeasureObject>& measures, bool is_weighted, size_t num_threads) {
     check_measures(measures, rules);
     check_points(rules);
     const Tallies whole(tallies);
+    const MeasureSet wanted{measures_of(measures, whole.classes), is_weighted};
     const size_t T = rules.num_thresholds(), K = whole.classes.size(), A = rules.num_areas(), M = rules.num_limits();
     std::vector<int64_t> num_truths, num_detections;
     Finished finished;
@@ -186,7 +187,7 @@ FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rul
         run_without_lock(whole.size, num_threads, [&](const Run& run) {
             const Parts parts(whole, num_truths.data(), rules, run);
             num_detections = parts.num_detections(K);
-            finished = finish(parts.columns, rules, {measures, is_weighted}, run);
+            finished = finish(parts.columns, rules, wanted, run);
         });
     });
     return {AveragesObject(finished.averages),
@@ -264,11 +265,12 @@ CurvesObject build_all_curves(const std::vector<TallyObject>& tallies, const Rul
 
 // The means of curves that any engine has built, from their arrays in pycocotools' layout.
 AveragesObject average_arrays(const Input& precision, const Input& recall, const Input& average_precision,
-                              const Input& num_truths, const Rules& rules, const std::vector<Measure>& measures,
-                              bool is_weighted) {
+                              const Input& num_truths, const Input& classes, const Rules& rules,
+                              const std::vector<MeasureObject>& measures, bool is_weighted) {
     check_measures(measures, rules);
     const size_t T = rules.num_thresholds(), R = rules.recall_points.size(), A = rules.num_areas(), M = rules.num_limits();
     const size_t K = num_truths.size() / A, num_cells = A * M;
+    check_size(classes, K, "classes");
     const double* sampled = typed<double>(precision, T * R * K * num_cells, "precision");
     CurveNumbers curves{typed<double>(recall, T * K * num_cells, "recall"),
                         typed<double>(average_precision, T * K * num_cells, "average_precision"),
@@ -276,7 +278,7 @@ AveragesObject average_arrays(const Input& precision, const Input& recall, const
     for (size_t cell = 0; cell < num_cells; ++cell) {
         curves.precision.push_back({sampled + cell, R, K, R * K * num_cells, K * num_cells, num_cells});
     }
-    return AveragesObject(average_curves(curves, rules, {measures, is_weighted}));
+    return AveragesObject(average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}));
 }
 
 // The mean over some thresholds and all that is between them and the last axes, in one area range and limit.
@@ -298,8 +300,14 @@ double mean_samples(const Input& values, const std::vector<size_t>& thresholds, 
 }  // namespace
 
 void bind_curves(nb::module_& module) {
-    nb::class_<Measure>(module, "Measure")
-        .def(nb::init<bool, std::vector<size_t>, size_t, size_t>(), "is_recall"_a, "thresholds"_a, "area"_a, "limit"_a);
+    nb::class_<MeasureObject>(module, "Measure")
+        .def(
+            "__init__",
+            [](MeasureObject* self, bool is_recall, std::vector<size_t> thresholds, size_t area, size_t limit,
+               std::optional<std::vector<int64_t>> labels) {
+                new (self) MeasureObject{is_recall, std::move(thresholds), area, limit, std::move(labels)};
+            },
+            "is_recall"_a, "thresholds"_a, "area"_a, "limit"_a, "labels"_a = nb::none());
     nb::class_<AveragesObject>(module, "Averages")
         .def_ro("numbers", &AveragesObject::numbers)
         .def_ro("ap", &AveragesObject::ap)
@@ -328,7 +336,7 @@ void bind_curves(nb::module_& module) {
     module.def("build_curves", &build_all_curves, "tallies"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none(),
                "start"_a.none() = nb::none());
     module.def("average_curves", &average_arrays, "precision"_a, "recall"_a, "average_precision"_a, "num_truths"_a,
-               "rules"_a, "measures"_a, "is_weighted"_a);
+               "classes"_a, "rules"_a, "measures"_a, "is_weighted"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
 }
 

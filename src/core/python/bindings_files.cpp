@@ -254,8 +254,9 @@ struct PlainResultObject {
 
 // Results in plain values for each file of detections, one per similarity, or None for all if any file has something to be told about.
 nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
-                               const std::vector<Measure>& measures, const ShapeRules& shapes, size_t num_threads) {
-    check_measures(measures, rules);
+                               const std::vector<MeasureObject>& wanted, const ShapeRules& shapes, size_t num_threads) {
+    check_measures(wanted, rules);
+    const std::vector<Measure> measures = measures_of(wanted, {});  // of all classes
     const std::string truth_path(truths.c_str(), truths.size());
     std::vector<std::string> paths;
     for (const nb::bytes& path : detections) paths.emplace_back(path.c_str(), path.size());

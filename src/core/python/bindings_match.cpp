@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "assignment.h"
 #include "checks.h"
 #include "geometry/boxes.h"
 #include "geometry/given.h"
@@ -149,6 +150,30 @@ nb::object find_nearest_of(const DetectionsObject& detections, const TruthsObjec
     return detections.geometry->find_nearest(detections, truths, is_used, is_truth_used, num_threads);
 }
 
+nb::object find_pairs_of(const DetectionsObject& detections, const TruthsObject& truths, bool is_relative, const Rules& rules,
+                         size_t num_threads) {
+    if (rules.num_thresholds() != 1) throw std::invalid_argument("rules: expected one threshold");
+    return detections.geometry->find_pairs(detections, truths, is_relative, rules, num_threads);
+}
+
+// The index of the pair that each row is in, or -1, where the sum of weights of all pairs is the largest. Pairs are in order of rows.
+nb::object assign_pairs(const Input& row, const Input& column, const Input& weight, size_t num_rows, size_t num_columns) {
+    const size_t size = row.size();
+    const int32_t *rows = typed<int32_t>(row, size, "row"), *columns = typed<int32_t>(column, size, "column");
+    const double* weights = typed<double>(weight, size, "weight");
+    std::vector<WeightedPair> pairs;
+    for (size_t i = 0; i < size; ++i) {
+        const bool is_valid = rows[i] >= 0 && size_t(rows[i]) < num_rows && columns[i] >= 0 && size_t(columns[i]) < num_columns &&
+                              weights[i] > 0 && (i == 0 || rows[i - 1] <= rows[i]);
+        if (!is_valid) throw std::invalid_argument("row, column, weight: expected pairs in order of rows, with weights above 0");
+        pairs.push_back({rows[i], columns[i], weights[i]});
+    }
+    nb::gil_scoped_release unlock;
+    const Assignment assignment(pairs, num_rows, num_columns);
+    nb::gil_scoped_acquire lock;
+    return to_numpy(assignment.taken(), {num_rows});
+}
+
 nb::object match_across_of(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                            const Input& is_truth_used, const Rules& rules, size_t num_threads) {
     if (rules.num_thresholds() != 1) throw std::invalid_argument("rules: expected one threshold");
@@ -178,6 +203,8 @@ void bind_match(nb::module_& module) {
     module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a);
     module.def("pair", &pair_objects, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_used"_a, "is_truth_used"_a, "num_threads"_a);
+    module.def("find_pairs", &find_pairs_of, "detections"_a, "truths"_a, "is_relative"_a, "rules"_a, "num_threads"_a);
+    module.def("assign_pairs", &assign_pairs, "row"_a, "column"_a, "weight"_a, "num_rows"_a, "num_columns"_a);
     module.def("match_across", &match_across_of, "detections"_a, "truths"_a, "is_used"_a, "is_truth_used"_a, "rules"_a,
                "num_threads"_a);
 }

@@ -43,6 +43,9 @@ public:
     // The similarity of every pair of each group, group by group; the detections and truths of a group are in order.
     virtual nb::object measure(const Geometry& truths, const ImageGroups& groups, const uint8_t* is_crowd,
                                size_t num_threads) const = 0;
+    // The pairs of one image and class that reach the only cutoff of the rules: rows of detections and truths, and similarities.
+    virtual nb::object find_pairs(const DetectionsObject& detections, const TruthsObject& truths, bool is_relative,
+                                  const Rules& rules, size_t num_threads) const = 0;
     virtual nb::object match_across(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
                                     const Input& is_truth_used, const Rules& rules, size_t num_threads) const = 0;
 };
@@ -192,7 +195,8 @@ nb::object match_columns(const Policy& policy, const DetectionsObject& detection
                                 to_numpy(std::move(state), {tally.size}), to_numpy(tally.is_true, {num_hits, num_words}),
                                 to_numpy(tally.is_counted, {num_hits, num_words}),
                                 to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
-                                to_numpy(tally.truth_state, {truths.size()})});
+                                to_numpy(tally.truth_state, {truths.size()}),
+                                rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
 }
 
 // A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`, which calls `use` with the policy for the shapes of
@@ -253,6 +257,22 @@ public:
             boxscore::match_across(policy, rows, score, truth_rows, num_images, rules, run, taken.data());
         });
         return to_numpy(std::move(taken), {size});
+    }
+
+    nb::object find_pairs(const DetectionsObject& detections, const TruthsObject& truths, bool is_relative, const Rules& rules,
+                          size_t num_threads) const override {
+        const std::vector<uint8_t> all(detections.size(), 1), all_truths(truths.size(), 1);
+        SimilarPairs pairs;
+        with_policy(truths, [&](const auto& policy) {
+            run_without_lock(detections.size(), num_threads, [&](const Run& run) {
+                const IdIndex ids(detections, truths, {}, run);
+                pairs = boxscore::find_pairs(policy, UsedRows{detections.size(), ids.index[0].data(), ids.index[1].data(), all.data()},
+                                             UsedRows{truths.size(), ids.index[2].data(), ids.index[3].data(), all_truths.data()},
+                                             ids.images.size(), is_relative, rules, run);
+            });
+        });
+        const size_t size = pairs.similarity.size();
+        return nb::make_tuple(to_numpy(pairs.detection, {size}), to_numpy(pairs.truth, {size}), to_numpy(pairs.similarity, {size}));
     }
 
     nb::object measure(const Geometry& truths, const ImageGroups& groups, const uint8_t* is_crowd,

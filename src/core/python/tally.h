@@ -13,7 +13,7 @@ namespace boxscore {
 
 // The columns stay the Python objects that they are; `input` reads one of them in place.
 struct TallyObject {
-    nb::object image, label, score, tier, state, is_true, is_counted, classes, truth_image, truth_label, truth_state;
+    nb::object image, label, score, tier, state, is_true, is_counted, classes, truth_image, truth_label, truth_state, similarity;
 
     static Input input(const nb::object& column, const char* name) {
         Input array;
@@ -34,14 +34,14 @@ inline void bind_tally(nb::module_& module) {
             "__init__",
             [](TallyObject* self, nb::object image, nb::object label, nb::object score, nb::object tier, nb::object state,
                nb::object is_true, nb::object is_counted, nb::object classes, nb::object truth_image,
-               nb::object truth_label, nb::object truth_state) {
+               nb::object truth_label, nb::object truth_state, nb::object similarity) {
                 new (self) TallyObject{std::move(image),       std::move(label),       std::move(score),
                                        std::move(tier),        std::move(state),       std::move(is_true),
                                        std::move(is_counted),  std::move(classes),     std::move(truth_image),
-                                       std::move(truth_label), std::move(truth_state)};
+                                       std::move(truth_label), std::move(truth_state), std::move(similarity)};
             },
             nb::kw_only(), "image"_a, "label"_a, "score"_a, "tier"_a, "state"_a, "is_true"_a, "is_counted"_a, "classes"_a,
-            "truth_image"_a, "truth_label"_a, "truth_state"_a)
+            "truth_image"_a, "truth_label"_a, "truth_state"_a, "similarity"_a.none() = nb::none())
         .def_ro("image", &TallyObject::image)
         .def_ro("label", &TallyObject::label)
         .def_ro("score", &TallyObject::score)
@@ -52,7 +52,8 @@ inline void bind_tally(nb::module_& module) {
         .def_ro("classes", &TallyObject::classes)
         .def_ro("truth_image", &TallyObject::truth_image)
         .def_ro("truth_label", &TallyObject::truth_label)
-        .def_ro("truth_state", &TallyObject::truth_state);
+        .def_ro("truth_state", &TallyObject::truth_state)
+        .def_ro("similarity", &TallyObject::similarity);
 }
 
 }  // namespace boxscore

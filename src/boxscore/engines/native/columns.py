@@ -24,7 +24,7 @@ def compiled_columns(
             compact(to_numpy(detections.label)),
             compact(host_scores(detections.score), score_dtype),
             detections.geometry.compiled(protocol),
-            coverage_codes(detections, truths),
+            coverage_codes(detections, truths, protocol),
             None if own_area is None else compact(to_numpy(own_area), np.float64),
         ),
         _compiled.Truths(

@@ -13,9 +13,10 @@ from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.measures import Measure, measures, measures_at_thresholds
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, Totals, united_names
+from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, Totals, united_groups, united_names
 
 _COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
+_WRITTEN = (*_COLUMNS, "similarity")
 
 
 def match(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Tally:
@@ -31,7 +32,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
     """The tally whose columns compiled matching gives, as a `_compiled.Tally`."""
-    return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in _COLUMNS})
+    return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in _WRITTEN})
 
 
 class Finished(NamedTuple):
@@ -66,6 +67,7 @@ def finish(parts: Sequence[Tally], threads: int) -> Finished:
         num_truths=done.num_truths,
         num_detections=done.num_detections,
         class_names=united_names(parts),
+        class_groups=united_groups(parts),
         iou_dtype=min(part.iou_dtype for part in parts),
     )
     return Finished(totals, curves, _averages(protocol, numbers, done.averages))
@@ -152,7 +154,7 @@ def _finish(parts: Sequence[Tally], wanted: Iterable[Measure], threads: int) -> 
     return _compiled.finish(
         [compiled_tally(part) for part in parts],
         rules_of(protocol),
-        compiled_measures(wanted),
+        compiled_measures(wanted, united_groups(parts)),
         protocol.average == "weighted",
         threads,
     )
@@ -165,8 +167,9 @@ def _average(totals: Totals, curves: Curves, wanted: Iterable[Measure]) -> _comp
         recall=compact(curves.recall),
         average_precision=compact(curves.average_precision),
         num_truths=compact(totals.num_truths),
+        classes=compact(totals.classes),
         rules=rules_of(protocol),
-        measures=compiled_measures(wanted),
+        measures=compiled_measures(wanted, totals.class_groups),
         is_weighted=protocol.average == "weighted",
     )
 

@@ -26,8 +26,10 @@ def summarize_files(
     protocol = protocols[0]
     if protocol.average != "macro" or protocol.class_agnostic or os.name == "nt":
         return None
+    if not protocol.is_plain or protocol.limits_per == "dataset" or protocol.class_groups:
+        return None
     is_other = any(not hasattr(_compiled.IouType, each.iou_type) for each in protocols)
-    if is_other or protocol.keypoints != KeypointRules() or protocol.ranges_by != "area":
+    if is_other or protocol.keypoints != KeypointRules():
         return None
     if not all(path.is_file() for path in (truths, *detections)):
         return None

@@ -1,11 +1,12 @@
 """A protocol as the compiled engine reads it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import boxscore._compiled as _compiled
 from boxscore.model.measures import Measure
 from boxscore.model.protocol import Protocol
+from boxscore.model.tally import keeps_similarity
 
 
 @lru_cache(maxsize=32)
@@ -15,9 +16,12 @@ def rules_of(protocol: Protocol) -> _compiled.Rules:
     rules.cutoffs = list(protocol.cutoffs)
     rules.is_strict = protocol.comparison == ">"
     rules.matching = getattr(_compiled.Matching, protocol.matching)
+    rules.is_last_first = protocol.ties == "last"
+    rules.is_group_counted = protocol.group_of_weight != 0
+    rules.keeps_similarity = keeps_similarity(protocol)
     rules.area_low = [area.low for area in protocol.areas]
     rules.area_high = [area.high for area in protocol.areas]
-    rules.limits = [min(limit or _compiled.NO_LIMIT, _compiled.NO_LIMIT) for limit in protocol.limits]
+    rules.limits = [min(limit or _compiled.NO_LIMIT, _compiled.NO_LIMIT) for limit in protocol.match_limits]
     rules.is_limit_per_image = protocol.limits_per == "image"
     rules.recall_points = list(protocol.recall_points)
     rules.ap = getattr(_compiled.ApRule, protocol.ap)
@@ -25,9 +29,19 @@ def rules_of(protocol: Protocol) -> _compiled.Rules:
     return rules
 
 
-def compiled_measures(measures: Iterable[Measure]) -> list[_compiled.Measure]:
-    """Measures as the compiled engine reads them."""
+def compiled_measures(
+    measures: Iterable[Measure], class_groups: Mapping[int, str] | None = None
+) -> list[_compiled.Measure]:
+    """Measures as the compiled engine reads them; `class_groups`: the group of each class, by label."""
     return [
-        _compiled.Measure(measure.is_recall, list(measure.thresholds), measure.area, measure.limit)
+        _compiled.Measure(
+            measure.is_recall,
+            list(measure.thresholds),
+            measure.area,
+            measure.limit,
+            None
+            if measure.group is None
+            else [label for label, group in (class_groups or {}).items() if group == measure.group],
+        )
         for measure in measures
     ]

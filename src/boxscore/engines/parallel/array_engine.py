@@ -7,7 +7,7 @@ truths of each, P = N * D, S detections to settle; A areas, T thresholds, R reca
 detections within the limit, C that count, U true positives.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
@@ -44,7 +44,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     columns, truth_columns = detections.geometry.arrays[0], truths.geometry.arrays[0]
     home = truth_columns if library(columns) == "numpy" else columns
     flat = _flat_detections(detections, classes, protocol, home)
-    if (code_E := coverage_codes(detections, truths)) is not None:
+    if (code_E := coverage_codes(detections, truths, protocol)) is not None:
         flat = flat._replace(coverage=with_padding(code_E, COVERED, home))
     truth_flat = _flat_truths(truths, classes, protocol, home)
     image_E, image_H = host_ids(detections.image), host_ids(truths.image)
@@ -52,6 +52,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
     num_detections = len(detections)
     verdict_EAT = np.zeros((num_detections, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+    similarity_E = np.zeros(num_detections)
     rank_E = np.zeros(num_detections, np.int32)
     is_kept_E = np.zeros(num_detections, bool)
     for row_ND, row_NG in _batches(image_E, image_H, detections.geometry.pairs_per_batch):
@@ -60,7 +61,8 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         compared = compare(batch, truth_batch, protocol, detections.geometry.pairwise)
         is_row_ND = row_ND < num_detections
         row_P = row_ND[is_row_ND]
-        verdict_EAT[row_P] = _categorize(compared, protocol)[is_row_ND]
+        verdict_NDAT, similarity_ND = _categorize(compared, protocol)
+        verdict_EAT[row_P], similarity_E[row_P] = verdict_NDAT[is_row_ND], similarity_ND[is_row_ND]
         rank_E[row_P] = to_numpy(compared.rank_ND)[is_row_ND]
         is_kept_E[row_P] = ~to_numpy(compared.discarded_ND)[is_row_ND]
 
@@ -72,6 +74,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
         score=host_scores(detections.score)[is_kept_E],
         rank=rank_E[is_kept_E],
         verdict=verdict_EAT[is_kept_E],
+        similarity=similarity_E[is_kept_E],
         classes=classes,
         truth_image=image_H,
         truth_label=host_ids(truths.label),
@@ -162,8 +165,9 @@ def _gather_rows(batch: Batch, row: Ints) -> Batch:
     return type(batch)((), *(None if column is None else gather(column, row) for column in batch[1:]))
 
 
-def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
-    """The verdicts of a batch, in host memory. Shape (N, D, A, T).
+def _categorize(compared: Compared, protocol: Protocol) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """The verdicts of a batch, and the similarities of true positives in the first cell, in host memory. Shapes
+    (N, D, A, T) and (N, D).
 
     Eager, so it may look: only detections with a candidate are settled, with as many candidates as the one that has
     most. All that is looked at is a count for each detection.
@@ -177,17 +181,20 @@ def _categorize(compared: Compared, protocol: Protocol) -> NDArray[np.uint8]:
         np.where(is_counted_NDA1, np.uint8(FALSE), np.uint8(IGNORED)), len(protocol.thresholds), axis=3
     )
     verdict_PAT = verdict_NDAT.reshape(-1, *verdict_NDAT.shape[2:])  # the same memory
+    similarity_P = np.zeros(count_P.size)
     row_S = np.flatnonzero(count_P)
     if row_S.size:
         similarity_SG = gather(xp.reshape(compared.similarity_NDG, (-1, num_truths)), row_S)
         first_truth_S = convert(row_S // num_detections * num_truths, like=similarity_SG)
         is_one_enough = protocol.matching == "best" and compared.truths.is_group_G is None
         num_candidates = 1 if is_one_enough else int(count_P.max())
-        candidates = nominate(similarity_SG, first_truth_S, protocol.matching, num_candidates=num_candidates)
+        candidates = nominate(similarity_SG, first_truth_S, protocol.ties, num_candidates=num_candidates)
         rank_S = gather(xp.reshape(compared.rank_ND, (-1,)), row_S)
-        found_SAT = to_numpy(settle(candidates, rank_S, compared.truths, protocol))
+        settled = settle(candidates, rank_S, compared.truths, protocol)
+        found_SAT = to_numpy(settled.verdict_DAT)
         verdict_PAT[row_S] = np.where(found_SAT == FALSE, verdict_PAT[row_S], found_SAT)
-    return verdict_NDAT
+        similarity_P[row_S] = to_numpy(settled.similarity_D)
+    return verdict_NDAT, similarity_P.reshape(verdict_NDAT.shape[:2])
 
 
 def curves(tally: Tally, threads: int) -> Curves:  # noqa: ARG001
@@ -244,6 +251,10 @@ def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, p
 
     if protocol.ap == "trapezoid":
         ap_K = average_every_element(counted, num_truths_K)
+    elif protocol.ap == "trapezoid_from_first":
+        ap_K = average_every_element(counted, num_truths_K, is_from_first=True)
+    elif protocol.ap == "linear_points":
+        ap_K = _average_linear_points(counted, num_truths_K, protocol.recall_points)
     elif protocol.ap == "envelope":
         ap_K = _area_under_envelope(true, best_U, num_truths_K)
     elif protocol.ap == "interpolated":
@@ -271,6 +282,22 @@ def _area_under_envelope(true: ClassCurves, best_U: Array, num_truths_K: Ints) -
         rows = slice(start_K[k], end_K[k])
         step_U = best_U[rows] * np.diff(true.recall[rows], prepend=0.0)
         ap_K[k] = np.sum(step_U if step_U.size == num_truths_K[k] else np.append(step_U, 0.0))
+    return ap_K
+
+
+def _average_linear_points(curves: ClassCurves, num_truths_K: Ints, recall_points: Sequence[float]) -> Array:
+    """The area under each envelope, interpolated at the recall points as Ultralytics does, by NumPy."""
+    ap_K = np.full(num_truths_K.size, np.nan)
+    point_R = np.asarray(recall_points)
+    for k in np.flatnonzero(num_truths_K > 0):
+        rows = curves.label == k
+        ap_K[k] = 0.0
+        if rows.any():
+            recall_U, precision_U = curves.recall[rows], curves.precision[rows]
+            recall_U = np.concatenate([[0.0], recall_U, [recall_U[-1], 1.0]])
+            envelope_U = np.maximum.accumulate(np.concatenate([[1.0], precision_U, [0.0, 0.0]])[::-1])[::-1]
+            sample_R = np.interp(point_R, recall_U, envelope_U)
+            ap_K[k] = np.sum(np.diff(point_R) * (sample_R[1:] + sample_R[:-1]) / 2.0)
     return ap_K
 
 

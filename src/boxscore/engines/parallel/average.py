@@ -21,8 +21,10 @@ from boxscore._support.arrays import (
 from boxscore.engines.parallel.precision_recall import ClassCurves, clip_label
 
 
-def average_every_element(curves: ClassCurves, num_truths: Array) -> Array:
+def average_every_element(curves: ClassCurves, num_truths: Array, *, is_from_first: bool = False) -> Array:
     """The area under each raw curve by trapezoids, from the point (0, 1) on (Alg. 12). NaN without truths. Shape (K,).
+
+    `is_from_first`: from its first point on, as CrowdHuman's evaluation has it.
 
     >>> import numpy as np
     >>> from boxscore.parallel import precision_recall
@@ -36,6 +38,8 @@ def average_every_element(curves: ClassCurves, num_truths: Array) -> Array:
     one_D, zero_D = xp.ones_like(curves.precision), xp.zeros_like(curves.precision)
     before_D = xp.where(is_first_D, one_D, _previous(curves.precision))
     gain_D = curves.recall - xp.where(is_first_D, zero_D, _previous(curves.recall))
+    if is_from_first:
+        gain_D = xp.where(is_first_D, zero_D, gain_D)
     return _sum_by_class((curves.precision + before_D) * gain_D / 2, curves.label, num_truths)
 
 

@@ -97,6 +97,7 @@ def match_batch(
     """
     check_box_format(box_format, UPRIGHT_FORMATS)
     protocol = as_protocol(protocol)
+    check_static(protocol)
     columns = padded_boxes(detections.box, box_format, protocol)
     truth_columns = padded_boxes(truths.box, box_format, protocol)
     real = float_dtype(truths.box)
@@ -115,6 +116,18 @@ def match_batch(
         Boxes.pairwise,
         num_candidates=num_candidates,
     )
+
+
+def check_static(protocol: Protocol) -> None:
+    """Raise `InputError` for a protocol whose rules leave out rows, or ask for more than a batch has, before matching.
+
+    What was looked for is in a batch of its own: `PaddedDetections.coverage`.
+    """
+    if needed := [name for name in protocol.needs if name not in ("federated", "extra_numbers")]:
+        raise InputError(
+            f"protocol {protocol.name} has a rule that padded batches can't follow, `{needed[0]}`: use"
+            " `boxscore.evaluate` or `boxscore.MeanAveragePrecision`"
+        )
 
 
 def match_shapes(
@@ -158,8 +171,8 @@ def compare(
     discarded_ND = detections.discarded
     group_ND = None if protocol.limits_per == "image" else label_ND
     rank_ND = rank_by_score(detections.score, label=group_ND, discarded=discarded_ND)
-    if protocol.limits[-1] is not None:
-        discarded_ND = discarded_ND | (rank_ND >= protocol.limits[-1])
+    if (limit := protocol.match_limits[-1]) is not None:
+        discarded_ND = discarded_ND | (rank_ND >= limit)
     is_counted_NDA = is_in_areas(detections.area, protocol.areas)
     if detections.coverage is not None:
         discarded_ND = discarded_ND | (detections.coverage == NOT_COVERED)
@@ -186,4 +199,9 @@ def _is_shared(truths: TruthBatch) -> Array:
 def which_count(area: Array, kind: Array | None, protocol: Protocol) -> Array:
     """Whether each truth counts in each area range. Shapes (...), (...); gives (..., A)."""
     is_inside = is_in_areas(area, protocol.areas)
-    return is_inside if kind is None else is_inside & ((kind != DIFFICULT) & (kind != CROWD))[..., None]
+    if kind is None:
+        return is_inside
+    is_regular = (kind != DIFFICULT) & (kind != CROWD)
+    if protocol.group_of_weight == 0:
+        is_regular = is_regular & (kind != GROUP)
+    return is_inside & is_regular[..., None]

@@ -20,7 +20,7 @@ from typing import NamedTuple, get_args
 
 from boxscore._support.arrays import Array, arange, constant, fixed_point, int_dtype, namespace, segment_min
 from boxscore.engines.parallel.postprocessing import rank_by_score
-from boxscore.model.protocol import Comparison, Matching, Protocol
+from boxscore.model.protocol import Comparison, Matching, Protocol, Ties
 from boxscore.model.protocol_fields import check_choice
 from boxscore.model.tally import FALSE, IGNORED, TRUE
 
@@ -90,7 +90,13 @@ def categorize_above(
         iou,
         rank_by_score(score),
         TruthRows(xp.reshape(~truth_ignore, (-1, 1)), xp.reshape(xp.zeros_like(truth_ignore), (-1,))),
-        Protocol.named("paper", thresholds=(threshold,), matching=matching, comparison=comparison),
+        Protocol.named(
+            "paper",
+            thresholds=(threshold,),
+            matching=matching,
+            ties="last" if matching == "next_best" else "first",  # as in COCO
+            comparison=comparison,
+        ),
         num_candidates=num_truths,
     )
     found_ND = xp.reshape(found_ND11, (num_images, num_detections))
@@ -107,20 +113,20 @@ def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *
     num_images, num_detections, num_truths = iou.shape
     image_P = arange(num_images * num_detections, like=iou) // num_detections
     candidates = nominate(
-        xp.reshape(iou, (-1, num_truths)), image_P * num_truths, protocol.matching, num_candidates=num_candidates
+        xp.reshape(iou, (-1, num_truths)), image_P * num_truths, protocol.ties, num_candidates=num_candidates
     )
-    verdict_PAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol)
+    verdict_PAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol).verdict_DAT
     return xp.reshape(verdict_PAT, (num_images, num_detections, *verdict_PAT.shape[1:]))
 
 
-def nominate(iou_DG: Array, first_truth_D: Array, matching: Matching, *, num_candidates: int) -> Candidates:
-    """The truths of largest IoU for each detection, best first.
+def nominate(iou_DG: Array, first_truth_D: Array, ties: Ties, *, num_candidates: int) -> Candidates:
+    """The truths of largest IoU for each detection, best first; `ties` says which one of equal IoUs.
 
-    `first_truth_D`: the row of the first truth of its image. Of equal IoUs COCO prefers the last truth, VOC the first.
+    `first_truth_D`: the row of the first truth of its image.
     """
     xp = namespace(iou_DG)
     num_truths = iou_DG.shape[1]
-    if matching == "next_best":  # as in COCO
+    if ties == "last":  # as in COCO
         order_DG = num_truths - 1 - xp.argsort(-xp.flip(iou_DG, axis=1), axis=-1, stable=True)
     else:
         order_DG = xp.argsort(-iou_DG, axis=-1, stable=True)
@@ -128,8 +134,17 @@ def nominate(iou_DG: Array, first_truth_D: Array, matching: Matching, *, num_can
     return Candidates(first_truth_D[:, None] + chosen_DC, xp.take_along_axis(iou_DG, chosen_DC, axis=-1))
 
 
-def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: Protocol) -> Array:
-    """Who gets which truth, as verdicts: 2 (TP), 1 (FP), 0 (ignored), in every cell at once. Shape (D, A, T)."""
+class Settled(NamedTuple):
+    """Who gets which truth."""
+
+    verdict_DAT: Array
+    """2 (TP), 1 (FP), 0 (ignored)."""
+    similarity_D: Array
+    """That of a true positive in the first cell with its truth; 0 for the others."""
+
+
+def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: Protocol) -> Settled:
+    """Who gets which truth, in every cell at once."""
     xp = namespace(rank_D)
     num_detections, num_candidates = candidates.iou_DC.shape
     num_truths, num_areas = truths.is_regular_GA.shape
@@ -192,13 +207,16 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
     is_true_DX = is_taking_DX & is_regular_DX & (of_pick(held_GX, choice_DX) == rank_D1)
     is_false_DX = ~(is_taking_DX & ~is_regular_DX) & ~is_true_DX
     if truths.is_group_G is not None:
-        choice_DX = pick(is_reached_DCX & is_group_DC1 & is_false_DX[:, None, :], free_GX)
-        is_first_DX = of_pick(give(choice_DX), choice_DX) == rank_D1
-        is_taking_DX = choice_DX < nothing
+        group_DX = pick(is_reached_DCX & is_group_DC1 & is_false_DX[:, None, :], free_GX)
+        is_first_DX = of_pick(give(group_DX), group_DX) == rank_D1
+        is_taking_DX = group_DX < nothing
+        choice_DX = xp.where(is_taking_DX, group_DX, choice_DX)
         is_true_DX = is_true_DX | (is_taking_DX & is_first_DX & of_pick(is_regular_GX, choice_DX))
         is_false_DX = is_false_DX & ~is_taking_DX
     verdict_DX = xp.where(is_true_DX, _verdict(is_true_DX, TRUE), _verdict(is_false_DX, FALSE))
-    return xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:]))
+    similarity_D1 = xp.take_along_axis(candidates.iou_DC, choice_DX[:, :1] % num_candidates, axis=-1)
+    similarity_D1 = xp.where(is_true_DX[:, :1], similarity_D1, xp.zeros_like(similarity_D1))
+    return Settled(xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:])), similarity_D1[:, 0])
 
 
 def reaches(iou: Array, threshold: Array | float, comparison: str) -> Array:

@@ -49,8 +49,8 @@ def ids_of(truths: str | Path, name: str | None) -> Ids | None:
 def has_protocol(protocol: Protocol) -> bool:
     """Whether pycocotools can be configured to these rules."""
     coco = Protocol.named("coco")
-    rules = ("matching", "comparison", "ap", "pixels", "average", "class_agnostic", "limits_per")
-    is_known = protocol.iou_type in ("bbox", "segm") and None not in protocol.limits
+    rules = ("matching", "ties", "ignored", "comparison", "ap", "pixels", "average", "class_agnostic", "limits_per")
+    is_known = protocol.iou_type in ("bbox", "segm") and None not in protocol.limits and protocol.is_plain
     return is_known and all(getattr(protocol, rule) == getattr(coco, rule) for rule in rules)
 
 

@@ -21,7 +21,7 @@ from boxscore.pipeline import match
 from boxscore.scaling import arrow
 from boxscore.scaling.keypoint_rows import columns_of
 from boxscore.scaling.ray.datasets import distinct_values, has_text, library, place_of, sources_of
-from boxscore.scaling.shards import check_ranges, check_sources, detections_from, match_shard, shard_of, truths_from
+from boxscore.scaling.shards import check_sources, check_streams, detections_from, match_shard, shard_of, truths_from
 
 MATCH_BYTES = 500
 """Memory of a worker per row, detection or truth, while its shard is matched."""
@@ -94,7 +94,7 @@ class Job:
     ) -> "Job":
         """An evaluation with these options, or `InputError`."""
         check_box_format(box_format)
-        check_ranges(as_protocol(protocol))
+        check_streams(as_protocol(protocol))
         limit = parse_size(memory)
         if limit < MIN_MEMORY:
             raise InputError(f"`memory` must be {format_size(MIN_MEMORY)} or more; got {format_size(limit)}")
