@@ -6,6 +6,12 @@ BIN := .venv/bin
 BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/core/*.* src/core/*/*.* tests/geometries/*.cpp)
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
+# Tools whose numbers tests compare with, and what their evaluators import. Without their own dependencies: these would bring
+# CUDA builds and older versions of what is here.
+ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 supervision==0.31.2 \
+  object-detection-metrics==0.4.post1 tf-models-research-object-detection==2.8.0.post1 \
+  opencv-python-headless addict defusedxml platformdirs pyDeprecate rich markdown-it-py mdurl pygments six \
+  termcolor terminaltables yapf
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
@@ -77,6 +83,7 @@ types: .venv/.installed-for-tests
 .venv/.installed-for-tests: $(BUILT) | .venv/bin/python
 	$(BIN)/pip install --quiet torch==2.13.0 $(BUILD_TOOLS)
 	$(INSTALL) '.[test]' $(TEST_GEOMETRIES)
+	$(BIN)/pip install --quiet --no-deps $(ORACLES)
 	@touch $@ .venv/.installed
 
 clean:

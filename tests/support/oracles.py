@@ -1,0 +1,106 @@
+"""Evaluators of other projects, imported from what is installed, with shims for what their age or their packages need.
+
+Their packages import far more than their evaluators do (CUDA operators, torchvision, protocol buffers), so a module is
+loaded from its package's folder without the package's own `__init__`.
+"""
+
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import tempfile
+import types
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+
+@contextlib.contextmanager
+def old_numpy() -> Iterator[None]:
+    """NumPy with names that it had years ago."""
+    names: dict[str, Any] = {"float": float, "NAN": np.nan}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        for name, value in names.items():
+            if name not in vars(np):
+                stack.enter_context(patch.object(np, name, value, create=True))
+        yield
+
+
+def _bare_package(name: str) -> None:
+    """Make an installed package importable without running its `__init__`."""
+    if name in sys.modules:
+        return
+    parent, _, last = name.rpartition(".")
+    if parent:
+        _bare_package(parent)
+        folder = f"{sys.modules[parent].__path__[0]}/{last}"
+    else:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        folder = list(spec.submodule_search_locations)[0]
+    package = types.ModuleType(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
+
+
+@cache
+def lvis() -> Any:
+    """`lvis` 0.5.3; call it within `old_numpy`, as it uses `np.float`."""
+    with old_numpy():
+        return importlib.import_module("lvis")
+
+
+@cache
+def mmdet(module: str) -> Any:
+    """A module of `mmdet.evaluation`, such as "functional.mean_ap"."""
+    package, _, _ = module.rpartition(".")
+    for name in ("mmdet", "mmdet.evaluation", f"mmdet.evaluation.{package}", "mmdet.evaluation.functional"):
+        _bare_package(name)
+    with old_numpy():
+        return importlib.import_module(f"mmdet.evaluation.{module}")
+
+
+@cache
+def open_images() -> Any:
+    """The module of Open Images' evaluators in TensorFlow's object detection API; its label maps are left out."""
+    for name in ("object_detection", "object_detection.utils"):
+        _bare_package(name)
+    with old_numpy():
+        if "object_detection.utils.label_map_util" not in sys.modules:
+            maps: Any = types.ModuleType("object_detection.utils.label_map_util")
+            maps.create_category_index = lambda categories: {each["id"]: each for each in categories}
+            sys.modules[maps.__name__] = maps
+            sys.modules["object_detection.utils"].label_map_util = maps  # type: ignore[attr-defined]
+        return importlib.import_module("object_detection.utils.object_detection_evaluation")
+
+
+@cache
+def open_images_hierarchy() -> Any:
+    """The module that expands labels by their hierarchy."""
+    for name in ("object_detection", "object_detection.dataset_tools"):
+        _bare_package(name)
+    with old_numpy():
+        return importlib.import_module("object_detection.dataset_tools.oid_hierarchical_labels_expansion")
+
+
+@cache
+def ultralytics(module: str) -> Any:
+    """A module of `ultralytics`, such as "utils.metrics"; torchvision's version is all that it asks for at once."""
+    version = importlib.metadata.version
+
+    def known(name: str) -> str:
+        return "0.28.0" if name == "torchvision" else version(name)
+
+    os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.mkdtemp(prefix="boxscore-"))  # else it writes settings at home
+    with patch.object(importlib.metadata, "version", known), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(f"ultralytics.{module}")
