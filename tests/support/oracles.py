@@ -46,7 +46,7 @@ def _bare_package(name: str) -> None:
         spec = importlib.util.find_spec(name)
         assert spec is not None
         assert spec.submodule_search_locations is not None
-        folder = list(spec.submodule_search_locations)[0]
+        folder = next(iter(spec.submodule_search_locations))
     package = types.ModuleType(name)
     package.__path__ = [folder]
     sys.modules[name] = package
