@@ -15,6 +15,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
+from boxscore.formats.federated import class_groups, coverage_rows
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.table_keypoints import lists_of
@@ -130,11 +131,13 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
             wanted, got = ("a string", "an integer") if isinstance(listed, Named) else ("an integer", "a string")
             raise InputError(f"{location(0)}: `image_id` must be {wanted}, as the ids of `images` are; got {got}")
         more |= _images(source, file.images, listed)
+        more["coverage"] = coverage_rows(source, file.images, listed, boxes)
         if isinstance(listed, Named):
             values = [image.names[code] for code in image.code] if isinstance(image, Named) else []
             image = Named.of(values, also=listed.names)
     if file.categories is not None:
         more["class_names"] = dict(zip(file.categories.id.tolist(), file.categories.name, strict=True))
+        more["class_groups"] = class_groups(source, file.categories)
     box = boxes.box
     if boxes.segmentations is not None:
         more |= _masks(boxes.segmentations, image, more.get("image_sizes") or {}, options, location)

@@ -19,7 +19,7 @@ from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, 
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
-from boxscore.model.dataset import Detections, Truths
+from boxscore.model.dataset import Coverage, Detections, Truths
 
 LARGEST_FRACTION = 2
 """A box in fractions may reach beyond its image; one as large as the image with a number above this is in pixels."""
@@ -85,22 +85,36 @@ def to_truths(
         mask = masks_in_images(records, image, image_sizes, keeps_polygons=keeps_polygons)
         shapes = shapes_for(measured, mask, iou_types)
         crowd_index = crowd_index_by_id(records, image_names)
-        return Truths(
+        truths = Truths(
             image=image,
             label=label,
             **shapes,
             ignore=records.ignore,
+            kind=records.kind,
             truncated=records.truncated,
             area=records.area,
             class_names=class_names,
+            class_groups=records.class_groups,
             image_names=image_names,
             image_sizes=image_sizes or None,
             crowd_index=crowd_index,
             is_numbered=is_numbered,
             is_normalized=is_normalized,
         )
+        return truths if records.coverage is None else replace(truths, coverage=_coverage(records, truths))
     except InputError as error:
         raise records.refuse(error) from None
+
+
+def _coverage(records: Records, truths: Truths) -> Coverage:
+    """What was looked for, by the ids and labels of the truths."""
+    rows = records.coverage
+    assert rows is not None
+    keys = RowKeys(image=rows.image, label=rows.label, location=records.location, source=records.source)
+    (image, lost_image), (label, lost_class) = join_images(keys, truths), join_classes(keys, truths)
+    is_known = ~(lost_image | lost_class)
+    is_exhaustive = None if rows.is_exhaustive is None else rows.is_exhaustive[is_known]
+    return Coverage(image=image[is_known], label=label[is_known], is_exhaustive=is_exhaustive)
 
 
 def _on_listed_images(records: Records) -> Records:
@@ -207,7 +221,7 @@ def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
             return replace(column, code=column.code[row])
         return None if column is None else column[row]
 
-    names = ("image", "label", "box", "score", "ignore", "truncated", "area", "id")
+    names = ("image", "label", "box", "score", "ignore", "kind", "truncated", "area", "id")
     columns = {name: taken(getattr(records, name)) for name in names}
     shapes = {name: getattr(records, name) for name in ("mask", "polygons", "keypoints")}
     columns |= {name: each.take(row) for name, each in shapes.items() if each is not None}

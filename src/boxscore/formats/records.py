@@ -121,6 +121,15 @@ class PoseRows(NamedTuple):
         return {name: column for name in names if (column := getattr(self, name)) is not None}
 
 
+class CoverageRows(NamedTuple):
+    """Which classes were looked for in which images, as a file has it: one row per image and class."""
+
+    image: Key
+    label: Key
+    is_exhaustive: NDArray[np.bool_] | None = None
+    """Whether every object of the class was annotated; None: it was."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Records(RowKeys):
     """The rows of a file as they are: no image or class is looked up, no number is validated."""
@@ -139,10 +148,16 @@ class Records(RowKeys):
     """The oriented boxes, if the file has any and they were asked for."""
     crowd_index: Mapping[Any, float] | None = None
     """How crowded each image is, by id or by name."""
+    coverage: CoverageRows | None = None
+    """What was looked for; None: every class in every image. Its images and classes are among those of the file."""
+    class_groups: Mapping[int, str] | None = None
+    """The group of each class by label, where the file has groups."""
     is_normalized: bool = False
     """Whether boxes and polygons are fractions of their image's width and height."""
     score: Floats | None = None
     ignore: NDArray[Any] | None = None
+    kind: NDArray[np.uint8] | None = None
+    """The kinds of `Truths.kind`, in place of `ignore`."""
     truncated: NDArray[Any] | None = None
     area: Floats | None = None
     id: Ids | None = None

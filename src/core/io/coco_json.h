@@ -120,11 +120,20 @@ struct CocoBoxes {
     size_t size() const { return category.size(); }
 };
 
+// A list of ids for each row; a row may have none.
+struct IdLists {
+    std::vector<int64_t> value;     // of all lists, one after the other
+    std::vector<int64_t> end;       // of each row, in `value`
+    std::vector<uint8_t> is_given;  // whether a row has a list
+};
+
 struct CocoImages {
     CocoIds id;
     Strings file_name;                  // "" where a row has none
     std::vector<double> width, height;  // NaN where a row has none
     std::vector<double> crowd_index;    // of CrowdPose; NaN where a row has none
+    IdLists negative;                   // of LVIS: classes that were looked for in vain
+    IdLists not_exhaustive;             // of LVIS: classes of which some objects have no annotation
 
     size_t size() const { return id.value.size(); }
 };
@@ -132,6 +141,7 @@ struct CocoImages {
 struct CocoCategories {
     std::vector<int64_t> id;  // distinct
     Strings name;
+    Strings frequency;        // of LVIS; "" where a row has none
 
     size_t size() const { return id.size(); }
 };

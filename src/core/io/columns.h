@@ -37,6 +37,19 @@ void append_optional(std::vector<T>& to, size_t num_rows, const std::vector<T>& 
     }
 }
 
+inline void push_list(IdLists& lists, const std::vector<int64_t>& values, bool is_given) {
+    append_all(lists.value, values);
+    lists.end.push_back(static_cast<int64_t>(lists.value.size()));
+    lists.is_given.push_back(is_given);
+}
+
+inline void append_lists(IdLists& to, const IdLists& from) {
+    const auto offset = static_cast<int64_t>(to.value.size());
+    append_all(to.value, from.value);
+    for (const int64_t end : from.end) to.end.push_back(offset + end);
+    append_all(to.is_given, from.is_given);
+}
+
 // Ids that are integers or strings: all are what the first one is.
 class IdColumn {
 public:

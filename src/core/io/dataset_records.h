@@ -13,10 +13,11 @@
 
 namespace boxscore {
 
-enum class ImageKey : uint8_t { id, file_name, width, height, crowd_index, other };
+enum class ImageKey : uint8_t { id, file_name, coco_url, width, height, crowd_index, negative, not_exhaustive, other };
 
 constexpr std::string_view name_of(ImageKey key) {
-    constexpr std::string_view kNames[] = {"id", "file_name", "width", "height", "crowdIndex"};
+    constexpr std::string_view kNames[] = {"id",         "file_name",        "coco_url", "width", "height",
+                                           "crowdIndex", "neg_category_ids", "not_exhaustive_category_ids"};
     return kNames[static_cast<size_t>(key)];
 }
 
@@ -26,7 +27,9 @@ public:
 
     const char* parse(const char* p, const Window& window) {
         bool has_id = false;
-        file_name_ = {};
+        file_name_ = url_ = {};
+        negative_.clear(), not_exhaustive_.clear();
+        has_negative_ = has_not_exhaustive_ = false;
         width_ = height_ = crowd_index_ = kMissing;
         p = read_object(p, layout_, [&](ImageKey key, const char* value) {
             if (key == ImageKey::id) {
@@ -35,6 +38,12 @@ public:
             }
             if (is_null(value)) return value + 4;
             if (key == ImageKey::file_name) return read_text(value, window, "file_name", buffer_, file_name_);
+            if (key == ImageKey::coco_url) return read_text(value, window, "coco_url", url_buffer_, url_);
+            if (key == ImageKey::negative || key == ImageKey::not_exhaustive) {
+                const bool is_negative = key == ImageKey::negative;
+                (is_negative ? has_negative_ : has_not_exhaustive_) = true;
+                return read_wholes(value, window, name_of(key), is_negative ? negative_ : not_exhaustive_);
+            }
             double& number = key == ImageKey::width ? width_ : key == ImageKey::height ? height_ : crowd_index_;
             return read_number(value, window, name_of(key), number);
         });
@@ -44,7 +53,10 @@ public:
 
     void push(const Window& window) {
         ids_.push(id_, window, "id");
-        columns_.file_name.push_back(file_name_);
+        // as in LVIS: an image without a name has that of its address
+        columns_.file_name.push_back(file_name_.empty() ? url_.substr(url_.rfind('/') + 1) : file_name_);
+        push_list(columns_.negative, negative_, has_negative_);
+        push_list(columns_.not_exhaustive, not_exhaustive_, has_not_exhaustive_);
         columns_.width.push_back(width_);
         columns_.height.push_back(height_);
         columns_.crowd_index.push_back(crowd_index_);
@@ -59,6 +71,8 @@ public:
         append_all(columns_.width, other.columns_.width);
         append_all(columns_.height, other.columns_.height);
         append_all(columns_.crowd_index, other.columns_.crowd_index);
+        append_lists(columns_.negative, other.columns_.negative);
+        append_lists(columns_.not_exhaustive, other.columns_.not_exhaustive);
     }
 
     void reserve(size_t) {}
@@ -78,15 +92,17 @@ private:
     IdColumn ids_;
     Layout<ImageKey> layout_;
     IdColumn::Id id_;
-    std::string buffer_;
-    std::string_view file_name_;
+    std::string buffer_, url_buffer_;
+    std::string_view file_name_, url_;
+    std::vector<int64_t> negative_, not_exhaustive_;
+    bool has_negative_ = false, has_not_exhaustive_ = false;
     double width_ = kMissing, height_ = kMissing, crowd_index_ = kMissing;
 };
 
-enum class CategoryKey : uint8_t { id, name, other };
+enum class CategoryKey : uint8_t { id, name, frequency, other };
 
 constexpr std::string_view name_of(CategoryKey key) {
-    constexpr std::string_view kNames[] = {"id", "name"};
+    constexpr std::string_view kNames[] = {"id", "name", "frequency"};
     return kNames[static_cast<size_t>(key)];
 }
 
@@ -96,11 +112,14 @@ public:
 
     const char* parse(const char* p, const Window& window) {
         bool has_id = false, has_name = false;
+        frequency_ = {};
         p = read_object(p, layout_, [&](CategoryKey key, const char* value) {
             if (key == CategoryKey::id) {
                 has_id = true;
                 return read_whole(value, window, "id", id_);
             }
+            if (key == CategoryKey::frequency && is_null(value)) return value + 4;
+            if (key == CategoryKey::frequency) return read_text(value, window, "frequency", frequency_buffer_, frequency_);
             has_name = true;
             return read_text(value, window, "name", buffer_, name_);
         });
@@ -112,13 +131,17 @@ public:
     void push(const Window&) {
         columns_.id.push_back(id_);
         columns_.name.push_back(name_);
+        columns_.frequency.push_back(frequency_);
     }
 
     bool can_append(const CategoryRecords&) const { return true; }
 
     void append(const CategoryRecords& other) {
         append_all(columns_.id, other.columns_.id);
-        for (size_t i = 0; i < other.size(); ++i) columns_.name.push_back(other.columns_.name[i]);
+        for (size_t i = 0; i < other.size(); ++i) {
+            columns_.name.push_back(other.columns_.name[i]);
+            columns_.frequency.push_back(other.columns_.frequency[i]);
+        }
     }
 
     void reserve(size_t) {}
@@ -128,8 +151,8 @@ public:
 private:
     CocoCategories columns_;
     Layout<CategoryKey> layout_;
-    std::string buffer_;
-    std::string_view name_;
+    std::string buffer_, frequency_buffer_;
+    std::string_view name_, frequency_;
     int64_t id_ = 0;
 };
 

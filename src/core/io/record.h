@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/json.h"
 #include "io/source.h"
@@ -69,6 +70,23 @@ inline const char* read_box(const char* const begin, const Window& window, std::
     }
     if (!is_finite) refuse(begin, window, key, "must have 4 finite numbers");
     return p;
+}
+
+// A list of integers, however many; they are added to `values`.
+inline const char* read_wholes(const char* const begin, const Window& window, std::string_view key, std::vector<int64_t>& values) {
+    if (*begin != '[') refuse(begin, window, key, "must be a list of integers");
+    const char* p = json::skip_space(begin + 1);
+    if (*p == ']') return p + 1;
+    for (;; p = json::skip_space(p + 1)) {
+        int64_t value = 0;
+        json::Integer kind;
+        const char* const end = json::read_integer(p, value, kind);
+        if (kind != json::Integer::fine) refuse(begin, window, key, "must be a list of integers");
+        values.push_back(value);
+        p = json::skip_space(end);
+        if (*p == ']') return p + 1;
+        if (*p != ',') refuse(begin, window, key, "must be a list of integers");
+    }
 }
 
 // A list of as many finite numbers.

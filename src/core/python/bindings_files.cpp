@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cerrno>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -116,10 +117,11 @@ struct KeypointsObject {
 
 struct ImagesObject {
     nb::object id, names, file_name, width, height, crowd_index;
+    nb::object negative, not_exhaustive;  // None, or: ids of all rows, the end of each row's in it, whether a row has a list
 };
 
 struct CategoriesObject {
-    nb::object id, name;
+    nb::object id, name, frequency;
 };
 
 struct FileObject {
@@ -161,16 +163,24 @@ BoxesObject to_python(CocoBoxes&& boxes) {
             boxes.num_flagged};
 }
 
+nb::object lists_of(IdLists&& lists) {
+    const bool is_any = std::find(lists.is_given.begin(), lists.is_given.end(), 1) != lists.is_given.end();
+    if (!is_any) return nb::none();
+    return nb::make_tuple(array_of(std::move(lists.value)), array_of(std::move(lists.end)), array_of(std::move(lists.is_given)));
+}
+
 ImagesObject to_python(CocoImages&& images) {
     return {array_of(std::move(images.id.value)), names_of(images.id), list_of(images.file_name),
-            array_of(std::move(images.width)), array_of(std::move(images.height)), array_of(std::move(images.crowd_index))};
+            array_of(std::move(images.width)), array_of(std::move(images.height)), array_of(std::move(images.crowd_index)),
+            lists_of(std::move(images.negative)), lists_of(std::move(images.not_exhaustive))};
 }
 
 FileObject to_python(CocoFile&& file) {
     FileObject object{file.is_dataset, file.has_annotations, to_python(std::move(file.boxes)), {}, {}};
     if (file.has_images) object.images = to_python(std::move(file.images));
     if (file.has_categories) {
-        object.categories = CategoriesObject{array_of(std::move(file.categories.id)), list_of(file.categories.name)};
+        object.categories = CategoriesObject{array_of(std::move(file.categories.id)), list_of(file.categories.name),
+                                             list_of(file.categories.frequency)};
     }
     return object;
 }
@@ -337,10 +347,13 @@ void bind_files(nb::module_& module) {
         .def_ro("file_name", &ImagesObject::file_name)
         .def_ro("width", &ImagesObject::width)
         .def_ro("height", &ImagesObject::height)
-        .def_ro("crowd_index", &ImagesObject::crowd_index);
+        .def_ro("crowd_index", &ImagesObject::crowd_index)
+        .def_ro("negative", &ImagesObject::negative)
+        .def_ro("not_exhaustive", &ImagesObject::not_exhaustive);
     nb::class_<CategoriesObject>(module, "CocoCategories")
         .def_ro("id", &CategoriesObject::id)
-        .def_ro("name", &CategoriesObject::name);
+        .def_ro("name", &CategoriesObject::name)
+        .def_ro("frequency", &CategoriesObject::frequency);
     nb::class_<FileObject>(module, "CocoFile")
         .def_ro("is_dataset", &FileObject::is_dataset)
         .def_ro("has_annotations", &FileObject::has_annotations)
