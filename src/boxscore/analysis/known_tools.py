@@ -1,150 +1,165 @@
 """The settings of tools that measure mean average precision, as protocols.
 
-Each was read in the tool's own code, and tests run the tool itself where it can be installed.
+Each was read in the tool's own code; tests run the tool itself where it is on PyPI.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_fields import Area
 from boxscore.model.protocol_table import PROTOCOLS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tool:
-    """A tool, and the rules that give its numbers."""
+    """A tool, and the rules that give its numbers.
+
+    >>> TOOLS["detectron2-voc2012"].protocol.comparison
+    '>'
+    """
 
     name: str
     """What it is called on the command line."""
     title: str
     """What it is called in texts."""
     protocol: Protocol
-    """Its rules; the protocol's name is that of the tool."""
+    """Its rules with its default settings; the protocol's name is that of the tool."""
     note: str
     """What it does differently, and what no protocol can express."""
     source: str
     """Where the rules can be read: project and file."""
 
 
-_COCO, _VOC2007, _VOC2012 = (PROTOCOLS[name] for name in ("coco", "voc2007", "voc2012"))
-
-
 def _in_single_precision(first: float, last: float, num: int) -> tuple[float, ...]:
-    """Numbers at equal distances with the bits of `torch.linspace`: float32, each half counted from its own end."""
+    """Numbers from first to last at equal distances, with the bits of `torch.linspace` in float32.
+
+    PyTorch steps up from the first in the lower half and down from the last in the upper half; each number is rounded
+    once, as on CPUs that multiply and add in one operation.
+    """
     low, high = np.float32(first), np.float32(last)
-    step = np.float32((high - low) / np.float32(num - 1))
-    index = np.arange(num, dtype=np.float32)
-    upward, downward = low + step * index, high - step * (np.float32(num - 1) - index)
-    return tuple(np.where(np.arange(num) < num // 2, upward, downward).astype(np.float64).tolist())
+    step, index = np.float64((high - low) / np.float32(num - 1)), np.arange(num)
+    values = np.where(index < num // 2, low + step * index, high - step * (num - 1 - index))
+    return tuple(values.astype(np.float32).tolist())
 
 
-_DETECTRON2_VOC = {"comparison": ">", "thresholds": tuple(percent / 100 for percent in range(50, 100, 5))}
+_COCO, _VOC2007, _VOC2012, _ULTRALYTICS = (PROTOCOLS[name] for name in ("coco", "voc2007", "voc2012", "ultralytics"))
 
-_ALL_AREAS = (Area("all", 0.0, np.inf),)
 
-TOOLS: Mapping[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        Tool(
-            name="pycocotools",
-            title="pycocotools",
-            protocol=_COCO.replace(name="pycocotools"),
-            note="The reference for COCO.",
-            source="cocodataset/cocoapi, PythonAPI/pycocotools/cocoeval.py",
-        ),
-        Tool(
-            name="torchmetrics",
-            title="torchmetrics MeanAveragePrecision",
-            protocol=_COCO.replace(
-                name="torchmetrics",
-                thresholds=_in_single_precision(0.5, 0.95, 10),
-                recall_points=_in_single_precision(0.0, 1.0, 101),
-            ),
-            note="pycocotools with thresholds and recall points rounded to float32.",
-            source="Lightning-AI/torchmetrics, src/torchmetrics/detection/mean_ap.py",
-        ),
-        Tool(
-            name="ultralytics",
-            title="Ultralytics",
-            protocol=PROTOCOLS["ultralytics"],
-            note="IoUs are float32.",
-            source="ultralytics/ultralytics, ultralytics/utils/metrics.py",
-        ),
-        Tool(
-            name="detectron2-voc2007",
-            title="detectron2, VOC 2007",
-            protocol=_VOC2007.replace(name="detectron2-voc2007", **_DETECTRON2_VOC),
-            note="Scores are rounded to 3 decimals, coordinates to 1.",
-            source="facebookresearch/detectron2, detectron2/evaluation/pascal_voc_evaluation.py",
-        ),
-        Tool(
-            name="detectron2-voc2012",
-            title="detectron2, VOC 2012",
-            protocol=_VOC2012.replace(name="detectron2-voc2012", **_DETECTRON2_VOC),
-            note="Scores are rounded to 3 decimals, coordinates to 1.",
-            source="facebookresearch/detectron2, detectron2/evaluation/pascal_voc_evaluation.py",
-        ),
-        Tool(
-            name="mmdetection-voc2007",
-            title="mmdetection, VOC 2007",
-            protocol=_VOC2007.replace(name="mmdetection-voc2007"),
-            note="IoUs are float32.",
-            source="open-mmlab/mmdetection, mmdet/evaluation/functional/mean_ap.py",
-        ),
-        Tool(
-            name="mmdetection-voc2012",
-            title="mmdetection, VOC 2012",
-            protocol=_VOC2012.replace(name="mmdetection-voc2012"),
-            note="IoUs are float32.",
-            source="open-mmlab/mmdetection, mmdet/evaluation/functional/mean_ap.py",
-        ),
-        Tool(
-            name="supervision",
-            title="supervision MeanAveragePrecision",
-            protocol=_COCO.replace(name="supervision"),
-            note="COCO.",
-            source="roboflow/supervision, src/supervision/metrics/mean_average_precision.py",
-        ),
-        Tool(
-            name="cartucho",
-            title="Cartucho/mAP",
-            protocol=_VOC2012.replace(name="cartucho"),
-            note="VOC 2012 rules.",
-            source="Cartucho/mAP, main.py",
-        ),
-        Tool(
-            name="review-object-detection-metrics",
-            title="review_object_detection_metrics, VOC",
-            protocol=_VOC2012.replace(name="review-object-detection-metrics", ignored="regular"),
-            note="It knows no difficult truths.",
-            source="rafaelpadilla/review_object_detection_metrics, src/evaluators/pascal_voc_evaluator.py",
-        ),
-        Tool(
-            name="review-object-detection-metrics-coco",
-            title="review_object_detection_metrics, COCO",
-            protocol=_COCO.replace(
-                name="review-object-detection-metrics-coco",
-                ignored="regular",
-                truth_area="shape",
-                precision_epsilon=0.0,
-            ),
-            note="It knows no crowds, and takes areas from boxes.",
-            source="rafaelpadilla/review_object_detection_metrics, src/evaluators/coco_evaluator.py",
-        ),
-        Tool(
-            name="object-detection-metrics",
-            title="object-detection-metrics (podm)",
-            protocol=_VOC2012.replace(name="object-detection-metrics", ignored="regular", pixels="continuous"),
-            note="It knows no difficult truths.",
-            source="yfpeng/object_detection_metrics, src/podm/metrics.py",
-        ),
+def _of_coco() -> Iterator[Tool]:
+    """Tools that follow COCO."""
+    yield Tool(
+        name="pycocotools",
+        title="pycocotools",
+        protocol=_COCO.replace(name="pycocotools"),
+        note="The reference for COCO's rules; `coco` gives the same bits.",
+        source="cocodataset/cocoapi: PythonAPI/pycocotools/cocoeval.py",
     )
-}
-"""Tools by the name that the command line uses."""
+    yield Tool(
+        name="torchmetrics",
+        title="torchmetrics MeanAveragePrecision",
+        protocol=_COCO.replace(
+            name="torchmetrics",
+            thresholds=_in_single_precision(0.5, 0.95, 10),
+            recall_points=_in_single_precision(0.0, 1.0, 101),
+        ),
+        note="pycocotools with IoU thresholds and recall points in float32: an IoU of exactly 0.6 misses the threshold"
+        " 0.60000002. A truth without `area`, or with area 0, has that of its box, and without `iscrowd` it is no crowd;"
+        " the numbers are rounded to float32.",
+        source="Lightning-AI/torchmetrics: src/torchmetrics/detection/mean_ap.py",
+    )
+    yield Tool(
+        name="supervision",
+        title="supervision MeanAveragePrecision",
+        protocol=_COCO.replace(name="supervision"),
+        note='COCO\'s rules; areas and crowds only if they are in `data["area"]` and `data["iscrowd"]`, else the area is'
+        " that of the box. Precisions are rounded to float32 before they are averaged, and 0.31.2 also rounds given"
+        " areas; recall is not reported.",
+        source="roboflow/supervision: src/supervision/metrics/mean_average_precision.py",
+    )
+    yield Tool(
+        name="review-object-detection-metrics-coco",
+        title="review_object_detection_metrics, COCO",
+        protocol=_COCO.replace(
+            name="review-object-detection-metrics-coco",
+            ignored="regular",
+            truth_area="shape",
+            areas={area.name: (area.low, area.high if area.high < 1e10 else math.inf) for area in _COCO.areas},
+            precision_epsilon=0.0,
+        ),
+        note="COCO's rules without crowds, which count as truths, and with areas of boxes instead of the annotated ones.",
+        source="rafaelpadilla/review_object_detection_metrics: src/evaluators/coco_evaluator.py",
+    )
+
+
+def _of_ultralytics() -> Iterator[Tool]:
+    """Ultralytics' validation."""
+    yield Tool(
+        name="ultralytics",
+        title="Ultralytics (8.4.190)",
+        protocol=_ULTRALYTICS,
+        note="IoUs and thresholds are float32; crowds are not in its labels; of equal scores any may come first, as its"
+        " sort is not stable. Releases before April 2026 drew a line from the last recall to (1, 0), which raises AP,"
+        " and gave a detection no second choice among truths: these rules are not expressed here.",
+        source="ultralytics/ultralytics: ultralytics/utils/metrics.py, ultralytics/engine/validator.py",
+    )
+
+
+def _of_voc() -> Iterator[Tool]:
+    """Tools that follow PASCAL VOC."""
+    percents = tuple(percent / 100 for percent in range(50, 100, 5))
+    for year, rules in (("2007", _VOC2007), ("2012", _VOC2012)):
+        yield Tool(
+            name=f"detectron2-voc{year}",
+            title=f"detectron2, VOC {year}",
+            protocol=rules.replace(name=f"detectron2-voc{year}", comparison=">", thresholds=percents),
+            note="A match needs an IoU above the threshold, not equal to it; AP is the mean over IoU 0.50:0.95, AP50 is"
+            " what VOC calls AP. Scores are rounded to 3 decimals and coordinates to 1 on the way, and of equal scores"
+            " any may come first, as the sort is not stable. Numbers are percentages.",
+            source="facebookresearch/detectron2: detectron2/evaluation/pascal_voc_evaluation.py",
+        )
+    for year, rules in (("2007", _VOC2007), ("2012", _VOC2012)):
+        yield Tool(
+            name=f"mmdetection-voc{year}",
+            title=f"mmdetection VOCMetric, VOC {year}",
+            protocol=rules.replace(name=f"mmdetection-voc{year}"),
+            note="VOC's rules with IoUs and AP in float32. Of truths with equal IoU a regular one comes before a"
+            " difficult one, whatever their order; of equal scores any may come first, as the sort is not stable. AP50"
+            " is rounded to 3 decimals, mAP is not.",
+            source="open-mmlab/mmdetection: mmdet/evaluation/functional/mean_ap.py, mmdet/evaluation/metrics/voc_metric.py",
+        )
+    yield Tool(
+        name="cartucho",
+        title="Cartucho/mAP",
+        protocol=_VOC2012.replace(name="cartucho"),
+        note="VOC 2012 at IoU 0.5, with difficult truths only if the word is in the text file. AP is added up one step"
+        " after the other, so its last digits may differ; it divides by zero if the best detection of a class takes a"
+        " difficult truth.",
+        source="Cartucho/mAP: main.py",
+    )
+    yield Tool(
+        name="review-object-detection-metrics",
+        title="review_object_detection_metrics, VOC",
+        protocol=_VOC2012.replace(name="review-object-detection-metrics", ignored="regular"),
+        note="VOC 2012 at IoU 0.5, but difficult truths count as any other. AP is added up one step after the other, so"
+        " its last digits may differ.",
+        source="rafaelpadilla/review_object_detection_metrics: src/evaluators/pascal_voc_evaluator.py",
+    )
+    yield Tool(
+        name="object-detection-metrics",
+        title="object-detection-metrics (podm)",
+        protocol=_VOC2012.replace(name="object-detection-metrics", ignored="regular", pixels="continuous"),
+        note="VOC 2012 at IoU 0.5, but a box from x1 to x2 is x2 - x1 wide, and difficult truths count as any other. AP"
+        " is added up one step after the other, so its last digits may differ.",
+        source="yfpeng/object_detection_metrics: src/podm/metrics.py, src/podm/box.py",
+    )
+
+
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_of_coco(), *_of_ultralytics(), *_of_voc())}
+"""The tools, by the names that the command line uses."""
 
 
 def as_rules(name_or_protocol: str | Protocol) -> Protocol:
@@ -161,6 +176,6 @@ def as_rules(name_or_protocol: str | Protocol) -> Protocol:
         if name_or_protocol in PROTOCOLS:
             return PROTOCOLS[name_or_protocol]
     raise InputError(
-        f"rules must be a tool ({', '.join(TOOLS)}), a protocol ({', '.join(PROTOCOLS)}) or a boxscore.Protocol;"
-        f" got {name_or_protocol!r}"
+        f"the rules must be those of a tool ({', '.join(TOOLS)}), of a protocol ({', '.join(PROTOCOLS)}) or a"
+        f" boxscore.Protocol; got {name_or_protocol!r}"
     )
