@@ -1,8 +1,9 @@
 """PASCAL VOC by the rules of py-faster-rcnn's `voc_eval`, class by class: written from the rules, not from boxscore.
 
 A detection, by falling confidence, looks at the truth of its image and class that it overlaps most, with the last pixel
-inside a box. Above 0.5 it is dropped if that truth is difficult, true if the truth is still free, false if not; at or
-below 0.5 it is false. AP is a sum of eleven shares (2007), or NumPy's sum over the steps of recall under the envelope.
+inside a box. Above the threshold it is dropped if that truth is difficult, true if the truth is still free, false if
+not; at or below the threshold it is false. AP is a sum of eleven shares (2007), or NumPy's sum over the steps of recall
+under the envelope.
 """
 
 import numpy as np
@@ -13,7 +14,9 @@ from boxscore import Detections, Truths
 Floats = NDArray[np.float64]
 
 
-def average_precisions(detections: Detections, truths: Truths, *, is_2007: bool) -> dict[int, float]:
+def average_precisions(
+    detections: Detections, truths: Truths, *, is_2007: bool, threshold: float = 0.5
+) -> dict[int, float]:
     """The AP of every class that has truths which count. Boxes are `xyxy`."""
     is_difficult = np.zeros(len(truths), bool) if truths.ignore is None else np.asarray(truths.ignore, bool)
     found = {}
@@ -26,7 +29,7 @@ def average_precisions(detections: Detections, truths: Truths, *, is_2007: bool)
         for image in np.unique(truths.image[of_class]):
             rows = of_class[truths.image[of_class] == image]
             boxes[int(image)] = (np.asarray(truths.box, float)[rows], is_difficult[rows], np.zeros(rows.size, bool))
-        recall, precision = _curve(detections, int(label), boxes, num_positive)
+        recall, precision = _curve(detections, int(label), boxes, num_positive, threshold)
         found[int(label)] = _eleven_points(recall, precision) if is_2007 else _every_point(recall, precision)
     return found
 
@@ -36,6 +39,7 @@ def _curve(
     label: int,
     boxes: dict[int, tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]],
     num_positive: int,
+    threshold: float,
 ) -> tuple[Floats, Floats]:
     rows = np.flatnonzero(np.asarray(detections.label) == label)
     order = np.lexsort((rows, detections.image[rows], -np.asarray(detections.score, float)[rows]))
@@ -43,7 +47,7 @@ def _curve(
     for place, row in enumerate(rows[order]):
         truths, is_difficult, is_taken = boxes.get(int(detections.image[row]), (np.zeros((0, 4)), None, None))
         overlap = _overlaps(np.asarray(detections.box[row], float), truths)
-        if overlap.size == 0 or overlap.max() <= 0.5:
+        if overlap.size == 0 or overlap.max() <= threshold:
             false[place] = 1
             continue
         assert is_difficult is not None

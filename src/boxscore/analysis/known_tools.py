@@ -67,7 +67,7 @@ def _of_coco() -> Iterator[Tool]:
             recall_points=_in_single_precision(0.0, 1.0, 101),
         ),
         note="pycocotools with IoU thresholds and recall points in float32: an IoU of exactly 0.6 misses the threshold"
-        " 0.60000002. A truth without `area`, or with area 0, has that of its box, and without `iscrowd` it is no crowd;"
+        " 0.60000002. A truth without `area`, or with area 0, has that of its box, one without `iscrowd` is no crowd;"
         " the numbers are rounded to float32.",
         source="Lightning-AI/torchmetrics: src/torchmetrics/detection/mean_ap.py",
     )
@@ -75,9 +75,9 @@ def _of_coco() -> Iterator[Tool]:
         name="supervision",
         title="supervision MeanAveragePrecision",
         protocol=_COCO.replace(name="supervision"),
-        note='COCO\'s rules; areas and crowds only if they are in `data["area"]` and `data["iscrowd"]`, else the area is'
-        " that of the box. Precisions are rounded to float32 before they are averaged, and 0.31.2 also rounds given"
-        " areas; recall is not reported.",
+        note="COCO's rules, with crowds only if targets have `iscrowd` in `data`, and the area of the box unless they have"
+        " `area` there. Precisions are rounded to float32 before they are averaged, in 0.31.2 also given areas; recall is"
+        " not reported.",
         source="roboflow/supervision: src/supervision/metrics/mean_average_precision.py",
     )
     yield Tool(
@@ -90,7 +90,7 @@ def _of_coco() -> Iterator[Tool]:
             areas={area.name: (area.low, area.high if area.high < 1e10 else math.inf) for area in _COCO.areas},
             precision_epsilon=0.0,
         ),
-        note="COCO's rules without crowds, which count as truths, and with areas of boxes instead of the annotated ones.",
+        note="COCO's rules, but crowds count as any other truth, and areas are those of boxes, not the annotated ones.",
         source="rafaelpadilla/review_object_detection_metrics: src/evaluators/coco_evaluator.py",
     )
 
@@ -102,8 +102,8 @@ def _of_ultralytics() -> Iterator[Tool]:
         title="Ultralytics (8.4.190)",
         protocol=_ULTRALYTICS,
         note="IoUs and thresholds are float32; crowds are not in its labels; of equal scores any may come first, as its"
-        " sort is not stable. Releases before April 2026 drew a line from the last recall to (1, 0), which raises AP,"
-        " and gave a detection no second choice among truths: these rules are not expressed here.",
+        " sort is not stable. Until April 2026 the curve went in a line from the last recall to (1, 0), which raises AP,"
+        " and until July 2026 at least a detection whose best truth is taken got no other: not these rules.",
         source="ultralytics/ultralytics: ultralytics/utils/metrics.py, ultralytics/engine/validator.py",
     )
 
@@ -129,7 +129,7 @@ def _of_voc() -> Iterator[Tool]:
             note="VOC's rules with IoUs and AP in float32. Of truths with equal IoU a regular one comes before a"
             " difficult one, whatever their order; of equal scores any may come first, as the sort is not stable. AP50"
             " is rounded to 3 decimals, mAP is not.",
-            source="open-mmlab/mmdetection: mmdet/evaluation/functional/mean_ap.py, mmdet/evaluation/metrics/voc_metric.py",
+            source="open-mmlab/mmdetection: mmdet/evaluation/functional/mean_ap.py, metrics/voc_metric.py beside it",
         )
     yield Tool(
         name="cartucho",
