@@ -26,13 +26,10 @@ def prepare(detections: Detections, truths: Truths, protocol: Protocol) -> tuple
     """Both sides as a protocol compares them; those that were prepared stay as they are."""
     detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
     _check_groups(truths, protocol)
-    is_blank = detections.geometry.is_blank(protocol)
-    if is_blank is not None:
-        detections = take(detections, ~is_blank)
+    if (is_kept := kept_detections(detections, protocol)) is not None:
+        detections = take(detections, is_kept)
     if protocol.is_plain and truths.coverage is None:
         return detections, truths
-    if protocol.min_score is not None:
-        detections = take(detections, host_scores(detections.score) >= protocol.min_score)
     if protocol.ignored == "absent":
         truths = take(truths, ~_is_ignored(truths))
     if protocol.clips_boxes:
@@ -47,6 +44,19 @@ def prepare(detections: Detections, truths: Truths, protocol: Protocol) -> tuple
         known = truths.crowd_index
         detections, truths = _ranged_by(detections, known, protocol), _ranged_by(truths, known, protocol)
     return detections, truths
+
+
+def kept_detections(detections: Detections, protocol: Protocol) -> NDArray[np.bool_] | None:
+    """Which detections have something to compare and a score that counts, in host memory; None: all. Shape (D,).
+
+    For detections that have the one geometry of the protocol.
+    """
+    is_blank = detections.geometry.is_blank(protocol)
+    is_kept = None if is_blank is None else ~is_blank
+    if protocol.min_score is None:
+        return is_kept
+    is_scored: NDArray[np.bool_] = host_scores(detections.score) >= protocol.min_score
+    return is_scored if is_kept is None else is_kept & is_scored
 
 
 def shaped_by(columns: Columns, iou_type: str) -> Columns:
