@@ -1,0 +1,373 @@
+"""The rules of protocols in words: the values of their fields, and why a change of a rule moves a number."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from boxscore._support import text
+from boxscore.model.protocol import Protocol
+
+TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
+"""What a detection may be. Left out: beyond the limits, below the lowest score, of a class that was not looked for, or
+with nothing to compare."""
+
+
+class RuleStep(NamedTuple):
+    """The fields that change together."""
+
+    name: str
+    fields: tuple[str, ...]
+
+
+STEPS = (
+    RuleStep("geometry", ("iou_type", "pixels", "clips_boxes", "dilation_ratio", "sigmas", "keypoints")),
+    RuleStep("score cut-off", ("min_score",)),
+    RuleStep("thresholds", ("thresholds", "recall_at")),
+    RuleStep("match condition", ("comparison",)),
+    RuleStep("matching rule", ("matching",)),
+    RuleStep("ties", ("ties",)),
+    RuleStep("ignored truths", ("ignored",)),
+    RuleStep("groups", ("group_of_weight",)),
+    RuleStep("classes looked for", ("federated",)),
+    RuleStep("areas", ("truth_area", "areas", "ranges_by", "empty")),
+    RuleStep("limits", ("limits", "limits_per")),
+    RuleStep("AP rule", ("ap", "recall_points", "precision_epsilon")),
+    RuleStep("averaging", ("average", "class_agnostic", "class_groups")),
+)
+"""Every rule, in the order in which a path from one protocol to another changes them."""
+
+_CHOICES: Mapping[str, Mapping[Any, str]] = {
+    "iou_type": {
+        "bbox": "boxes",
+        "segm": "masks",
+        "boundary": "masks and their boundaries",
+        "keypoints": "keypoints",
+        "obb": "oriented boxes",
+        "probiou": "oriented boxes as distributions",
+    },
+    "pixels": {"continuous": "continuous coordinates", "inclusive": "inclusive pixels (+1)"},
+    "clips_boxes": {False: "boxes as they are", True: "boxes end where their image ends"},
+    "matching": {
+        "best": "the best truth alone",
+        "best_regular": "the best truth alone, regular ones first",
+        "next_best": "the best truth that is free",
+    },
+    "ties": {"first": "the first of equal truths", "last": "the last of equal truths"},
+    "ignored": {
+        "crowd": "ignored truths are crowds",
+        "difficult": "ignored truths are difficult",
+        "regular": "ignored truths are regular",
+        "absent": "ignored truths are left out",
+    },
+    "group_of_weight": {None: "no rule for groups", 0: "groups count for nothing", 1: "a group counts as one truth"},
+    "federated": {False: "every class counts in every image", True: "a class counts where it was looked for"},
+    "truth_area": {"given": "areas as given", "shape": "areas of the shapes"},
+    "ranges_by": {"area": "ranges of areas", "crowd_index": "ranges of crowd indices"},
+    "empty": {
+        "keep": "empty shapes count",
+        "drop_detections": "empty detections are left out",
+        "drop": "empty shapes are left out",
+    },
+    "limits_per": {"class": "per image and class", "image": "per image", "dataset": "per class over all images"},
+    "ap": {
+        "recall_points": "mean precision at recall points",
+        "interpolated": "mean precision at recall points, by class",
+        "linear_points": "trapezoids through interpolated points",
+        "envelope": "every step under the envelope",
+        "trapezoid": "trapezoids through the curve",
+        "trapezoid_from_first": "trapezoids from the first point on",
+    },
+    "average": {
+        "macro": "mean over classes",
+        "weighted": "mean over classes, weighted by truths",
+        "micro": "one curve of all classes",
+    },
+    "class_agnostic": {False: "labels count", True: "labels are disregarded"},
+}
+
+
+def value_in_words(protocol: Protocol, field: str) -> str:
+    """The value of a field, in words.
+
+    >>> coco = Protocol.named("coco")
+    >>> value_in_words(coco, "limits"), value_in_words(coco, "min_score"), value_in_words(coco, "comparison")
+    ('1, 10, 100 detections', 'any score', 'IoU >= threshold')
+    """
+    value: Any = getattr(protocol, field)
+    if field in _CHOICES:
+        return _CHOICES[field].get(value, str(value))
+    if field == "comparison":
+        return f"{protocol.similarity} {value} threshold"
+    if field == "thresholds":
+        return f"{protocol.similarity} {text.thresholds(value)}"
+    if field in _SEQUENCES:
+        return _SEQUENCES[field](value)
+    if field == "keypoints":
+        return ", ".join(f"{name} {each}" for name, each in value._asdict().items() if each is not None)
+    if field == "min_score":
+        return "any score" if value is None else f"scores from {value:g}"
+    return f"{value:.2g} added to TP + FP" if field == "precision_epsilon" else f"{value:g} of the diagonal"
+
+
+def _range(name: str, low: float, high: float) -> str:
+    return f"{name} {low:g} to {high:g}" if math.isfinite(high) else f"{name} from {low:g}"
+
+
+_SEQUENCES: Mapping[str, Callable[[Any], str]] = {
+    "recall_at": lambda recalls: f"recall at {text.thresholds(recalls)}" if recalls else "no recall at one threshold",
+    "recall_points": lambda points: f"{len(points)} points from {points[0]:g} to {points[-1]:g}",
+    "sigmas": lambda sigmas: text.count(len(sigmas), "sigma"),
+    "areas": lambda areas: ", ".join(_range(*area) for area in areas),
+    "limits": lambda limits: f"{', '.join('all' if each is None else f'{each:,}' for each in limits)} detections",
+    "class_groups": lambda groups: f"groups {', '.join(groups)}" if groups else "no groups of classes",
+}
+
+
+class FieldChange(NamedTuple):
+    """A field with another value, both in words."""
+
+    field: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.before} -> {self.after}"
+
+
+class VerdictChange(NamedTuple):
+    """How many detections went from one verdict to another."""
+
+    before: str
+    after: str
+    num: int
+
+
+class RuleChange(NamedTuple):
+    """One step between two protocols, and what it does to detections."""
+
+    before: Protocol
+    after: Protocol
+    fields: tuple[FieldChange, ...]
+    verdicts: tuple[VerdictChange, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields that change."""
+        return tuple(change.field for change in self.fields)
+
+    def count(self, before: str | None = None, after: str | None = None) -> int:
+        """How many detections changed from and to a verdict; None: any."""
+        return sum(num for old, new, num in self.verdicts if before in (None, old) and after in (None, new))
+
+
+def changed_fields(before: Protocol, after: Protocol, names: tuple[str, ...]) -> tuple[FieldChange, ...]:
+    """The fields among `names` that differ, with their values in words."""
+    changes = []
+    for name in names:
+        if getattr(before, name) != getattr(after, name):
+            old, new = value_in_words(before, name), value_in_words(after, name)
+            changes.append(FieldChange(name, old, new if new != old else f"{new}, with other last digits"))
+    return tuple(changes)
+
+
+_SENTENCES: Mapping[str, Mapping[Any, str]] = {
+    "pixels": {
+        "inclusive": "Every box is one pixel wider and higher, which changes the IoU of small boxes most",
+        "continuous": "Every box is one pixel narrower and lower, which changes the IoU of small boxes most",
+    },
+    "clips_boxes": {
+        True: "Boxes end where their image ends, which changes the IoU of those at its border",
+        False: "Boxes no longer end where their image ends, which changes the IoU of those at its border",
+    },
+    "comparison": {
+        ">": "An IoU equal to the threshold no longer suffices",
+        ">=": "An IoU equal to the threshold now suffices",
+    },
+    "matching": {
+        "best": "A detection may take its best truth alone, and is a false positive if that is taken, or ignored with it",
+        "best_regular": "A detection may take its best regular truth alone, and is a false positive if that is taken",
+        "next_best": "A detection whose best truth is taken may take its next best",
+    },
+    "ties": {
+        "first": "Of truths with equal IoU a detection takes the first, which leaves others for later detections",
+        "last": "Of truths with equal IoU a detection takes the last, which leaves others for later detections",
+    },
+    "ignored": {
+        "crowd": "A truth marked as ignored is a crowd, which any number of detections may take",
+        "difficult": "A truth marked as ignored is difficult, and one detection may take it",
+        "regular": "A truth marked as ignored counts as any other",
+        "absent": "Truths marked as ignored are left out, so nothing can take them",
+    },
+    "group_of_weight": {
+        0: "Groups count for nothing, and detections in them are ignored",
+        1: "A group counts as one truth, and its first detection as a true positive",
+    },
+    "federated": {
+        True: "A class counts only in images where it was looked for",
+        False: "A class counts in every image, also where it was not looked for",
+    },
+    "truth_area": {
+        "given": "The area that decides the range of a truth is the one given",
+        "shape": "The area that decides the range of a truth is that of its shape",
+    },
+    "empty": {
+        "keep": "Shapes without area count as any other",
+        "drop_detections": "Detections without area are left out",
+        "drop": "Detections and truths without area are left out",
+    },
+    "average": {
+        "macro": "Every class has the same weight",
+        "weighted": "The weight of a class is its number of truths",
+        "micro": "The detections of all classes make one curve, in which their scores compete",
+    },
+    "class_agnostic": {
+        True: "Labels are disregarded, so a detection may take a truth of any class",
+        False: "A detection may take a truth of its own class only",
+    },
+}
+"""What a rule does, by field and value."""
+
+
+def reason_of(change: RuleChange) -> str:
+    """Why the number moves, in one sentence per field that matters; "" for fields that have nothing to do with `map`.
+
+    >>> before, after = Protocol.named("coco"), Protocol.named("coco", limits=[300])
+    >>> fields = changed_fields(before, after, ("limits",))
+    >>> reason_of(RuleChange(before, after, fields, (VerdictChange("left out", "false positive", 1234),)))
+    '1,234 detections beyond the 100 best of their image and class now count.'
+    """
+    sentences = list(dict.fromkeys(filter(None, (_sentence(change, name) for name in change.names))))
+    if not sentences:
+        return ""
+    has_counts = bool({"min_score", "limits", "limits_per"} & set(change.names))
+    return f"{'. '.join(sentences)}{'' if has_counts else _moves(change)}."
+
+
+def _sentence(change: RuleChange, field: str) -> str:
+    if field in _SENTENCES:
+        sentence = _SENTENCES[field].get(getattr(change.after, field), "")
+        return sentence.replace("IoU", change.after.similarity)
+    return _REASONS[field](change) if field in _REASONS else ""
+
+
+def _moves(change: RuleChange) -> str:
+    """The changes of verdicts, the most frequent first, behind a colon; or nothing."""
+    parts = [_became(*each) for each in sorted(change.verdicts, key=lambda each: -each.num)]
+    if len(parts) < 2:
+        return "".join(f": {part}" for part in parts)
+    return f": {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _became(before: str, after: str, num: int) -> str:
+    """How many changed from one verdict to another.
+
+    >>> _became(FALSE, TRUE, 3), _became(LEFT_OUT, FALSE, 1)
+    ('3 false positives become true positives', '1 detection left out becomes a false positive')
+    """
+    singular = {IGNORED: "ignored detection", LEFT_OUT: "detection left out"}
+    plural = {IGNORED: "ignored detections", LEFT_OUT: "detections left out"}
+    what = text.count(num, singular.get(before, before), plural.get(before, f"{before}s"))
+    if after in (IGNORED, LEFT_OUT):
+        return f"{what} {'is' if num == 1 else 'are'} {after}"
+    return f"{what} becomes a {after}" if num == 1 else f"{what} become {after}s"
+
+
+def _shapes(change: RuleChange) -> str:
+    return f"Other shapes are compared: {value_in_words(change.after, 'iou_type')}"
+
+
+def _scale(change: RuleChange) -> str:
+    return f"The {change.after.similarity} of every pair is measured on another scale"
+
+
+def _min_score(change: RuleChange) -> str:
+    old, new = change.before.min_score, change.after.min_score
+    if new is not None and (old is None or new > old):
+        return _counted(change.count(after=LEFT_OUT), f"with a score below {new:g}", "no longer count")
+    return _counted(change.count(before=LEFT_OUT), f"with a score below {old:g}", "now count")
+
+
+def _thresholds(change: RuleChange) -> str:
+    old, new = change.before.thresholds, change.after.thresholds
+    similarity = change.after.similarity
+    if len(old) == len(new) and max(abs(a - b) for a, b in zip(old, new, strict=True)) < 1e-6:
+        return f"Thresholds have other last digits, which matters where an {similarity} lies on one"
+    values = text.thresholds(new)
+    what = "taken at" if len(new) == 1 else f"the mean over {len(new)} thresholds of"
+    return f"AP is {what} {similarity} {values}, and a stricter threshold gives a lower AP"
+
+
+def _areas(change: RuleChange) -> str:
+    if change.before.areas[0] == change.after.areas[0]:
+        return ""
+    return f"Truths outside of the range {_range(*change.after.areas[0])} are ignored"
+
+
+def _ranges_by(change: RuleChange) -> str:
+    return f"Other truths are outside of the ranges: they are {value_in_words(change.after, 'ranges_by')}"
+
+
+def _limits(change: RuleChange) -> str:
+    counts = (
+        (change.count(before=LEFT_OUT), change.before, "now count"),
+        (change.count(after=LEFT_OUT), change.after, "no longer count"),
+    )
+    return ", and ".join(_counted(num, f"beyond {_limit(of)}", does) for num, of, does in counts if num)
+
+
+def _limit(protocol: Protocol) -> str:
+    """How many count, of what."""
+    whose = {"class": "their image and class", "image": "their image", "dataset": "their class"}[protocol.limits_per]
+    return f"the {protocol.limits[-1]:,} best of {whose}"
+
+
+def _counted(num: int, *words: str) -> str:
+    """A number of detections, and what they do."""
+    return f"{text.count(num, 'detection')} {' '.join(words)}{'s' if num == 1 else ''}"
+
+
+def _ap(change: RuleChange) -> str:
+    return f"AP is the {_AREA[change.after.ap]} instead of the {_AREA[change.before.ap]}; every verdict stays"
+
+
+_AREA = {
+    "recall_points": "mean of the precisions at recall points",
+    "interpolated": "mean of the precisions at recall points, class by class",
+    "linear_points": "area of trapezoids through points between which the envelope is interpolated",
+    "envelope": "whole area under the envelope of the curve",
+    "trapezoid": "area of trapezoids through the raw curve",
+    "trapezoid_from_first": "area of trapezoids through the raw curve from its first point on",
+}
+
+
+def _recall_points(change: RuleChange) -> str:
+    old, new = change.before, change.after
+    if new.ap not in ("recall_points", "interpolated", "linear_points"):
+        return ""
+    if len(old.recall_points) == len(new.recall_points):
+        return "Recall points have other last digits, which matters where a recall lies on one"
+    return f"Precision is sampled at {len(new.recall_points)} recalls"
+
+
+def _epsilon(change: RuleChange) -> str:
+    if {"ap", "recall_points"} & set(change.names):
+        return ""  # it changes last digits alone
+    return f"Precision is TP / (TP + FP + {change.after.precision_epsilon:.2g}), which changes last digits"
+
+
+_REASONS: Mapping[str, Callable[[RuleChange], str]] = {
+    "iou_type": _shapes,
+    "dilation_ratio": _scale,
+    "sigmas": _scale,
+    "keypoints": _scale,
+    "min_score": _min_score,
+    "thresholds": _thresholds,
+    "areas": _areas,
+    "ranges_by": _ranges_by,
+    "limits": _limits,
+    "limits_per": _limits,
+    "ap": _ap,
+    "recall_points": _recall_points,
+    "precision_epsilon": _epsilon,
+}
+"""What a rule does where that depends on more than its value. The others add numbers beside `map`, and change none."""
