@@ -81,7 +81,7 @@ def test_detections_beyond_the_limit_are_counted_and_said(folder: Path, capsys: 
     assert len(rows) == 4
     for row in rows:
         assert int(row[5]) == sum(map(int, row[6:9]))
-    assert result.to_dict()["num_beyond_limit"] == 356 - within
+    assert result.to_dict()["num_left_out"] == 356 - within
     assert printed(capsys, "eval truths.json found.json --protocol voc2012").startswith(
         "voc2012: 4 classes, 215 truths, 356 detections\n"
     )
@@ -102,7 +102,7 @@ def test_real_detections_within_and_beyond_the_limit() -> None:
     result = boxscore.evaluate(found, truths)
     assert len(found) == 256_982
     assert "256,982 detections" in str(result)
-    assert result.summary.num_beyond_limit == 256_982 - result.per_class.num_detections.sum()
+    assert result.summary.num_left_out == 256_982 - result.per_class.num_detections.sum()
 
 
 def test_classes_have_ap50_in_every_table(folder: Path, capsys: Captured, result: boxscore.Result) -> None:

@@ -67,7 +67,7 @@ def evaluate(
     """
     tally = match(detections, truths, protocol, engine, threads=threads)
     inputs = Inputs(*prepare(detections, truths, tally.protocol))
-    return replace(finish(tally, engine, threads=threads), inputs=inputs)
+    return replace(finish(tally, engine, threads=threads), inputs=inputs, num_given=len(detections))
 
 
 def match(

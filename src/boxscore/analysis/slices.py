@@ -94,7 +94,9 @@ def _part(result: Result, images: NDArray[np.int64], threads: int | None) -> Res
     if truths.image_names is not None:
         names = {image: name for image, name in truths.image_names.items() if image in chosen}
         truths = replace(truths, image_names=names)
-    return replace(part, inputs=Inputs(detections, truths))
+    subset = (*truths.subset, f"{text.count(images.size, 'image')} of {result.images.size:,}, a slice")
+    truths = replace(truths, subset=subset)
+    return replace(part, inputs=Inputs(detections, truths), num_given=len(detections))
 
 
 def _names(groups: Any) -> dict[int, str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
-from boxscore.model.protocol import IOU_TYPES, Protocol
+from boxscore.model.protocol import EXTRA_NUMBERS, IOU_TYPES, Protocol
 from boxscore.model.protocol_table import PROTOCOLS
 from boxscore.model.protocol_table import protocol_of as named_for
 
@@ -125,6 +125,12 @@ def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) 
         type=areas,
         metavar="RANGES",
         help="area ranges in square pixels: none, or such as small=0:1024,large=1024:",
+    )
+    group.add_argument(
+        "--extra-numbers",
+        type=extra_numbers,
+        metavar="NAMES",
+        help="numbers beside AP and recall: mr (log-average miss rate), ji (Jaccard index), olrp (optimal LRP error)",
     )
     group.add_argument("--class-agnostic", action="store_true", help="ignore labels: all boxes are one class")
 
@@ -253,6 +259,7 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
         "limits": options.max_dets,
         "areas": getattr(options, "areas", None),
     }
+    given |= {name: getattr(options, name, None) for name in ("min_score", "extra_numbers")}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if getattr(options, "class_agnostic", False):
         changes["class_agnostic"] = True
@@ -264,6 +271,20 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     if "areas" in changes:
         changes["areas"] = {"all": (base.areas[0].low, base.areas[0].high), **changes["areas"]}
     return base.replace(**changes)
+
+
+def extra_numbers(text: str) -> tuple[str, ...]:
+    """Names of numbers beside AP and recall.
+
+    >>> extra_numbers("mr,olrp")
+    ('mr', 'olrp')
+    """
+    names = tuple(words(text))
+    if unknown := [name for name in names if name not in EXTRA_NUMBERS]:
+        raise argparse.ArgumentTypeError(f"invalid choice: {unknown[0]!r} (choose from {', '.join(EXTRA_NUMBERS)})")
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"each name once, please; got {text!r}")
+    return names
 
 
 def box_format(text: str) -> str:

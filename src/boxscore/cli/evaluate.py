@@ -187,7 +187,6 @@ def evaluate_files(
 ) -> Iterator[tuple[str, "list[Result]"]]:
     """The path of each file of detections, with its result under each protocol; these differ in `iou_type` alone."""
     from boxscore.formats import read_detections, read_truths, selected_images
-    from boxscore.model.dataset import host_scores, take
     from boxscore.pipeline import evaluate
 
     # An image set is looked up beside the ground truth, wherever the detections are.
@@ -211,8 +210,6 @@ def evaluate_files(
                 **details,
             )
             warn_of_masks(options, path, detections)
-            if options.min_score is not None:
-                detections = take(detections, host_scores(detections.score) >= options.min_score)
             progress.step(f"evaluating {path}")
             results = [
                 evaluate(detections, truths, protocol, options.engine, threads=options.threads)
@@ -338,6 +335,7 @@ def _tables(parts: Sequence[Part], *, is_per_class: bool) -> str:
         header=[first.protocol.title, *names, "", first.protocol.similarity, "area", "limit"],
     )
     tables = [numbers] if first.confidence is None else [first.confidence.title, numbers]
+    tables.append(_comparable(parts, names))
     if is_per_class:
         classes = [
             [row.name, *(_class_cell(part.summary, k) for part in parts)] for k, row in enumerate(first.per_class)
@@ -373,6 +371,14 @@ def _names(parts: Sequence[Part]) -> list[str]:
         for iou_type, of_type in zip(of_types, names, strict=True)
         for name in of_type
     ]
+
+
+def _comparable(parts: Sequence[Part], names: Sequence[str]) -> str:
+    """Whether the numbers of each column may be compared with published ones: once where it is the same for all."""
+    sentences = [part.summary.comparable.sentence for part in parts]
+    if len(set(sentences)) == 1:
+        return sentences[0]
+    return "\n".join(f"{text.line(name)}: {sentence}" for name, sentence in zip(names, sentences, strict=True))
 
 
 def _heads(parts: Sequence[Part]) -> list[str]:

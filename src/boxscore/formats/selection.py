@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.text import line
+from boxscore._support.text import count, line
 from boxscore.formats.files import base_of, open_source, stem_of
 from boxscore.model.dataset import Detections, Truths, host_ids, take
 
@@ -165,13 +165,23 @@ def select_truths(truths: Truths, *, images: Selection | None, classes: Selectio
             truths,
             image_names={number: name for number, name in names.items() if number in chosen},
             image_sizes=sizes and {number: size for number, size in sizes.items() if number in chosen},
+            subset=(*truths.subset, *_part_of(len(chosen), len(names), "image", "images")),
         )
     if classes is not None:
         names = _class_names(truths)
         chosen = set(classes.ids(names))
         truths = take(truths, np.isin(host_ids(truths.label), list(chosen)))
-        truths = replace(truths, class_names={label: name for label, name in names.items() if label in chosen})
+        truths = replace(
+            truths,
+            class_names={label: name for label, name in names.items() if label in chosen},
+            subset=(*truths.subset, *_part_of(len(chosen), len(names), "class", "classes")),
+        )
     return truths
+
+
+def _part_of(num: int, whole: int, noun: str, plural: str) -> list[str]:
+    """That a number is less than the whole, in words; nothing if it is the whole."""
+    return [] if num == whole else [f"{count(num, noun, plural)} of {whole:,}"]
 
 
 def select_detections(

@@ -216,6 +216,8 @@ class Truths(Shapes):
     under LVIS."""
     crowd_index: Mapping[int, float] | None = None
     """How crowded each image is, 0 to 1, by image id, for protocols that have ranges of it (CrowdPose)."""
+    subset: tuple[str, ...] = ()
+    """What was left out of the data, in words, such as "50 of 5,000 images": numbers of a part are not comparable."""
     is_numbered: bool = False
     """Whether the image ids are only indices in a list of names, from a format that has no ids."""
     is_normalized: bool = False
@@ -243,6 +245,7 @@ class Truths(Shapes):
         image_sizes: Mapping[int, tuple[int, int]] | None = None,
         class_groups: Mapping[int, str] | None = None,
         crowd_index: Mapping[int, float] | None = None,
+        subset: Sequence[str] = (),
         is_numbered: bool = False,
         is_normalized: bool = False,
     ) -> None:
@@ -269,7 +272,7 @@ class Truths(Shapes):
         _set(self, geometry=geometry, others=tuple(more))
         _set(self, image_names=image_names, image_sizes=image_sizes, crowd_index=_checked_index(crowd_index))
         _set(self, class_groups=None if class_groups is None else _by_label("class_groups", class_groups))
-        _set(self, is_numbered=is_numbered, is_normalized=is_normalized)
+        _set(self, is_numbered=is_numbered, is_normalized=is_normalized, subset=tuple(subset))
 
     @classmethod
     def from_images(

@@ -326,6 +326,24 @@ class Protocol:
         return words[self.limits_per]
 
     @property
+    def left_out(self) -> str:
+        """Which detections no number counts, in words; empty: none.
+
+        >>> Protocol.named("coco").left_out, Protocol.named("voc2007").left_out
+        ('beyond the limit of 100 per image and class', '')
+        """
+        limit = self.limits[-1]
+        rules = [
+            "" if self.min_score is None else f"with a score below {self.min_score:g}",
+            "" if limit is None else f"beyond the limit of {limit:,} {self.limits_of}",
+            "of a class that was not looked for" if self.federated else "",
+            "" if self.empty == "keep" else "without area",
+            "without a sure keypoint" if self.keypoints.needs_scores else "",
+        ]
+        words = [rule for rule in rules if rule]
+        return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+    @property
     def match_limits(self) -> tuple[int | None, ...]:
         """The limits that matching applies; those over the dataset are applied to a whole tally."""
         return (None,) if self.limits_per == "dataset" else self.limits

@@ -15,6 +15,7 @@ import numpy as np
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
+from boxscore.model.comparable import Comparable
 from boxscore.model.curves import Averages, Curves, Floats, Ints
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.extra_numbers import ExtraNumbers, extra_numbers
@@ -124,7 +125,7 @@ class Result(Mapping[str, float]):
     """The evaluated detections and truths, for the analyses that need more than verdicts; None where they were not
     retained."""
     num_given: int | None = None
-    """How many detections were given, also beyond the limit, where that is known without `inputs`."""
+    """How many detections were given, those that no number counts included; None: unknown."""
 
     @property
     def tally(self) -> Tally:
@@ -185,15 +186,23 @@ class Result(Mapping[str, float]):
             numbers=self.numbers,
             per_class=list(self.per_class.rows()),
             iou_dtype=self.iou_dtype,
-            num_beyond_limit=self._num_beyond_limit(),
+            num_left_out=self._num_left_out(),
+            subset=() if self.inputs is None else self.inputs.truths.subset,
         )
 
-    def _num_beyond_limit(self) -> int | None:
-        """How many detections no number counts, as they are beyond the largest limit; None: unknown."""
-        if self.protocol.limits[-1] is None:
+    @property
+    def comparable(self) -> Comparable:
+        """Whether the numbers may be compared with published ones: the name of the rules, or what differs from them.
+
+        Images and classes are known to be a part where `read_truths`, `select` or `slices` took that part.
+        """
+        return self.summary.comparable
+
+    def _num_left_out(self) -> int | None:
+        """How many detections no number counts, as the protocol leaves them out; None: unknown."""
+        if not self.protocol.left_out:
             return 0
-        given = self.num_given if self.inputs is None else len(self.inputs.detections)
-        return None if given is None else given - int(self.per_class.num_detections.sum())
+        return None if self.num_given is None else self.num_given - int(self.per_class.num_detections.sum())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from boxscore._support import text
+from boxscore.model.comparable import Comparable, comparable
 from boxscore.model.measures import meanings, threshold_index
 from boxscore.model.protocol import Protocol
 
@@ -110,8 +111,10 @@ class Summary:
     numbers: Mapping[str, float]
     per_class: Sequence[ClassRow]
     iou_dtype: str
-    num_beyond_limit: int | None = None
-    """Detections that no number counts, as their image and class have more than the largest limit; None: unknown."""
+    num_left_out: int | None = None
+    """Detections that no number counts, such as those beyond the limit; `Protocol.left_out` says why. None: unknown."""
+    subset: Sequence[str] = ()
+    """What was left out of the data, in words."""
     confidence: Confidence | None = None
     """How sure all of it is, where that was asked for."""
     points: Sequence[ClassPoint] | None = None
@@ -130,33 +133,36 @@ class Summary:
             "protocol": self.protocol.name,
             **{name: plain(value) for name, value in self.numbers.items()},
             "per_class": per_class,
-            "num_beyond_limit": self.num_beyond_limit,
+            "num_left_out": self.num_left_out,
             "settings": self.protocol.to_dict(),
             "iou_dtype": self.iou_dtype,
+            "comparable": self.comparable.to_dict(),
             **({} if self.confidence is None else {"intervals": self.confidence.to_dict()}),
         }
+
+    @property
+    def comparable(self) -> Comparable:
+        """Whether the numbers may be compared with published ones."""
+        return comparable(self.protocol, self.iou_dtype, self.subset)
 
     @property
     def class_table(self) -> str:
         """Classes as a table, a line each."""
         table = class_table(self.per_class, self.protocol.thresholds, self.confidence, self.points)
-        if not self.num_beyond_limit:
+        if not self.num_left_out:
             return table
-        return f"{table}\n\nwithout {text.count(self.num_beyond_limit, 'detection')} beyond {self._limit}"
-
-    @property
-    def _limit(self) -> str:
-        return f"the limit of {self.protocol.limits[-1]:,} {self.protocol.limits_of}"
+        return f"{table}\n\nwithout {text.count(self.num_left_out, 'detection')} {self.protocol.left_out}"
 
     @property
     def counts(self) -> str:
-        """How many classes, truths and detections there are, and how many of these are beyond the limit."""
+        """How many classes, truths and detections there are, and how many of these no number counts."""
         num = sum(row.num_detections for row in self.per_class)
-        found = text.count(num + (self.num_beyond_limit or 0), "detection")
-        if self.num_beyond_limit is None and self.protocol.limits[-1] is not None:
-            found += f" within {self._limit}"
-        elif self.num_beyond_limit:
-            found += f" ({self.num_beyond_limit:,} beyond {self._limit})"
+        found = text.count(num + (self.num_left_out or 0), "detection")
+        if self.num_left_out is None:
+            words, is_limit = self.protocol.left_out, self.protocol.is_plain
+            found += f" {words.replace('beyond', 'within', 1)}" if is_limit else f", without those {words}"
+        elif self.num_left_out:
+            found += f" ({self.num_left_out:,} {self.protocol.left_out})"
         truths = text.count(sum(row.num_truths for row in self.per_class), "truth")
         return f"{text.count(len(self.per_class), 'class', 'classes')}, {truths}, {found}"
 
@@ -172,7 +178,8 @@ class Summary:
             for name, meaning in meanings(self.protocol)
         ]
         title = f"{self.protocol.title}: {self.counts}" + ("" if sure is None else f"\n{sure.title}")
-        return f"{title}\n\n{text.table(rows, align='<><<<<' if sure is None else '<><<<<<')}"
+        table = text.table(rows, align="<><<<<" if sure is None else "<><<<<<")
+        return f"{title}\n\n{table}\n\n{self.comparable.sentence}"
 
 
 def class_table(

@@ -82,7 +82,7 @@ def describe(
         "main": protocol.threshold_index(None),
         "areas": [{"name": area.name, "text": range_text(area, protocol)} for area in protocol.areas],
         "measures": [*(_measure(each, protocol) for each in measures(protocol)), *_extra_measures(protocol)],
-        "limit": protocol.limits[-1],
+        "limit": None if protocol.limits[-1] is None else f"{protocol.limits[-1]:,} {protocol.limits_of}",
         "notes": _notes(results.values(), intervals, most),
         "models": [
             {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
@@ -91,12 +91,18 @@ def describe(
             *made_from.items(),
             *_settings(protocol, titles),
             (f"{protocol.similarity} data type", first.iou_dtype),
+            ("comparable with published numbers", _comparable(results.values())),
             *_versions(),
         ],
         "comparison": None if comparison is None else _comparison(comparison, first, most),
     }
     room = min(CURVE_BYTES, MAX_BYTES - len(json.dumps(contents, separators=(",", ":"))))
     return contents | {"curves": [thinned_curves(result, room // len(results), most) for result in results.values()]}
+
+
+def _comparable(results: Iterable[Result]) -> str:
+    """Whether the numbers may be compared with published ones."""
+    return "; ".join(dict.fromkeys(str(result.comparable) for result in results))
 
 
 def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: int) -> list[str]:

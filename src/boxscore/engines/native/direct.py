@@ -58,7 +58,7 @@ def summarize_files(
                 numbers={measure.name: number for measure, number in zip(wanted, result.numbers, strict=True)},
                 per_class=_rows(result, each.thresholds),
                 iou_dtype="float64",
-                num_beyond_limit=result.num_read - sum(result.num_detections),
+                num_left_out=result.num_read - sum(result.num_detections),
             )
             for result in of_type
         ]

@@ -13,7 +13,7 @@ function summary(model) {
         ? integer(model.counts.detections)
         : [
             `${integer(model.counts.detections)} `,
-            el("span", { class: "soft" }, `at most ${report.limit} per image and class`),
+            el("span", { class: "soft" }, `at most ${report.limit}`),
           ],
     ],
     ["classes", integer(model.counts.classes)],
@@ -155,7 +155,7 @@ function classes(model) {
     { ...column("truths", "truths", integer), help: "Ground truths that count" },
     {
       ...column("detections", "detections", integer),
-      help: `Within the limit (${report.limit ?? "none"} per image and class); ignored detections are neither TP nor FP`,
+      help: `Within the limit (${report.limit ?? "none"}); ignored detections are neither TP nor FP`,
     },
     column(`TP@${main}`, "true", integer),
     column(`FP@${main}`, "false", integer),
@@ -169,7 +169,7 @@ function classes(model) {
     "Classes",
     caption(
       `TP, FP and the best F1, with its score threshold, precision (P) and recall (R), are at ${report.similarity} ${main}.`,
-      report.limit === null ? null : `Detections are counted within the limit of ${report.limit} per image and class.`,
+      report.limit === null ? null : `Detections are counted within the limit of ${report.limit}.`,
       hint("Click a column title to sort. Ticked classes are drawn in the charts below."),
     ),
     table({ label: "Classes", columns, rows, sortBy: 2, search: (k) => of.name[k], noun: "classes" }),

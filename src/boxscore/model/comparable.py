@@ -1,0 +1,101 @@
+"""Whether numbers may be compared with published ones: under whose rules they were measured, and what differs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boxscore.model.protocol import Protocol
+from boxscore.model.protocol_table import PROTOCOLS
+from boxscore.model.rules_in_words import STEPS, changed_fields
+
+RULES = {
+    "coco": "COCO leaderboard rules",
+    "coco_keypoints": "COCO keypoint leaderboard rules",
+    "olrp": "COCO leaderboard rules",
+    "voc2007": "PASCAL VOC 2007 rules",
+    "voc2012": "PASCAL VOC 2012 rules",
+    "lvis": "LVIS leaderboard rules",
+    "lvis_fixed": "LVIS fixed AP rules",
+    "openimages": "Open Images challenge rules",
+    "crowdhuman": "CrowdHuman rules",
+    "crowdpose": "CrowdPose rules",
+    "dota": "DOTA rules",
+    "dota2007": "DOTA rules, AP at 11 recall points",
+    "ultralytics": "Ultralytics validation rules",
+}
+"""Under whose rules numbers are published that a protocol's may be compared with."""
+
+_SHAPES = {"coco": ("bbox", "segm"), "olrp": ("bbox", "segm"), "lvis": ("bbox", "segm"), "lvis_fixed": ("bbox", "segm")}
+"""The similarities that the rules of a name are published for, where these are not the protocol's own alone."""
+
+_LABELS = {
+    "iou_type": "shapes",
+    "dilation_ratio": "width of boundaries",
+    "sigmas": "sigmas",
+    "min_score": "lowest score",
+    "thresholds": "thresholds",
+    "areas": "area ranges",
+    "limits": "limits",
+    "limits_per": "limits",
+    "recall_points": "recall points",
+    "precision_epsilon": "epsilon of precision",
+    "class_groups": "groups of classes",
+}
+"""What a field is called before its values, where these don't say it."""
+
+_HARMLESS = ("extra_numbers", "class_groups", "recall_at")
+"""Fields that add numbers and change none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparable:
+    """Whether numbers may be compared with published ones; `bool` says it, `str` in words.
+
+    >>> from boxscore.model.protocol import Protocol
+    >>> str(comparable(Protocol.named("coco")))
+    'COCO leaderboard rules'
+    >>> print(comparable(Protocol.named("coco", limits=(1, 10, 300)), "float32", ["50 of 5,000 images"]))
+    not comparable with COCO leaderboard rules: limits 1, 10, 300 in place of 1, 10, 100; 50 of 5,000 images; IoUs in \
+float32
+    """
+
+    rules: str
+    """Whose rules they are, or are closest to."""
+    differences: tuple[str, ...] = ()
+    """What differs from these; empty: nothing that is known."""
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    @property
+    def sentence(self) -> str:
+        """The line below a table."""
+        return f"comparable with published numbers: {self}" if self else str(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"is_comparable": bool(self), "rules": self.rules, "differences": list(self.differences)}
+
+    def __str__(self) -> str:
+        if self:
+            return self.rules
+        return f"not comparable with {self.rules}: {'; '.join(self.differences)}"
+
+
+def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[str] = ()) -> Comparable:
+    """What is known of numbers under a protocol. `subset`: what was left out of the data, in words."""
+    usual = PROTOCOLS.get(protocol.name) or next(
+        (each for each in PROTOCOLS.values() if each.replace(name=protocol.name) == protocol), None
+    )
+    differences = [*subset, *([f"{protocol.similarity}s in {iou_dtype}"] if iou_dtype != "float64" else [])]
+    if usual is None:
+        return Comparable(rules="published numbers", differences=("rules of your own", *differences))
+    if protocol.iou_type in _SHAPES.get(usual.name, ()):
+        usual = usual.replace(iou_type=protocol.iou_type)
+    fields = [name for step in STEPS for name in step.fields if name not in _HARMLESS]
+    changed = [
+        f"{_LABELS.get(name, '')} {after} in place of {before}".strip()
+        for name, before, after in changed_fields(usual, protocol, tuple(fields))
+    ]
+    rules = RULES.get(usual.name, f"the rules of {usual.name}")
+    return Comparable(rules=rules, differences=(*changed, *differences))

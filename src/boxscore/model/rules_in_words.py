@@ -1,0 +1,195 @@
+"""The rules of protocols in words: their steps, the values of their fields, and what differs between two protocols."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from boxscore._support import text
+from boxscore.model.protocol import Protocol
+
+
+class RuleStep(NamedTuple):
+    """The fields that change together."""
+
+    name: str
+    fields: tuple[str, ...]
+
+
+STEPS = (
+    RuleStep("geometry", ("iou_type", "pixels", "clips_boxes", "dilation_ratio", "sigmas", "keypoints")),
+    RuleStep("score cut-off", ("min_score",)),
+    RuleStep("thresholds", ("thresholds", "recall_at")),
+    RuleStep("match condition", ("comparison",)),
+    RuleStep("matching rule", ("matching",)),
+    RuleStep("ties", ("ties",)),
+    RuleStep("ignored truths", ("ignored",)),
+    RuleStep("groups", ("group_of_weight",)),
+    RuleStep("classes looked for", ("federated",)),
+    RuleStep("areas", ("truth_area", "areas", "ranges_by", "empty")),
+    RuleStep("limits", ("limits", "limits_per")),
+    RuleStep("AP rule", ("ap", "recall_points", "precision_epsilon")),
+    RuleStep("averaging", ("average", "class_agnostic", "class_groups")),
+)
+"""Every rule, in the order in which a path from one protocol to another changes them."""
+
+_CHOICES: Mapping[str, Mapping[Any, str]] = {
+    "iou_type": {
+        "bbox": "boxes",
+        "segm": "masks",
+        "boundary": "masks and their boundaries",
+        "keypoints": "keypoints",
+        "obb": "oriented boxes",
+        "probiou": "oriented boxes as distributions",
+    },
+    "pixels": {"continuous": "continuous coordinates", "inclusive": "inclusive pixels (+1)"},
+    "clips_boxes": {False: "boxes as they are", True: "boxes end where their image ends"},
+    "matching": {
+        "best": "the best truth alone",
+        "best_regular": "the best truth alone, regular ones first",
+        "next_best": "the best truth that is free",
+    },
+    "ties": {"first": "the first of equal truths", "last": "the last of equal truths"},
+    "ignored": {
+        "crowd": "ignored truths are crowds",
+        "difficult": "ignored truths are difficult",
+        "regular": "ignored truths are regular",
+        "absent": "ignored truths are left out",
+    },
+    "group_of_weight": {None: "no rule for groups", 0: "groups count for nothing", 1: "a group counts as one truth"},
+    "federated": {False: "every class counts in every image", True: "a class counts where it was looked for"},
+    "truth_area": {"given": "areas as given", "shape": "areas of the shapes"},
+    "ranges_by": {"area": "ranges of areas", "crowd_index": "ranges of crowd indices"},
+    "empty": {
+        "keep": "empty shapes count",
+        "drop_detections": "empty detections are left out",
+        "drop": "empty shapes are left out",
+    },
+    "limits_per": {"class": "per image and class", "image": "per image", "dataset": "per class over all images"},
+    "ap": {
+        "recall_points": "mean precision at recall points",
+        "interpolated": "mean precision at recall points, by class",
+        "linear_points": "trapezoids through interpolated points",
+        "envelope": "every step under the envelope",
+        "trapezoid": "trapezoids through the curve",
+        "trapezoid_from_first": "trapezoids from the first point on",
+    },
+    "average": {
+        "macro": "mean over classes",
+        "weighted": "mean over classes, weighted by truths",
+        "micro": "one curve of all classes",
+    },
+    "class_agnostic": {False: "labels count", True: "labels are disregarded"},
+}
+
+
+def value_in_words(protocol: Protocol, field: str) -> str:
+    """The value of a field, in words.
+
+    >>> coco = Protocol.named("coco")
+    >>> value_in_words(coco, "limits"), value_in_words(coco, "min_score"), value_in_words(coco, "comparison")
+    ('1, 10, 100', 'none', 'IoU >= threshold')
+    """
+    value: Any = getattr(protocol, field)
+    if field in _CHOICES:
+        return _CHOICES[field].get(value, str(value))
+    if field == "comparison":
+        return f"{protocol.similarity} {value} threshold"
+    if field in _SEQUENCES:
+        return _SEQUENCES[field](value) if value else "none"
+    if field == "keypoints":
+        return ", ".join(f"{name} {each}" for name, each in value._asdict().items() if each is not None)
+    return "none" if value is None else f"{value:.6g}"
+
+
+def _range(name: str, low: float, high: float) -> str:
+    return f"{name} {low:g} to {high:g}" if math.isfinite(high) else f"{name} from {low:g}"
+
+
+_SEQUENCES: Mapping[str, Callable[[Any], str]] = {
+    "thresholds": text.thresholds,
+    "recall_at": text.thresholds,
+    "recall_points": lambda points: f"{len(points)} points from {points[0]:g} to {points[-1]:g}",
+    "sigmas": lambda sigmas: f"{len(sigmas)} from {min(sigmas):g} to {max(sigmas):g}",
+    "areas": lambda areas: ", ".join(_range(*area) for area in areas),
+    "limits": lambda limits: ", ".join("all" if limit is None else f"{limit:,}" for limit in limits),
+    "class_groups": ", ".join,
+}
+
+
+class FieldChange(NamedTuple):
+    """A field with another value, both in words."""
+
+    field: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.before} -> {self.after}"
+
+
+def changed_fields(before: Protocol, after: Protocol, names: tuple[str, ...]) -> tuple[FieldChange, ...]:
+    """The fields among `names` that differ, with their values in words."""
+    changes = []
+    for name in names:
+        if getattr(before, name) != getattr(after, name):
+            old, new = value_in_words(before, name), value_in_words(after, name)
+            changes.append(FieldChange(name, old, new if new != old else f"{new}, with other last digits"))
+    return tuple(changes)
+
+
+_SENTENCES: Mapping[str, Mapping[Any, str]] = {
+    "pixels": {
+        "inclusive": "Every box is one pixel wider and higher, which changes the IoU of small boxes most",
+        "continuous": "Every box is one pixel narrower and lower, which changes the IoU of small boxes most",
+    },
+    "clips_boxes": {
+        True: "Boxes end where their image ends, which changes the IoU of those at its border",
+        False: "Boxes no longer end where their image ends, which changes the IoU of those at its border",
+    },
+    "comparison": {
+        ">": "An IoU equal to the threshold no longer suffices",
+        ">=": "An IoU equal to the threshold now suffices",
+    },
+    "matching": {
+        "best": "A detection may take its best truth alone, and is a false positive if that is taken",
+        "best_regular": "A detection may take its best regular truth alone, and is a false positive if that is taken",
+        "next_best": "A detection whose best truth is taken may take its next best",
+    },
+    "ties": {
+        "first": "Of truths with equal IoU a detection takes the first, which leaves others for later detections",
+        "last": "Of truths with equal IoU a detection takes the last, which leaves others for later detections",
+    },
+    "ignored": {
+        "crowd": "A truth marked as ignored is a crowd, which any number of detections may take",
+        "difficult": "A truth marked as ignored is difficult, and one detection may take it",
+        "regular": "A truth marked as ignored counts as any other",
+        "absent": "Truths marked as ignored are left out, so nothing can take them",
+    },
+    "group_of_weight": {
+        0: "Groups count for nothing, and detections in them are ignored",
+        1: "A group counts as one truth, and its first detection as a true positive",
+    },
+    "federated": {
+        True: "A class counts only in images where it was looked for",
+        False: "A class counts in every image, also where it was not looked for",
+    },
+    "truth_area": {
+        "given": "The area that decides the range of a truth is the one given",
+        "shape": "The area that decides the range of a truth is that of its shape",
+    },
+    "empty": {
+        "keep": "Shapes without area count as any other",
+        "drop_detections": "Detections without area are left out",
+        "drop": "Detections and truths without area are left out",
+    },
+    "average": {
+        "macro": "Every class has the same weight",
+        "weighted": "The weight of a class is its number of truths",
+        "micro": "The detections of all classes make one curve, in which their scores compete",
+    },
+    "class_agnostic": {
+        True: "Labels are disregarded, so a detection may take a truth of any class",
+        False: "A detection may take a truth of its own class only",
+    },
+}
+"""What a rule does, by field and value."""

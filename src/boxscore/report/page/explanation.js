@@ -1,0 +1,106 @@
+// The path from one number to another, one rule at a time.
+
+function explanation() {
+  const of = report.explanation;
+  const moving = of.steps.filter((step) => step.has_effect);
+  const still = of.steps.filter((step) => !step.has_effect);
+  const signedInk = (difference) => (difference > 0 ? "var(--c1)" : difference < 0 ? "var(--c2)" : "var(--soft)");
+  const whole = (label, value) => ({
+    label: tick(label),
+    from: value,
+    to: value,
+    text: fraction(value),
+    ink: "var(--ink)",
+    isWhole: true,
+    tip: [[label, fraction(value)]],
+  });
+  const values = [
+    whole(of.source, of.first),
+    ...moving.map((step) => ({
+      label: tick(step.name),
+      from: step.before,
+      to: step.after,
+      text: signed(step.difference),
+      ink: signedInk(step.difference),
+      isWhole: false,
+      tip: [
+        ["rule", step.name],
+        ...step.changes.map(([before, after]) => ["change", `${before} → ${after}`]),
+        ["mAP", `${fraction(step.before)} → ${fraction(step.after)}`],
+        ["changed verdicts", integer(step.num_changed)],
+      ],
+    })),
+    whole(of.target, of.last),
+  ];
+  const ends = values.flatMap((row) => [row.from, row.to]);
+  const [low, high] = [Math.min(...ends), Math.max(...ends)];
+  const room = Math.max(0.25 * (high - low), 0.002);
+  const y = {
+    field: "label",
+    type: "nominal",
+    sort: null,
+    title: null,
+    axis: { ticks: false, domain: false, labelFontSize: 12, labelColor: "var(--ink)", labelLimit: isNarrow() ? 110 : 220 },
+  };
+  const x = {
+    type: "quantitative",
+    title: "mAP",
+    scale: { domain: [Math.max(0, low - room), Math.min(1, high + room)], zero: false, nice: true },
+    axis: { tickCount: 5, format: ".3~f", labelOverlap: true },
+  };
+  const ink = { field: "ink", type: "nominal", scale: null, legend: null };
+  const drawing = chart(
+    `mAP from ${of.source} to ${of.target}, one rule at a time`,
+    50 + 30 * values.length,
+    {
+      data: { values },
+      layer: [
+        {
+          transform: [{ filter: "!datum.isWhole" }],
+          mark: { type: "bar", height: { band: 0.6 }, tooltip: TIP },
+          encoding: { y, x: { ...x, field: "from" }, x2: { field: "to" }, color: ink },
+        },
+        {
+          transform: [{ filter: "datum.isWhole" }],
+          mark: { type: "tick", thickness: 4, height: { band: 0.7 }, tooltip: TIP },
+          encoding: { y, x: { ...x, field: "to" }, color: ink },
+        },
+        {
+          transform: [{ calculate: "max(datum.from, datum.to)", as: "end" }],
+          mark: { type: "text", align: "left", dx: 6, aria: false },
+          encoding: { y, x: { ...x, field: "end" }, text: { field: "text" } },
+        },
+      ],
+    },
+  );
+  const columns = [
+    { title: "rule", isText: true, isHead: true, cell: (step) => step.name },
+    {
+      title: "change",
+      isText: true,
+      cell: (step) => step.changes.map(([before, after]) => el("div", {}, `${before} → ${after}`)),
+    },
+    { title: "mAP", cell: (step) => fraction(step.after) },
+    {
+      title: "difference",
+      cell: (step) => el("span", { class: step.difference > 0 ? "better" : step.difference < 0 ? "worse" : "" }, signed(step.difference)),
+    },
+    { title: "changed verdicts", help: of.counted, cell: (step) => integer(step.num_changed) },
+    { title: "why", isText: true, cell: (step) => step.reason },
+  ];
+  return section(
+    "explanation",
+    "Explanation",
+    caption(
+      "From the rules of ",
+      named(of.source),
+      ` (mAP ${fraction(of.first)}) to those of `,
+      named(of.target),
+      ` (mAP ${fraction(of.last)}), one rule at a time, in a fixed order.`,
+      `${of.counted}.`,
+    ),
+    moving.length ? drawing : missing("No rule has an effect on this data."),
+    moving.length ? table({ label: "Steps", columns, rows: moving, isWhole: true }) : null,
+    still.length ? caption(`No effect on this data: ${still.map((step) => step.name).join(", ")}.`) : null,
+  );
+}
