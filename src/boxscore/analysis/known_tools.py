@@ -75,9 +75,9 @@ def _of_coco() -> Iterator[Tool]:
         name="supervision",
         title="supervision MeanAveragePrecision",
         protocol=_COCO.replace(name="supervision"),
-        note="COCO's rules, with crowds only if targets have `iscrowd` in `data`, and the area of the box unless they have"
-        " `area` there. Precisions are rounded to float32 before they are averaged, in 0.31.2 also given areas; recall is"
-        " not reported.",
+        note="COCO's rules, with crowds only if targets have `iscrowd` in `data`, and the area of the box unless they"
+        " have `area` there. Precisions are rounded to float32 before they are averaged, in 0.31.2 also given areas;"
+        " recall is not reported.",
         source="roboflow/supervision: src/supervision/metrics/mean_average_precision.py",
     )
     yield Tool(
@@ -101,9 +101,10 @@ def _of_ultralytics() -> Iterator[Tool]:
         name="ultralytics",
         title="Ultralytics (8.4.190)",
         protocol=_ULTRALYTICS,
-        note="IoUs and thresholds are float32; crowds are not in its labels; of equal scores any may come first, as its"
-        " sort is not stable. Until April 2026 the curve went in a line from the last recall to (1, 0), which raises AP,"
-        " and until July 2026 at least a detection whose best truth is taken got no other: not these rules.",
+        note="A perfect detector has AP 0.995, as curves are 0 at recall 1; crowds are not in its labels; IoUs and"
+        " thresholds are float32, and of equal scores any may come first, as its sort is not stable. Until April 2026"
+        " its curves fell in a line from the last recall to (1, 0), which raises AP, and until July 2026 at least a"
+        " detection whose best truth was taken got no other: not these rules.",
         source="ultralytics/ultralytics: ultralytics/utils/metrics.py, ultralytics/engine/validator.py",
     )
 

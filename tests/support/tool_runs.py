@@ -1,0 +1,168 @@
+"""Scenes for evaluators of other projects, and these evaluators run on them."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore import Detections, Truths
+from tests.support import oracles
+from tests.support.scenes import Scene, random_scene
+
+Floats = NDArray[np.float64]
+
+
+def tool_scene(seed: int, *, is_crowded: bool = False, has_empty_boxes: bool = True) -> Scene:
+    """A scene of whole pixels and whole areas; of each class the regular truths of an image come first.
+
+    `is_crowded`: few images, each with more detections than any tool counts. The last class but one has no truths, the
+    last no detections.
+    """
+    size: dict[str, Any] = {"num_images": 3, "num_classes": 3, "most_detections": 900, "most_truths": 60}
+    scene = random_scene(seed, is_whole=True, **(size if is_crowded else {"num_images": 16, "num_classes": 5}))
+    truth, found = scene.truth, scene.detection
+    truth["area"] = truth["area"].round()
+    truth = _rows(truth, np.lexsort((truth["ignore"], truth["image"])))
+    found = _rows(found, np.argsort(found["image"], kind="stable"))
+    if not has_empty_boxes:
+        truth, found = (_rows(each, (each["box"][:, 2:] > 0).all(axis=1)) for each in (truth, found))
+    return replace(scene, truth=truth, detection=found)
+
+
+def _rows(columns: dict[str, Any], rows: Any) -> dict[str, Any]:
+    return {name: column[rows] for name, column in columns.items()}
+
+
+def corners(box: Floats) -> Floats:
+    """Boxes of xywh as xyxy."""
+    return np.hstack([box[:, :2], box[:, :2] + box[:, 2:]])
+
+
+def by_corners(scene: Scene, *, longer: int = 0) -> tuple[Detections, Truths]:
+    """The columns of a scene with corners of whole pixels. `longer`: how many pixels are added to each side."""
+    found, truth = (
+        {**columns, "box": corners(columns["box"]) + np.array([0, 0, longer, longer])}
+        for columns in (scene.detection, scene.truth)
+    )
+    names = [f"class {label}" for label in range(scene.num_classes)]
+    return Detections(**found, box_format="xyxy"), Truths(**truth, box_format="xyxy", class_names=names)
+
+
+def overlaps(scene: Scene, row: int) -> Floats:
+    """The IoUs of a detection with the truths of its image and class."""
+    truth, found = scene.truth, scene.detection
+    is_near = (truth["image"] == found["image"][row]) & (truth["label"] == found["label"][row])
+    theirs, own = corners(truth["box"][is_near]), corners(found["box"][row : row + 1])
+    sides = np.minimum(theirs[:, 2:], own[:, 2:]) - np.maximum(theirs[:, :2], own[:, :2])
+    shared = sides.clip(0).prod(axis=1)
+    union = (theirs[:, 2:] - theirs[:, :2]).prod(axis=1) + (own[:, 2:] - own[:, :2]).prod() - shared
+    return np.asarray(shared / union.clip(1e-9))
+
+
+def without_close_calls(scene: Scene) -> Scene:
+    """The same without detections whose IoU is so close to a threshold that float32 may decide otherwise."""
+    thresholds = np.array([0.55, 0.6, 0.65, 0.7, 0.8, 0.85, 0.9, 0.95])  # 0.5 and 0.75 are the same in float32
+    rows = range(scene.detection["label"].size)
+    is_clear = [(abs(overlaps(scene, row)[:, None] - thresholds) > 1e-5).all() for row in rows]
+    return replace(scene, detection=_rows(scene.detection, np.array(is_clear, bool)))
+
+
+@contextlib.contextmanager
+def stable_sorts() -> Iterator[None]:
+    """NumPy's sorts keep the order of equal scores, as tools don't ask for it and none says what comes first."""
+    with patch.object(np, "argsort", partial(np.argsort, kind="stable")):
+        yield
+
+
+def run_supervision(scene: Scene) -> Any:
+    """The result of supervision's metric, with areas and crowds."""
+    import supervision
+    from supervision.metrics import MeanAveragePrecision
+
+    metric = MeanAveragePrecision()
+    for image in range(scene.num_images):
+        truth, found = (_rows(each, each["image"] == image) for each in (scene.truth, scene.detection))
+        data = {"area": truth["area"], "iscrowd": truth["ignore"].astype(int)}
+        targets = supervision.Detections(xyxy=corners(truth["box"]), class_id=truth["label"], data=data)
+        predictions = supervision.Detections(
+            xyxy=corners(found["box"]), class_id=found["label"], confidence=found["score"]
+        )
+        metric.update(predictions, targets)
+    return metric.compute()
+
+
+class _OneProcess:
+    """Stands for a pool of processes."""
+
+    def __init__(self, num: int) -> None:
+        pass
+
+    def starmap(self, function: Any, rows: Any) -> list[Any]:
+        return [function(*row) for row in rows]
+
+    def close(self) -> None:
+        pass
+
+
+def run_mmdetection(scene: Scene, *, mode: str) -> tuple[float, list[dict[str, Any]]]:
+    """The mean AP and the results per class of mmdetection, called as by its VOCMetric. `mode`: its rule of AP."""
+    module = oracles.mmdet("functional.mean_ap")
+    annotations, results = [], []
+    for image in range(scene.num_images):
+        truth, found = (_rows(each, each["image"] == image) for each in (scene.truth, scene.detection))
+        box, is_ignored = corners(truth["box"]), truth["ignore"]
+        regular = {"bboxes": box[~is_ignored], "labels": truth["label"][~is_ignored]}
+        ignored = {"bboxes_ignore": box[is_ignored], "labels_ignore": truth["label"][is_ignored]}
+        annotations.append(regular | ignored)
+        rows = np.hstack([corners(found["box"]), found["score"][:, None]])
+        results.append([rows[found["label"] == label] for label in range(scene.num_classes)])
+    with patch.object(module, "Pool", _OneProcess), stable_sorts():
+        settings: dict[str, Any] = {"iou_thr": 0.5, "eval_mode": mode, "use_legacy_coordinate": True}
+        mean, per_class = module.eval_map(results, annotations, logger="silent", **settings)
+    return mean, per_class
+
+
+def run_podm(detections: Detections, truths: Truths) -> tuple[float, dict[int, Any]]:
+    """The mean AP and the results per class of object-detection-metrics. Boxes are `xyxy`."""
+    podm: Any = importlib.import_module("podm.metrics")
+
+    def boxes(columns: Any, scores: list[float | None]) -> list[Any]:
+        rows = zip(columns.image.tolist(), columns.label.tolist(), columns.box.tolist(), scores, strict=True)
+        return [podm.BoundingBox.of_bbox(image, label, *box, score) for image, label, box, score in rows]
+
+    found = boxes(detections, detections.score.tolist())
+    results = podm.get_pascal_voc_metrics(boxes(truths, [None] * len(truths)), found)
+    return float(podm.MetricPerClass.mAP(results)), results
+
+
+def run_ultralytics(scene: Scene) -> tuple[Floats, list[int]]:
+    """AP by class and threshold, and the classes, of Ultralytics' own IoUs, matching and curves.
+
+    Its labels have no crowds; of an image it keeps scores above 0.001, and of these the 300 highest.
+    """
+    import torch
+
+    metrics, validator = oracles.ultralytics("utils.metrics"), oracles.ultralytics("engine.validator")
+    stand_in = SimpleNamespace(iouv=torch.linspace(0.5, 0.95, 10))
+    columns: list[Any] = []
+    for image in range(scene.num_images):
+        truth = _rows(scene.truth, (scene.truth["image"] == image) & ~scene.truth["ignore"])
+        found = _rows(scene.detection, (scene.detection["image"] == image) & (scene.detection["score"] > 0.001))
+        found = _rows(found, np.argsort(-found["score"], kind="stable")[:300])
+        correct = np.zeros((found["score"].size, 10), bool)
+        if found["score"].size and truth["label"].size:
+            boxes = (torch.from_numpy(corners(each["box"])).float() for each in (truth, found))
+            labels = (torch.from_numpy(each["label"]) for each in (found, truth))
+            matched = validator.BaseValidator.match_predictions(stand_in, *labels, metrics.box_iou(*boxes))
+            correct = matched.numpy()
+        columns.append((correct, found["score"], found["label"], truth["label"]))
+    with stable_sorts():
+        results = metrics.ap_per_class(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+    return results[5], results[6].tolist()
