@@ -349,6 +349,11 @@ class Protocol:
         return (None,) if self.limits_per == "dataset" else self.limits
 
     @property
+    def keeps_similarity(self) -> bool:
+        """Whether a tally has the similarities of true positives."""
+        return "olrp" in self.extra_numbers
+
+    @property
     def extra_names(self) -> tuple[str, ...]:
         """The names of the numbers beside AP and recall."""
         return tuple(name for extra in self.extra_numbers for name in EXTRA_NUMBERS[extra])

@@ -146,7 +146,7 @@ class Tally:
             truth_image=narrowest(truth_image)[truth_order],
             truth_label=narrowest(truth_label)[truth_order],
             truth_state=(truth_counts[truth_order] * (weight >> kind.type(1))).sum(axis=1, dtype=kind),
-            similarity=similarity[order][is_hit] if similarity is not None and keeps_similarity(protocol) else None,
+            similarity=similarity[order][is_hit] if similarity is not None and protocol.keeps_similarity else None,
             **more,
         )
 
@@ -450,11 +450,6 @@ def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uin
     """Words as cells. Shapes (H, W) to (H, A, T)."""
     octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
-
-
-def keeps_similarity(protocol: Protocol) -> bool:
-    """Whether a tally has the similarities of true positives."""
-    return "olrp" in protocol.extra_numbers
 
 
 def _concatenate_extra(tallies: Sequence[Tally], column: str) -> Any:

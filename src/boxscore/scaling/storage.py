@@ -27,7 +27,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
 from boxscore.model.extra_numbers import JACCARD_SCORES
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import EXTRAS, HITS, ROWS, TRUTHS, Tally, keeps_similarity, num_words, state_dtype
+from boxscore.model.tally import EXTRAS, HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
 
 _MAGIC = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")
@@ -200,7 +200,7 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
         "similarity": (num_hits,),
     }
     expected = {
-        "similarity": keeps_similarity(protocol),
+        "similarity": protocol.keeps_similarity,
         "listed_image": bool(protocol.extra_numbers),
         "jaccard": "ji" in protocol.extra_numbers,
     }

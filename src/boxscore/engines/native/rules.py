@@ -6,7 +6,6 @@ from functools import lru_cache
 import boxscore._compiled as _compiled
 from boxscore.model.measures import Measure
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import keeps_similarity
 
 
 @lru_cache(maxsize=32)
@@ -18,7 +17,7 @@ def rules_of(protocol: Protocol) -> _compiled.Rules:
     rules.matching = getattr(_compiled.Matching, protocol.matching)
     rules.is_last_first = protocol.ties == "last"
     rules.is_group_counted = protocol.group_of_weight != 0
-    rules.keeps_similarity = keeps_similarity(protocol)
+    rules.keeps_similarity = protocol.keeps_similarity
     rules.area_low = [area.low for area in protocol.areas]
     rules.area_high = [area.high for area in protocol.areas]
     rules.limits = [min(limit or _compiled.NO_LIMIT, _compiled.NO_LIMIT) for limit in protocol.match_limits]
