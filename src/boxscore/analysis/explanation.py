@@ -160,10 +160,14 @@ class Explanation:
             yield "The rules are the same."
             return
         shown = [step for step in self.steps if step.has_effect]
-        rows = [[self.source, text.fraction(self.first), "", ""]]
-        for step in shown:
-            rows.append([step.name, text.fraction(step.after), _signed(step.difference), f"{step.num_changed:,}"])
-        rows.append([self.target, text.fraction(self.last), _signed(self.difference), ""])
+        rows = [
+            [self.source, text.fraction(self.first), "", ""],
+            *(
+                [step.name, text.fraction(step.after), _signed(step.difference), f"{step.num_changed:,}"]
+                for step in shown
+            ),
+            [self.target, text.fraction(self.last), _signed(self.difference), ""],
+        ]
         yield text.table(rows, align="<>>>", header=["step", "map", "difference", "verdicts changed"])
         if shown:
             yield "\n".join(f"{text.line(step.what)}\n  {text.line(step.reason)}" for step in shown)

@@ -54,10 +54,10 @@ _CHOICES: Mapping[str, Mapping[Any, str]] = {
     },
     "ties": {"first": "the first of equal truths", "last": "the last of equal truths"},
     "ignored": {
-        "crowd": "ignored truths are crowds",
-        "difficult": "ignored truths are difficult",
-        "regular": "ignored truths are regular",
-        "absent": "ignored truths are left out",
+        "crowd": "crowds",
+        "difficult": "difficult",
+        "regular": "regular",
+        "absent": "left out",
     },
     "group_of_weight": {None: "no rule for groups", 0: "groups count for nothing", 1: "a group counts as one truth"},
     "federated": {False: "every class counts in every image", True: "a class counts where it was looked for"},
@@ -184,7 +184,7 @@ _SENTENCES: Mapping[str, Mapping[Any, str]] = {
         ">=": "An IoU equal to the threshold now suffices",
     },
     "matching": {
-        "best": "A detection may take its best truth alone, and is a false positive if that is taken, or ignored with it",
+        "best": "A detection may take its best truth alone, and is a false positive if that is taken",
         "best_regular": "A detection may take its best regular truth alone, and is a false positive if that is taken",
         "next_best": "A detection whose best truth is taken may take its next best",
     },
