@@ -19,8 +19,27 @@ from tests.support.scenes import Scene, random_scene
 Floats = NDArray[np.float64]
 
 
+CONTESTED_TRUTHS = [
+    # Two truths with equal IoU for one detection, the first of which another detection fits: the tie decides.
+    *([1000, 0, 20, 20, 0], [1008, 0, 20, 20, 0]),
+    # A regular truth beside an ignored one that overlaps the detection more.
+    *([1000, 50, 20, 20, 0], [1005, 50, 20, 20, 1]),
+    # Truths whose IoU with the detection is 1/2: with continuous pixels, and with the last pixel inside.
+    *([1000, 100, 20, 20, 0], [1000, 150, 19, 19, 0]),
+    # Truths that detections of very low scores find.
+    *([1000, 200, 20, 20, 0], [1000, 250, 20, 20, 0]),
+]
+"""Boxes of xywh and whether they are ignored."""
+
+CONTESTED_DETECTIONS = [
+    *([1004, 0, 20, 20, 0.52], [1000, 0, 20, 20, 0.48], [1004, 50, 20, 20, 0.44]),
+    *([1000, 100, 20, 10, 0.4], [1000, 150, 19, 9, 0.36], [1000, 200, 20, 20, 0.02], [1000, 250, 20, 20, 0.0005]),
+]
+"""Boxes of xywh and scores."""
+
+
 def tool_scene(seed: int, *, is_crowded: bool = False, has_empty_boxes: bool = True) -> Scene:
-    """A scene of whole pixels and whole areas; of each class the regular truths of an image come first.
+    """A scene of whole pixels and areas, with cases that rules decide; regular truths of an image come first.
 
     `is_crowded`: few images, each with more detections than any tool counts. The last class but one has no truths, the
     last no detections.
@@ -28,12 +47,23 @@ def tool_scene(seed: int, *, is_crowded: bool = False, has_empty_boxes: bool = T
     size: dict[str, Any] = {"num_images": 3, "num_classes": 3, "most_detections": 900, "most_truths": 60}
     scene = random_scene(seed, is_whole=True, **(size if is_crowded else {"num_images": 16, "num_classes": 5}))
     truth, found = scene.truth, scene.detection
+    contested = np.array(CONTESTED_TRUTHS, float)
+    truth = _with_rows(truth, contested, ignore=contested[:, 4] > 0, area=contested[:, 2:4].prod(axis=1))
+    contested = np.array(CONTESTED_DETECTIONS)
+    found = _with_rows(found, contested, score=contested[:, 4])
     truth["area"] = truth["area"].round()
     truth = _rows(truth, np.lexsort((truth["ignore"], truth["image"])))
     found = _rows(found, np.argsort(found["image"], kind="stable"))
     if not has_empty_boxes:
         truth, found = (_rows(each, (each["box"][:, 2:] > 0).all(axis=1)) for each in (truth, found))
     return replace(scene, truth=truth, detection=found)
+
+
+def _with_rows(columns: dict[str, Any], rows: Floats, **more: Any) -> dict[str, Any]:
+    """Columns with more boxes of the first class in the first image."""
+    zeros = np.zeros(len(rows), int)
+    added = {"image": zeros, "label": zeros, "box": rows[:, :4], **more}
+    return {name: np.concatenate([column, added[name]]) for name, column in columns.items()}
 
 
 def _rows(columns: dict[str, Any], rows: Any) -> dict[str, Any]:

@@ -118,8 +118,8 @@ def _of_voc() -> Iterator[Tool]:
             title=f"detectron2, VOC {year}",
             protocol=rules.replace(name=f"detectron2-voc{year}", comparison=">", thresholds=percents),
             note="A match needs an IoU above the threshold, not equal to it; AP is the mean over IoU 0.50:0.95, AP50 is"
-            " what VOC calls AP. Scores are rounded to 3 decimals and coordinates to 1 on the way, and of equal scores"
-            " any may come first, as the sort is not stable. Numbers are percentages.",
+            " what VOC calls AP. Scores are rounded to 3 decimals and coordinates to 1 on the way, of equal scores any"
+            " may come first, as the sort is not stable, and a class without truths counts as 0 or makes the mean NaN.",
             source="facebookresearch/detectron2: detectron2/evaluation/pascal_voc_evaluation.py",
         )
     for year, rules in (("2007", _VOC2007), ("2012", _VOC2012)):
