@@ -14,7 +14,9 @@ import boxscore
 from boxscore.analysis.diagnosis import Kind
 from boxscore.cli import main
 from boxscore.cli.sample import FOLDER
+from boxscore.model.protocol_table import PROTOCOLS, REFERENCES
 from tests.support.documents import ROOT, blocks
+from tests.support.rule_table import documented, rule_table
 from tests.support.shared import shared_data
 
 
@@ -187,3 +189,10 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for link in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / link).exists(), f"{document.name}: {link}"
+
+
+def test_the_table_of_rules_is_true() -> None:
+    """Every rule of every protocol, as docs/protocols.md has it; every protocol has a reference."""
+    assert documented() == rule_table()
+    parts = {name for name in PROTOCOLS if name.startswith("coco_wholebody_")}
+    assert {*REFERENCES} == {*PROTOCOLS} - parts

@@ -129,7 +129,7 @@ def test_classes_have_precision_and_recall_at_their_operating_point(
     """In every table of classes, where a point is asked for: P, R, AP, AP50."""
     points = result.operating_points()
     command = "eval truths.json found.json --operating-point f1"
-    table = printed(capsys, f"{command} --per-class").split("\n\n")[2].splitlines()
+    table = printed(capsys, f"{command} --per-class").split("\n\n")[3].splitlines()
     assert table[0].split()[:6] == ["class", "P", "R", "AP", "AP50", "AR"]
     dog = [points.precision[4], points.recall[4], result.per_class.ap[3], result.per_class.ap_50[3]]
     assert table[-1].split()[:5] == ["dog", *(f"{value:.4f}" for value in dog)]
@@ -260,10 +260,17 @@ def test_detections_with_low_scores_are_left_out(folder: Path, capsys: Captured)
         box=detections.box[kept],
         box_format=detections.box_format,
     )
-    expected = boxscore.evaluate(some, truths).to_dict()
+    some_numbers = boxscore.evaluate(some, truths)
+    expected = boxscore.evaluate(detections, truths, Protocol.named("coco", min_score=0.5))
     assert 0 < kept.sum() < kept.size
+    assert dict(expected) == dict(some_numbers)
+    assert expected.summary.num_left_out == (~kept).sum()
     plain = json.loads(printed(capsys, "eval truths.json found.json --min-score 0.5 --json -"))
-    assert plain == expected | {"min_score": 0.5}
+    assert plain == expected.to_dict() | {"min_score": 0.5}
+    out = printed(capsys, "eval truths.json found.json --min-score 0.5")
+    left_out = f"{(~kept).sum()} with a score below 0.5 or beyond the limit of 100 per image and class"
+    assert out.startswith(f"coco, changed: 4 classes, 215 truths, 356 detections ({left_out})\n")
+    assert out.endswith("not comparable with COCO leaderboard rules: lowest score 0.5 in place of none\n")
     assert "argument --min-score: must be a finite number; got 'nan'" in refused(
         capsys, "eval truths.json found.json --min-score nan", 2
     )

@@ -107,6 +107,8 @@ def test_it_prints_as_a_table() -> None:
         "",
         "map  1.0000  AP  IoU 0.50  all  all detections",
         "mar  1.0000  AR  IoU 0.50  all  all detections",
+        "",
+        "comparable with published numbers: PASCAL VOC 2012 rules",
     ]
     assert str(result.per_class).splitlines() == [
         "class      AP      AR  truths  detections  TP@0.50  FP@0.50",

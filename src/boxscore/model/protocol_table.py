@@ -159,3 +159,22 @@ def protocol_of(name: str, iou_type: str) -> Protocol:
     ((20,), (1, 10, 100))
     """
     return Protocol.named(_OF_SHAPES.get((name, iou_type), name), iou_type=iou_type)
+
+REFERENCES: Mapping[str, str] = {
+    "voc2007": "VOC devkit, py-faster-rcnn, detectron2",
+    "voc2012": "VOC devkit, py-faster-rcnn, detectron2",
+    "coco": "pycocotools 2.0.11",
+    "paper": "the paper's pseudocode",
+    "lvis": "lvis 0.5.3",
+    "lvis_fixed": "lvis 0.5.3 after the cut of Dave et al. 2021",
+    "openimages": "TensorFlow's OpenImagesDetectionChallengeEvaluator",
+    "crowdhuman": "CrowdDet's evaluation, mmdetection 3.3.0",
+    "ultralytics": "Ultralytics 8.4.190",
+    "olrp": "pycocotools 2.0.11; Oksuz et al. 2018 for LRP",
+    "dota": "DOTA_devkit",
+    "dota2007": "DOTA_devkit",
+    "coco_keypoints": "pycocotools 2.0.11",
+    "crowdpose": "xtcocotools 1.14.3",
+    "coco_wholebody": "xtcocotools 1.14.3",
+}
+"""What decides the numbers of each protocol; the parts of a whole body are as the whole."""
