@@ -130,7 +130,7 @@ def _of_voc() -> Iterator[Tool]:
             note="VOC's rules with IoUs and AP in float32. Of truths with equal IoU a regular one comes before a"
             " difficult one, whatever their order; of equal scores any may come first, as the sort is not stable. AP50"
             " is rounded to 3 decimals, mAP is not.",
-            source="open-mmlab/mmdetection: mmdet/evaluation/functional/mean_ap.py, metrics/voc_metric.py beside it",
+            source="open-mmlab/mmdetection: functional/mean_ap.py and metrics/voc_metric.py in mmdet/evaluation",
         )
     yield Tool(
         name="cartucho",
