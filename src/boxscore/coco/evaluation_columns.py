@@ -1,6 +1,6 @@
 """The columns of an evaluation: the annotations of its images and classes, selected once, when it starts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,13 +134,13 @@ class EvaluationColumns:
                 image=detections.image,
                 label=detections.label,
                 score=detections.score,
-                area=self._own_area(),
-                **_shapes(detections),
+                area=self.own_area(),
+                **shapes_of(detections),
             )
             truth_columns = Truths(
                 image=truths.image,
                 label=truths.label,
-                **_shapes(truths),
+                **shapes_of(truths),
                 area=truths.area,
                 ignore=truths.is_crowd,
                 class_names=[str(each) for each in self.classes],
@@ -149,7 +149,7 @@ class EvaluationColumns:
             return None
         return compiled_engine.match(columns, truth_columns, protocol, num_threads(None))
 
-    def _own_area(self) -> Floats | None:
+    def own_area(self) -> Floats | None:
         """The areas of detections, if they are not those of their shapes."""
         side = self.detections
         if side.keypoints is not None:
@@ -158,7 +158,8 @@ class EvaluationColumns:
         return None if np.array_equal(side.area, own) else side.area
 
 
-def _shapes(side: SideColumns) -> Dict:
+def shapes_of(side: SideColumns) -> Dict:
+    """The shapes of columns, as `Detections` and `Truths` take them."""
     if side.keypoints is not None:
         return {"geometry": side.keypoints}
     return {"box": side.box, "box_format": "xywh"} if side.mask is None else {"mask": side.mask}
@@ -212,7 +213,7 @@ class ImageClassIndex:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
         columns = lazy.columns
         image = _compiled.find(columns.image, np.array(self.images, np.int64))
-        row, label = _select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
+        row, label = select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
         row, image, label = self._ordered(row, image[row], label)
         shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
         if self.has_masks and (masks := self._masks(lazy)) is not None:
@@ -229,13 +230,13 @@ class ImageClassIndex:
         image = np.array([image_index.get(ann["image_id"], -1) for ann in anns], np.int64)
         code = np.array([code_of.get(ann["category_id"], -1) for ann in anns], np.int64)
         wanted = np.array([code_of[label] for label in self.classes], np.int64)
-        row, label = _select_classes(code, wanted, image >= 0)
+        row, label = select_classes(code, wanted, image >= 0)
         row, image, label = self._ordered(row, image[row], label)
         anns = anns if row is ALL else [anns[i] for i in row.tolist()]
         shapes: Dict = {"box": np.zeros((len(anns), 4)), "mask": masks_of(anns, coco)} if self.has_masks else {}
         if self.has_keypoints:
             shapes = {"box": np.zeros((len(anns), 4))}  # keypoints are different for both sides
-        return anns, {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": _boxes(anns)})}
+        return anns, {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": boxes_of(anns)})}
 
     def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
         if not self.is_pooled:
@@ -245,7 +246,7 @@ class ImageClassIndex:
         return (order if row is ALL else row[order]), image[order], np.zeros_like(label)
 
 
-def _select_classes(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tuple[Rows, Ints]:
+def select_classes(category: Ints, wanted: Ints, is_wanted: NDArray[np.bool_]) -> tuple[Rows, Ints]:
     """The rows of the wanted classes and their indices into these; a class that is named twice gives its rows twice."""
     if (wanted[1:] > wanted[:-1]).all():
         label = _compiled.find(category, wanted)
@@ -320,14 +321,18 @@ def _blank(shared: Dict) -> Any:
 
 def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
     """The masks of annotations, which the dataset's own `annToRLE` makes where it is another one than here."""
-    masks, sizes = [], np.zeros((len(anns), 2), np.int64)
-    if type(coco).annToRLE is not COCO.annToRLE or "annToRLE" in getattr(coco, "__dict__", {}):
-        masks = [coco.annToRLE(ann) for ann in anns]
-    else:
+    has_own = type(coco).annToRLE is not COCO.annToRLE or "annToRLE" in getattr(coco, "__dict__", {})
+    return read_masks(anns, {}, [coco.annToRLE(ann) for ann in anns]) if has_own else read_masks(anns, coco.imgs)
+
+
+def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any] | None = None) -> Masks:
+    """The masks of annotations of images; `drawn`: their run lengths, if others made them."""
+    masks, sizes = [] if drawn is None else drawn, np.zeros((len(anns), 2), np.int64)
+    if drawn is None:
         for row, ann in enumerate(anns):
             masks.append(ann["segmentation"])
             if type(masks[-1]) is list:
-                image = coco.imgs[ann["image_id"]]
+                image = images[ann["image_id"]]
                 sizes[row] = image["height"], image["width"]
     try:
         return Masks.from_rle(masks, sizes)
@@ -337,7 +342,8 @@ def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
         raise InputError(f"{where}: `segmentation` {error.rule}") from None
 
 
-def _boxes(anns: Sequence[Dict]) -> Floats:
+def boxes_of(anns: Sequence[Dict]) -> Floats:
+    """The boxes of annotations. Shape (N, 4)."""
     boxes = [ann["bbox"] for ann in anns]
     try:
         box = np.array(boxes, np.float64)

@@ -92,6 +92,17 @@ class FileSnapshot:
             )
         return b"".join(blocks)
 
+    def has(self, part: bytes) -> bool:
+        """Whether a short sequence of bytes is anywhere in it."""
+        if self._content is not None:
+            return part in self._content
+        tail, num_read = b"", 0
+        while block := os.pread(self._descriptor, 1 << 24, num_read):
+            if part in (tail := tail + block):
+                return True
+            tail, num_read = tail[-len(part) :], num_read + len(block)
+        return False
+
     def parse(self) -> Any:
         """The JSON as Python reads it."""
         return json.loads(self.content())
@@ -134,7 +145,7 @@ class LazyDataset:
     @classmethod
     def from_file(cls, file: FileSnapshot) -> "LazyDataset | None":
         """None if the file has anything that columns can't represent."""
-        read = _read_boxes(file)
+        read = read_boxes(file)
         if read is None or not read.is_dataset or read.images is None or read.categories is None:
             return None
         boxes = read.boxes
@@ -224,12 +235,12 @@ class LazyResults:
         if b'"segmentation"' in head:
             if isinstance(header, LazyDataset) and b'"bbox"' in head:
                 compared = header.columns.image, header.columns.category
-            read = _read_boxes(file, "masks", compared=compared)
+            read = read_boxes(file, "masks", compared=compared)
             if read is not None and read.boxes.mask_area is not None and compared is not None:
-                read, compared = _read_boxes(file, "masks"), None  # the boxes of all of them are wanted
+                read, compared = read_boxes(file, "masks"), None  # the boxes of all of them are wanted
         if read is None and b'"keypoints"' in head:
-            read = _read_boxes(file, "keypoints")
-        read = read or _read_boxes(file)
+            read = read_boxes(file, "keypoints")
+        read = read or read_boxes(file)
         if read is None or read.is_dataset or read.boxes.score is None:
             return None
         boxes = read.boxes
@@ -365,7 +376,7 @@ def _has_categories(header: LazyDataset | Dict) -> bool:
     return isinstance(header, LazyDataset) or "categories" in header
 
 
-def _read_boxes(file: FileSnapshot, shapes: str = "boxes", **settings: Any) -> Any:
+def read_boxes(file: FileSnapshot, shapes: str = "boxes", **settings: Any) -> Any:
     """The `_compiled.CocoFile` of a file; None if it does not have these shapes, of images with integer ids."""
     read = file.read_columns(shapes, **settings)
     return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
