@@ -102,12 +102,13 @@ OPEN_IMAGES = """ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOcclu
 
 
 def test_open_images(tmp_path: Path) -> None:
-    """Fractions stay fractions unless sizes are known; a group is ignored; descriptions give names."""
+    """Fractions stay fractions unless sizes are known; a group is of kind 3; descriptions give names."""
     path = write(tmp_path / "t.csv", OPEN_IMAGES)
     results = write(tmp_path / "d.csv", "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\n000b,/m/02,0.5,0,0.5,0,0.5\n")
     truths = boxscore.read_truths(path)
     assert rows_of(truths, truths)[0] == ("000a", "/m/01", [0.25, 0.125, 0.5, 0.75])
-    assert np.asarray(truths.ignore).tolist() == [True, False]
+    assert np.asarray(truths.kind).tolist() == [3, 0]
+    assert truths.ignore is None
     assert rows_of(boxscore.read_detections(results, truths), truths) == [("000b", "/m/02", [0, 0, 0.5, 0.5], 0.5)]
     names = write(tmp_path / "n.csv", "/m/01,Cat\n/m/02,Dog\n")
     sizes = {"000a": (100, 200), "000b": (10, 10)}

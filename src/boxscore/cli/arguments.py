@@ -40,6 +40,16 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: auto-detected)")
     group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: auto-detected)")
     add_details(group)
+    group.add_argument(
+        "--image-labels",
+        metavar="FILE",
+        help="verified image labels of Open Images, a .csv file: which classes were looked for in which images",
+    )
+    group.add_argument(
+        "--hierarchy",
+        metavar="FILE",
+        help="hierarchy of Open Images' classes, a .json file: GT and DT are expanded to all classes above their own",
+    )
 
 
 def add_details(group: Any) -> None:

@@ -71,6 +71,8 @@ def run(options: argparse.Namespace) -> Outcome:
             box_format=options.box_format,
             sizes=options.sizes,
             names=options.names,
+            image_labels=options.image_labels,
+            hierarchy=options.hierarchy,
             iou_types=arguments.iou_types_of(options),
         ),
     )

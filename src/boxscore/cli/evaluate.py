@@ -17,6 +17,7 @@ from boxscore.cli.large_data import evaluate_large_data
 from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress, styled
+from boxscore.cli.truth_requirements import ready_truths
 from boxscore.engines.native.direct import summarize_files
 from boxscore.model.measures import meanings
 from boxscore.model.protocol import Protocol
@@ -25,6 +26,7 @@ from boxscore.report.exports import to_csv, to_latex, to_markdown
 
 if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
+    from boxscore.model.dataset import Detections, Truths
     from boxscore.model.result import Result
 
 _EXAMPLES = """\
@@ -176,7 +178,10 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
     return [part for of_type in parts for part in of_type]
 
 
-_CHANGES_INPUT = ("classes", "images", "box_format", "sizes", "names", "min_score", "map_classes")
+_CHANGES_INPUT = (
+    *("classes", "images", "box_format", "sizes", "names", "min_score", "map_classes"),
+    *("image_labels", "hierarchy"),
+)
 """Options that the fast path does not support."""
 _NEEDS_RESULT = ("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images")
 """Options that need more than a summary."""
@@ -186,30 +191,11 @@ def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocols: Sequence[Protocol]
 ) -> Iterator[tuple[str, "list[Result]"]]:
     """The path of each file of detections, with its result under each protocol; these differ in `iou_type` alone."""
-    from boxscore.formats import read_detections, read_truths, selected_images
     from boxscore.pipeline import evaluate
 
-    # An image set is looked up beside the ground truth, wherever the detections are.
-    selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
-    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "threads")}
-    details["iou_type"] = tuple(protocol.iou_type for protocol in protocols)
     scores: list[tuple[str, float]] = []
     with Progress(1 + 2 * len(paths), is_quiet=options.quiet) as progress:
-        progress.step(f"reading {options.truths}")
-        truths = read_truths(options.truths, format=options.gt_format, **selection, **details)
-        for path in paths:
-            progress.step(f"reading {path}")
-            detections = read_detections(
-                path,
-                truths,
-                format=options.dt_format,
-                unmatched=options.unmatched,
-                map_classes=options.map_classes,
-                score_key=protocols[0].keypoints.score_key,
-                **selection,
-                **details,
-            )
-            warn_of_masks(options, path, detections)
+        for path, detections, truths in read_files(options, paths, protocols, progress):
             progress.step(f"evaluating {path}")
             results = [
                 evaluate(detections, truths, protocol, options.engine, threads=options.threads)
@@ -219,6 +205,36 @@ def evaluate_files(
             scores.append((path, results[0]["map"]))
             yield path, results
     warn_of_ids(options, protocols[0], scores)
+
+
+def read_files(
+    options: argparse.Namespace, paths: Sequence[str], protocols: Sequence[Protocol], progress: Progress
+) -> Iterator[tuple[str, "Detections", "Truths"]]:
+    """The path of each file of detections, with its detections and the truths, as the options select them."""
+    from boxscore.formats import read_detections, read_truths, selected_images
+
+    # An image set is looked up beside the ground truth, wherever the detections are.
+    selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
+    details = {name: getattr(options, name) for name in ("box_format", "sizes", "names", "hierarchy", "threads")}
+    details["iou_type"] = tuple(protocol.iou_type for protocol in protocols)
+    progress.step(f"reading {options.truths}")
+    labels = options.image_labels
+    truths = read_truths(options.truths, format=options.gt_format, image_labels=labels, **selection, **details)
+    truths = ready_truths(truths, options, protocols[0], paths)
+    for path in paths:
+        progress.step(f"reading {path}")
+        detections = read_detections(
+            path,
+            truths,
+            format=options.dt_format,
+            unmatched=options.unmatched,
+            map_classes=options.map_classes,
+            score_key=protocols[0].keypoints.score_key,
+            **selection,
+            **details,
+        )
+        warn_of_masks(options, path, detections)
+        yield path, detections, truths
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:

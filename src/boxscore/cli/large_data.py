@@ -9,7 +9,10 @@ from boxscore.model.protocol import Protocol
 if TYPE_CHECKING:
     from boxscore.model.result import Result
 
-_REFUSED = ("gt_format", "dt_format", "sizes", "names", "classes", "images", "min_score", "map_classes")
+_REFUSED = (
+    *("gt_format", "dt_format", "sizes", "names", "classes", "images", "min_score", "map_classes"),
+    *("image_labels", "hierarchy"),
+)
 """Options of readers, which neither of them has."""
 _NEEDS_VERDICTS = (
     *("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images"),

@@ -1,7 +1,7 @@
 """Files to columns and back. Each format has one module; `registry` has the table of them."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -54,7 +54,25 @@ __all__ = [
 def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002
     """The rows of a file or folder as they are, each with its location for errors; no number is validated yet."""
     source, each = find_format(format, open_source(path), role)
-    records: Records = each.function("read", role)(source, options or Options())
+    options = options or Options()
+    records: Records = each.function("read", role)(source, options)
+    if options.image_labels is None and options.hierarchy is None:
+        return records
+    return _with_labels(records, role, options)
+
+
+def _with_labels(records: Records, role: Role, options: Options, known: Mapping[int, str] | None = None) -> Records:
+    """The records, expanded by a hierarchy, if there is one; truths with what was looked for, if it is known."""
+    hierarchy = None
+    if options.hierarchy is not None:
+        from boxscore.formats.hierarchy import expand_records, read_hierarchy
+
+        hierarchy = read_hierarchy(options.hierarchy, options.names)
+        records = expand_records(records, hierarchy, known)
+    if options.image_labels is not None and role == "truths":
+        from boxscore.formats.image_labels import cover
+
+        records = cover(records, options, hierarchy)
     return records
 
 
@@ -69,6 +87,8 @@ def read_truths(
     names: Any = None,
     iou_type: str | Sequence[str] = "bbox",
     keep_polygons: bool = False,
+    image_labels: AnyPath | None = None,
+    hierarchy: AnyPath | None = None,
     threads: int | None = None,
 ) -> Truths:
     """The truths in a file, folder, .gz or .zip of any format.
@@ -80,7 +100,9 @@ def read_truths(
     (width, height), the path of a list `name,width,height`, or the folder of the images. `names`: of classes, for YOLO
     and Open Images: a list of them, or the path of a file. `iou_type`: "bbox" reads boxes, "segm" and "boundary" read
     masks, "keypoints" reads keypoints, several read several; `keep_polygons` keeps the polygons that masks are drawn
-    from, for writing. `threads`: for reading COCO JSON, else BOXSCORE_THREADS, else all cores of this process.
+    from, for writing. `image_labels`: Open Images' verified labels, a CSV with ImageID, LabelName and Confidence: which
+    classes were looked for in which images. `hierarchy`: Open Images' tree of classes in JSON, by which truths and
+    labels are expanded. `threads`: for reading COCO JSON, else BOXSCORE_THREADS, else all cores of this process.
 
     Images of a format without ids are numbered 0, 1, 2, … by name.
 
@@ -91,7 +113,7 @@ def read_truths(
     from boxscore.formats.image_sizes import read_sizes
 
     options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, iou_type=iou_type)
-    options = replace(options, keeps_polygons=keep_polygons)
+    options = replace(options, keeps_polygons=keep_polygons, image_labels=image_labels, hierarchy=hierarchy)
     records = read_records(path, "truths", options, format=format)
     truths = to_truths(records, read_sizes(sizes), iou_types=options.iou_types, keeps_polygons=keep_polygons)
     return select_truths(truths, images=selected_images(images, path), classes=selected_classes(classes))
@@ -112,6 +134,7 @@ def read_detections(
     iou_type: str | Sequence[str] = "bbox",
     score_key: str = "score",
     keep_polygons: bool = False,
+    hierarchy: AnyPath | None = None,
     threads: int | None = None,
 ) -> Detections:
     """The detections in a file, folder, .gz or .zip of any format, on the images and classes of the truths.
@@ -141,6 +164,8 @@ def read_detections(
         from boxscore.formats import class_map
 
         records = class_map.map_classes(records, class_map.read_class_map(map_classes), truths)
+    if hierarchy is not None:
+        records = _with_labels(records, "detections", replace(options, hierarchy=hierarchy), truths.names_by_label)
     some_images, some_classes = selected_images(images, path), selected_classes(classes)
     settings: dict[str, Any] = {"images": some_images, "classes": some_classes}
     settings |= {"iou_types": options.iou_types, "keeps_polygons": keep_polygons}
@@ -179,8 +204,10 @@ def write_truths(
     """
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
-    flagged, losses = without_kinds(truths)
-    return (*_write(Path(path), "truths", format, overwrite, flagged), *(loss for loss in losses if loss.num))
+    path = Path(path)
+    each = format_to_write(format, path, "truths")
+    flagged, losses = without_kinds(truths, keeps_groups=each.has_groups)
+    return (*_write(path, "truths", each.name, overwrite, flagged), *(loss for loss in losses if loss.num))
 
 
 def write_detections(

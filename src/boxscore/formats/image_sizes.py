@@ -136,7 +136,7 @@ def _as_plain_id(key: Any) -> Any:
 
 
 def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
-    """Sizes by id or name, from a mapping, from a list `name,width,height`, or from a folder of images."""
+    """Sizes by id or name, from a mapping, a list `name,width,height`, a folder of images, or CrowdHuman's .odgt."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -149,6 +149,10 @@ def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
         if not files:
             raise InputError(f"{source}: the folder has no images")
         return dict(sizes_in(source, files))
+    if source.suffix == ".odgt":
+        from boxscore.formats.odgt import image_sizes_of
+
+        return image_sizes_of(source)
     return list_of_sizes(source.text(), str(source))
 
 

@@ -214,7 +214,11 @@ def join(
 
 def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:
     """The records of some rows; each keeps its location in the file."""
-    row = np.flatnonzero(is_kept)
+    return take_records(records, np.flatnonzero(is_kept))
+
+
+def take_records(records: Records, row: Ids) -> Records:
+    """The records of some rows, in any order and as often as they are named; each keeps its location in the file."""
 
     def taken(column: Any) -> Any:
         if isinstance(column, Named):

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.formats.csv import encoded, header, is_open_images, read_table
 from boxscore.formats.files import Output, Source, open_source
 from boxscore.formats.records import Named, Options, Records
-from boxscore.formats.tables import SCORES, detection_records, shown, truth_records
+from boxscore.formats.tables import SCORES, boxes_only, detection_records, shown, truth_records
 from boxscore.formats.writers import Host, Loss, named_classes, number
 from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import DIFFICULT, GROUP, REGULAR
+
+GROUPS = "isgroupof"
+"""The column of group flags: 1, 0, or -1 where it is not known."""
 
 HEADER = ["ImageID", "LabelName", "Confidence", "XMin", "XMax", "YMin", "YMax"]
 
@@ -25,8 +30,18 @@ def recognises(source: Source, role: str) -> bool:
 
 
 def read_truths(source: Source, options: Options) -> Records:
-    """The rows of an Open Images file as truths; a "group of" is ignored, as a crowd is."""
-    return _fractions(truth_records(read_table(source), options), options)
+    """The rows of an Open Images file as truths; where `IsGroupOf` is 1 they are groups, of kind 3."""
+    table = read_table(source)
+    records = _fractions(truth_records(table, options), options)
+    if GROUPS not in table.columns:
+        return records
+    is_group = boxes_only(table).flags(GROUPS) == 1
+    if not is_group.any():
+        return records
+    # The column is taken for `ignore` where the file has no other one for that.
+    is_ignored = (records.ignore == 1) & ~is_group if records.ignore is not None else np.zeros(len(records), bool)
+    kind = np.where(is_group, GROUP, np.where(is_ignored, DIFFICULT, REGULAR)).astype(np.uint8)
+    return replace(records, ignore=None, kind=kind)
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -37,12 +52,17 @@ def read_detections(source: Source, options: Options) -> Records:
 def _fractions(records: Records, options: Options) -> Records:
     label = records.label
     if options.names is not None and isinstance(label, Named):
-        meaning = _descriptions(options.names)
-        label = replace(label, names=[meaning.get(name, name) for name in label.names])
+        label = renamed(label, read_descriptions(options.names))
     return replace(records, label=label, is_normalized=True)
 
 
-def _descriptions(path: Any) -> Mapping[str, str]:
+def renamed(label: Named, meaning: Mapping[str, str]) -> Named:
+    """A column of labels by their descriptions; one without a description stays."""
+    named = Named.of([meaning.get(name, name) for name in label.names])
+    return replace(named, code=named.code[label.code])
+
+
+def read_descriptions(path: Any) -> Mapping[str, str]:
     """Class names by Open Images' label, from a mapping or a file of two columns."""
     if isinstance(path, Mapping):
         return path
@@ -63,13 +83,13 @@ def _descriptions(path: Any) -> Mapping[str, str]:
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
-    """Boxes as fractions of the images' sizes; ignored truths become groups."""
+    """Boxes as fractions of the images' sizes; groups have `IsGroupOf` 1."""
     host = Host.of(truths)
-    ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
-    rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), ignore.tolist(), strict=True)]
+    is_group = np.zeros(len(host), bool) if truths.kind is None else to_numpy(truths.kind) == GROUP
+    rows = [(*row, "1" if flag else "0") for row, flag in zip(_rows(host, None), is_group.tolist(), strict=True)]
     losses = [
         *host.masks_lost(),
-        *host.flags_lost("truncated"),
+        *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
         Loss(num=len(host.empty_images), what="image without boxes", plural="images without boxes"),
         Loss(num=len(host.empty_classes), what="class without boxes", plural="classes without boxes"),

@@ -236,6 +236,10 @@ class Options:
     """The score of results that have several; `score` where they have not."""
     keeps_polygons: bool = False
     """Whether masks keep the polygons that they are made from, for writing them again."""
+    image_labels: Any = None
+    """The path of Open Images' verified labels of images, for truths."""
+    hierarchy: Any = None
+    """The path of Open Images' hierarchy of classes, which rows are expanded by."""
 
     @property
     def has_masks(self) -> bool:

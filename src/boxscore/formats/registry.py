@@ -31,6 +31,8 @@ class Format:
     is_written: bool = True
     needs_path: bool = False
     """Whether the writers are told the path, as its suffix or its folder matters."""
+    has_groups: bool = False
+    """Whether its truths may be groups, of kind 3."""
     module: str = ""
     """The module in `boxscore.formats`, if its name is not the format's."""
 
@@ -69,6 +71,13 @@ FORMATS: Mapping[str, Format] = {
     for each in (
         Format(name="labelme", title="LabelMe", truths="a folder of .json files with `shapes`"),
         Format(
+            name="odgt",
+            title="CrowdHuman's .odgt",
+            truths="an .odgt file with an object in each line that has `ID` and `gtboxes`",
+            detections="the same with `dtboxes`",
+            suffixes=(".odgt",),
+        ),
+        Format(
             name="coco",
             title="COCO JSON",
             truths="a .json file with `images`, `annotations` and `categories`",
@@ -98,6 +107,7 @@ FORMATS: Mapping[str, Format] = {
             title="Open Images CSV",
             truths=_OPEN_IMAGES,
             detections=f"{_OPEN_IMAGES}, Score",
+            has_groups=True,
         ),
         Format(
             name="csv",
@@ -141,7 +151,9 @@ FORMATS: Mapping[str, Format] = {
 }
 """Every format, in the order in which they are tried."""
 
-_DATA_SUFFIXES = (".json", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".arrow", ".feather", ".xml", ".zip", ".gz")
+_DATA_SUFFIXES = (
+    *(".json", ".odgt", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".arrow", ".feather", ".xml", ".zip", ".gz"),
+)
 _MAX_FILES = 20
 """How many files are tried in a folder that has no known format itself."""
 

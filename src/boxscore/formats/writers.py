@@ -20,7 +20,7 @@ from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
 from boxscore.model.keypoint_rules import NUM_WHOLEBODY
-from boxscore.model.protocol import REGULAR, Protocol
+from boxscore.model.protocol import GROUP, REGULAR, Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,14 +39,20 @@ class Loss:
         return f"{count(self.num, self.what, self.plural)} {'is' if self.num == 1 else 'are'} lost"
 
 
-def without_kinds(truths: Truths) -> tuple[Truths, list[Loss]]:
-    """The truths with `ignore` for what no format has: difficult and crowd in one; and what is lost by it."""
+def without_kinds(truths: Truths, *, keeps_groups: bool = False) -> tuple[Truths, list[Loss]]:
+    """The truths with `ignore` for the kinds that no format has, difficult and crowd in one; and what is lost by it.
+
+    `keeps_groups`: `kind` stays, for a format that has groups.
+    """
     if truths.kind is None and truths.coverage is None:
         return truths, []
     kind = np.zeros(len(truths), np.uint8) if truths.kind is None else to_numpy(truths.kind)
-    ignore = truths.ignore if truths.kind is None else np.isin(kind, IGNORED_KINDS)
+    is_lost = (kind != REGULAR) & ~(keeps_groups & (kind == GROUP))
     coverage = 0 if truths.coverage is None else len(truths.coverage.label)
-    losses = [Loss(num=int((kind != REGULAR).sum()), what="truth kind"), Loss(num=coverage, what="coverage row")]
+    losses = [Loss(num=int(is_lost.sum()), what="truth kind"), Loss(num=coverage, what="coverage row")]
+    if keeps_groups:
+        return replace(truths, coverage=None), losses
+    ignore = truths.ignore if truths.kind is None else np.isin(kind, IGNORED_KINDS)
     return replace(truths, kind=None, coverage=None, ignore=ignore), losses
 
 

@@ -1,0 +1,195 @@
+"""Open Images' hierarchy of classes: every row also counts for all classes above its own."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.exceptions import InputError
+from boxscore.formats.files import Source, open_source
+from boxscore.formats.joining import take_records
+from boxscore.formats.openimages import read_descriptions
+from boxscore.formats.records import Ids, Key, Named, Records
+from boxscore.formats.selection import some
+from boxscore.formats.tables import shown
+
+MAX_DEPTH = 100
+"""How many levels a tree may have; the published ones have six."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hierarchy:
+    """The classes of a tree but for its root, a virtual node above all of them."""
+
+    source: str
+    root: str
+    ancestors: Mapping[str, Sequence[str]]
+    """All classes above each class."""
+    descendants: Mapping[str, Sequence[str]]
+    """All classes below each class."""
+    descriptions: Mapping[str, str]
+    """Names of classes by their label in the tree; where there are any, the other fields have names."""
+
+    def name_of(self, label: str) -> str:
+        """The name of a class by its label or its name."""
+        return self.descriptions.get(label, label)
+
+    def check_has(self, label: str, location: str) -> None:
+        """Raise `InputError` if a class is not in the tree."""
+        if label in self.ancestors:
+            return
+        reason = "is not in it" if label != self.root else "is its root, which stands for no class"
+        raise InputError(
+            f"{location}: every class must be one of the hierarchy {self.source}; {shown(label)} {reason}: it has"
+            f" {some(self.ancestors, 5)}"
+        )
+
+
+def read_hierarchy(path: Any, names: Any = None) -> Hierarchy:
+    """The tree in a JSON file: nodes have a `LabelName` and, if there are classes below, their list `Subcategory`.
+
+    `names`: descriptions of labels, a mapping or a file of two columns; other kinds of names are not for this. What is
+    listed as `Part` is no class below: a wheel is not a car.
+    """
+    if isinstance(path, Hierarchy):
+        return path
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"`hierarchy` must be the path of a JSON file; got {type(path).__name__}")
+    source = open_source(path)
+    try:
+        tree = json.loads(source.text())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: not JSON: {error}") from None
+    descriptions = read_descriptions(names) if _are_descriptions(names) else {}
+    return _from_tree(tree, source, descriptions)
+
+
+def _are_descriptions(names: Any) -> bool:
+    """Whether names are those of labels, and not a list of classes by number."""
+    if isinstance(names, str | PathLike):
+        return Path(names).suffix.lower() not in (".yaml", ".yml", ".names")
+    return isinstance(names, Mapping) and all(isinstance(label, str) for label in names)
+
+
+def _from_tree(tree: Any, source: Source, descriptions: Mapping[str, str]) -> Hierarchy:
+    root, children = _node(tree, source, (), descriptions)
+    if not children:
+        raise InputError(f"{source}: must be a hierarchy, a tree of classes; {shown(root)} has no `Subcategory`")
+    ancestors: dict[str, dict[str, None]] = {}
+    descendants: dict[str, dict[str, None]] = {}
+    stack: list[tuple[Any, tuple[str, ...]]] = [(child, ()) for child in reversed(children)]
+    while stack:
+        node, above = stack.pop()
+        label, children = _node(node, source, (root, *above), descriptions)
+        if label in above or label == root:
+            path = " > ".join((root, *above, label))
+            raise InputError(f"{source}: class {shown(label)} must not be among its own ancestors; got {path}")
+        if len(above) >= MAX_DEPTH:
+            raise InputError(f"{source}: must have at most {MAX_DEPTH} levels of classes; {shown(label)} is deeper")
+        # A class may be in several places of the tree: those above it are above it in any of these.
+        ancestors.setdefault(label, {}).update(dict.fromkeys(reversed(above)))
+        descendants.setdefault(label, {})
+        for each in above:
+            descendants[each][label] = None
+        stack += [(child, (*above, label)) for child in reversed(children)]
+    return Hierarchy(
+        source=str(source),
+        root=root,
+        ancestors={label: tuple(above) for label, above in ancestors.items()},
+        descendants={label: tuple(below) for label, below in descendants.items()},
+        descriptions=descriptions,
+    )
+
+
+def _node(
+    node: Any, source: Source, above: Sequence[str], descriptions: Mapping[str, str]
+) -> tuple[str, Sequence[Any]]:
+    """The class of a node, and the nodes below it."""
+    place = f"{source}: " + (f"below {' > '.join(above)}: " if above else "")
+    if not isinstance(node, dict) or not isinstance(node.get("LabelName"), str) or not node["LabelName"]:
+        rule = "a hierarchy must have objects with `LabelName`, a text, and perhaps `Subcategory`, a list of the same"
+        raise InputError(f"{place}{rule}; got {_kind(node)}")
+    children = node.get("Subcategory", [])
+    if not isinstance(children, list):
+        raise InputError(f"{place}`Subcategory` of {shown(node['LabelName'])} must be a list; got {_kind(children)}")
+    label: str = node["LabelName"]
+    if not label.isprintable():
+        raise InputError(f"{place}`LabelName` must be printable text; got {shown(label)}")
+    return descriptions.get(label, label), children
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object with {some(value, 3) or 'no keys'}"
+    return "a list" if isinstance(value, list) else shown(value)
+
+
+def expand_records(records: Records, hierarchy: Hierarchy, known: Mapping[int, str] | None = None) -> Records:
+    """The records with a copy of each row for every class above its own; each copy keeps the location of its row.
+
+    Records in which every row has these copies already, with the same image, box and score, were expanded before, and
+    stay as they are. The classes of all records are those of the hierarchy. `known`: names of classes by label, for
+    labels without names.
+    """
+    label = _named_labels(records, known)
+    names = [hierarchy.name_of(name) for name in label.names]
+    code_of = {name: code for code, name in enumerate(hierarchy.ancestors)}
+    for code in np.unique(label.code).tolist():
+        if names[code] not in code_of:
+            hierarchy.check_has(names[code], records.location(int(np.argmax(label.code == code))))
+    own = np.array([code_of.get(name, -1) for name in names], np.int64)[label.code]
+    row, code = _with_ancestors(own, hierarchy, code_of)
+    if _is_expanded(records, own, row, code, len(code_of)):
+        row, code = np.arange(len(records)), own
+    column = Named(code=code, names=list(code_of))
+    return replace(take_records(records, row), label=column, class_names=None, is_position=False)
+
+
+def _with_ancestors(own: Ids, hierarchy: Hierarchy, code_of: Mapping[str, int]) -> tuple[Ids, Ids]:
+    """The row and the class of each copy: those of a row are its own class, then those above. Shapes (C,)."""
+    lists = [[code, *map(code_of.__getitem__, hierarchy.ancestors[name])] for name, code in code_of.items()]
+    num = np.array([len(each) for each in lists], np.int64)
+    num_copies = num[own]
+    row = np.repeat(np.arange(own.size), num_copies)
+    index = np.arange(row.size) - np.repeat(np.cumsum(num_copies) - num_copies, num_copies)
+    first = np.cumsum(num) - num
+    return row, np.concatenate([np.array(each, np.int64) for each in lists])[first[own][row] + index]
+
+
+def _is_expanded(records: Records, own: Ids, row: Ids, code: Ids, num_classes: int) -> bool:
+    """Whether every copy is there already: a row of its class with the same image, box and score, or kind."""
+    if not len(records):
+        return False
+    image = records.image.code if isinstance(records.image, Named) else records.image
+    flags = [column for column in (records.score, records.kind, records.ignore) if column is not None]
+    columns = [records.box, *(np.asarray(column, np.float64)[:, None] for column in flags)]
+    values = np.concatenate(columns, axis=1) + 0.0  # -0 is 0
+    keys = np.concatenate([image[:, None], values.view(np.int64)], axis=1)
+    _, box = np.unique(keys, axis=0, return_inverse=True)
+    box = box.reshape(-1)
+    found: NDArray[np.bool_] = np.isin(box[row] * num_classes + code, box * num_classes + own)
+    return bool(found.all())
+
+
+def _named_labels(records: Records, known: Mapping[int, str] | None) -> Named:
+    """The classes of rows by name."""
+    names = records.class_names or known
+    if records.is_position and known is not None:
+        names = {index: known[label] for index, label in enumerate(sorted(known))}
+    if not isinstance(records.label, Named) and names is None and len(records):
+        raise InputError(f"{records.source}: classes must have names, to be found in the hierarchy; got ids")
+    return as_named(records.label, names)
+
+
+def as_named(column: Key, names: Mapping[int, str] | None) -> Named:
+    """A column by names; an id without a name is its own."""
+    if isinstance(column, Named):
+        return column
+    ids, code = np.unique(column, return_inverse=True)
+    named = Named.of([(names or {}).get(number, str(number)) for number in ids.tolist()])
+    return replace(named, code=named.code[code.reshape(-1)])
