@@ -224,11 +224,12 @@ def test_a_command_is_its_file() -> None:
     """Only the list of commands imports it, so an option of it is nobody else's business."""
     from boxscore import cli
 
-    for command in ("check", "compare", "completion", "convert", "demo", "evaluate", "table1"):
+    for command in ("check", "compare", "completion", "convert", "demo", "evaluate", "explain", "table1"):
         assert hasattr(cli, command)
         others = importers_of(f"boxscore.cli.{command}") - {"boxscore/cli/__init__.py"}
-        # `compare` evaluates its files as `eval` does.
-        assert others == ({"boxscore/cli/compare.py"} if command == "evaluate" else set()), command
+        # `compare` and `explain` read and evaluate their files as `eval` does.
+        alike = {"boxscore/cli/compare.py", "boxscore/cli/explain.py"} if command == "evaluate" else set()
+        assert others == alike, command
 
 
 def test_a_protocol_is_its_entry() -> None:

@@ -7,7 +7,9 @@ if TYPE_CHECKING:
     from boxscore import parallel, sequential
     from boxscore._support.exceptions import InputError
     from boxscore.analysis.bootstrap import Intervals
+    from boxscore.analysis.claims import ClaimExplanation, explain_claim
     from boxscore.analysis.comparison import Comparison, compare
+    from boxscore.analysis.explanation import Explanation, explain
     from boxscore.analysis.slices import Slices, slices
     from boxscore.coco.patch import patch_pycocotools
     from boxscore.engines.parallel.loading import collate_truths
@@ -37,10 +39,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Area",
+    "ClaimExplanation",
     "Comparison",
     "Coverage",
     "Curves",
     "Detections",
+    "Explanation",
     "InputError",
     "Intervals",
     "KeypointRules",
@@ -57,6 +61,8 @@ __all__ = [
     "collate_truths",
     "compare",
     "evaluate",
+    "explain",
+    "explain_claim",
     "finish",
     "match",
     "match_shard",
@@ -74,10 +80,12 @@ __all__ = [
 
 _HOMES = {
     "Area": "model.protocol_fields",
+    "ClaimExplanation": "analysis.claims",
     "Comparison": "analysis.comparison",
     "Coverage": "model.dataset",
     "Curves": "model.curves",
     "Detections": "model.dataset",
+    "Explanation": "analysis.explanation",
     "InputError": "_support.exceptions",
     "Intervals": "analysis.bootstrap",
     "Keypoints": "geometry.keypoints",
@@ -94,6 +102,8 @@ _HOMES = {
     "collate_truths": "engines.parallel.loading",
     "compare": "analysis.comparison",
     "evaluate": "pipeline",
+    "explain": "analysis.explanation",
+    "explain_claim": "analysis.claims",
     "finish": "pipeline",
     "match": "pipeline",
     "match_shard": "scaling.shards",

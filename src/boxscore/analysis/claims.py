@@ -28,7 +28,11 @@ MAIN_RULES = ("coco", "ultralytics", "voc2012", "voc2007")
 """Rules that are also searched with two settings at once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+MOST_SHOWN = 20
+"""How many matches a table shows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Setting:
     """A change that people make, knowingly or not, to what a tool evaluates."""
 
@@ -225,14 +229,16 @@ class ClaimExplanation:
             )
         else:
             title = f"None of {tried} of rules and settings gives {self.claim.text} ({bounds}). The nearest:"
-        shown = self.matches or self.nearest
+        shown = self.matches[:MOST_SHOWN] or self.nearest
         rows = [
             [each.number, f"{each.value:.6f}", ", ".join(s.name for s in each.settings) or "-", ", ".join(each.names)]
             for each in shown
         ]
         table = text.table(rows, align="<><<", header=["number", "value", "settings", "rules"])
         reasons = dict.fromkeys(f"{s.name}: {s.reason}" for each in shown for s in each.settings)
-        return "\n\n".join([title, table, *(["\n".join(reasons)] if reasons else [])])
+        more = len(self.matches) - MOST_SHOWN
+        parts = [title, table, f"and {more:,} more" if more > 0 else "", "\n".join(reasons)]
+        return "\n\n".join(filter(None, parts))
 
 
 def explain_claim(

@@ -106,7 +106,7 @@ def value_in_words(protocol: Protocol, field: str) -> str:
         return ", ".join(f"{name} {each}" for name, each in value._asdict().items() if each is not None)
     if field == "min_score":
         return "any score" if value is None else f"scores from {value:g}"
-    return f"{value:.2g} added to TP + FP" if field == "precision_epsilon" else f"{value:g} of the diagonal"
+    return f"epsilon {value:.2g}" if field == "precision_epsilon" else f"{value:g} of the diagonal"
 
 
 def _range(name: str, low: float, high: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import boxscore
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import lines
-from boxscore.cli import check, compare, completion, convert, demo, evaluate, table1
+from boxscore.cli import check, compare, completion, convert, demo, evaluate, explain, table1
 from boxscore.cli.parsing import parse
 from boxscore.cli.terminal import Outcome, Stopped, say, show, stopped_by_signals, styled
 
@@ -21,6 +21,7 @@ examples:
   boxscore eval VOC2007/Annotations results/ --protocol voc2007 --images VOC2007/ImageSets/Main/test.txt
   boxscore eval truths.json model_a.json model_b.json --per-class --json scores.json
   boxscore compare truths.json model_a.json model_b.json
+  boxscore explain truths.json detections.json --from coco --to ultralytics
   boxscore check truths.json detections.json
   boxscore convert VOC2007/Annotations truths.json
   boxscore demo
@@ -38,7 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"boxscore {boxscore.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (evaluate, compare, check, convert, demo, table1, completion):
+    for command in (evaluate, compare, explain, check, convert, demo, table1, completion):
         command.add_to(commands)
     for each in commands.choices.values():
         each.set_defaults(command=each)

@@ -1,0 +1,192 @@
+"""`boxscore explain GT DT`: why two tools give different numbers, or which tool gives a claimed number."""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from boxscore._support.exceptions import InputError
+from boxscore.cli import arguments
+from boxscore.cli.evaluate import read_files
+from boxscore.cli.input_files import Model, hint_if_swapped, models_of
+from boxscore.cli.outputs import STDOUT, check_outputs, deliver, title_of
+from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
+from boxscore.cli.terminal import Outcome, Progress, styled
+from boxscore.cli.truth_requirements import ready_truths
+from boxscore.model.protocol import Protocol
+from boxscore.model.protocol_table import PROTOCOLS, protocol_of
+
+if TYPE_CHECKING:
+    from boxscore.analysis.claims import ClaimExplanation
+    from boxscore.analysis.explanation import Explanation
+    from boxscore.model.dataset import Detections, Truths
+
+_EXAMPLES = """\
+examples:
+  boxscore explain truths.json detections.json --from coco --to ultralytics
+  boxscore explain VOC2007/ results/ --images test --from voc2007 --to torchmetrics --html path.html
+  boxscore explain truths.json detections.json --claim 0.531   # which tool and settings give this number?"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "explain",
+        usage="%(prog)s GT DT [options]",
+        help="explain the difference between the numbers of two tools, or find what gives a claimed number",
+        description="Explain the difference between the numbers of two protocols or tools, one rule at a time; or find"
+        " the tool and the settings that give a claimed number.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
+    )
+    parser.add_argument("detections", metavar="DT", help="detections, in any supported format")
+    group = parser.add_argument_group("rules")
+    group.add_argument(
+        "--from", dest="source", metavar="NAME", help="protocol or tool of the first number (default: coco)"
+    )
+    group.add_argument(
+        "--to", dest="target", metavar="NAME", help="protocol or tool of the other number (default: ultralytics)"
+    )
+    group.add_argument(
+        "--claim", metavar="N", help="find the tool and the settings that give this number: 0.531, or 53.1 for percent"
+    )
+    group.add_argument(
+        "--iou-type",
+        type=arguments.iou_type,
+        metavar="TYPE",
+        help="similarity of what: bbox, segm (masks), boundary (of masks), keypoints, obb (oriented boxes) or probiou"
+        " (default: that of the protocols)",
+    )
+    arguments.add_formats(parser)
+    arguments.add_selection(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", metavar="FILE", help="write the explanation as JSON; `-`: to stdout, not the table")
+    group.add_argument("--html", metavar="FILE", help="write a page with a waterfall chart (needs boxscore[report])")
+    group.add_argument("--title", metavar="TEXT", help="title of the page (default: the names of the files)")
+    group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no notes on files written")
+    group.add_argument(
+        "--threads",
+        type=arguments.positive,
+        metavar="N",
+        help="number of threads (default: BOXSCORE_THREADS, else all cores)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> Outcome:
+    """The table, and the requested files."""
+    arguments.check_title(options)
+    _check_usage(options)
+    (model,) = models_of(options, [options.detections])
+    options.detections = model.path
+    check_outputs(options)
+    if options.html is not None:
+        from boxscore.report.charts import check_vl_convert
+
+        check_vl_convert()
+    explanation: Explanation | ClaimExplanation
+    try:
+        if options.claim is not None:
+            explanation = _explain_claim(options)
+        else:
+            explanation = path = _explain(options)
+    except InputError as error:
+        raise InputError(f"{error}{hint_if_swapped(options.truths, [options.detections])}") from None
+    notes = []
+    if options.html is not None:
+        _save_page(options, model, path)
+        notes.append(f"wrote {options.html}")
+    document = {"detections": options.detections, **explanation.to_dict()}
+    documents = {"json": lambda: f"{json.dumps(document, indent=1)}\n"}
+    return deliver(options, documents, lambda: _text(explanation), notes=notes)
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    """Options that contradict each other are usage errors."""
+    if options.html == STDOUT:
+        options.command.error("argument --html: must be a file; got -")
+    if options.claim is None:
+        return
+    for name, value in (("--from", options.source), ("--to", options.target), ("--html", options.html)):
+        if value is not None:
+            options.command.error(f"argument --claim: not allowed with argument {name}")
+
+
+def _explain(options: argparse.Namespace) -> "Explanation":
+    from boxscore.analysis.explanation import explain
+    from boxscore.pipeline import evaluate
+
+    source, target = _both_rules(options)
+    with Progress(4, is_quiet=options.quiet) as progress:
+        detections, truths = _read(options, source, progress)
+        truths = ready_truths(truths, options, target, [options.detections])
+        progress.step(f"evaluating {options.detections}")
+        result = evaluate(detections, truths, source, threads=options.threads)
+        warn_if_suspicious(options, options.detections, result)
+        progress.step(f"explaining {options.detections}")
+        explanation = explain(detections, truths, source, target, threads=options.threads)
+    if options.min_score is None:
+        warn_of_ids(options, source, [(options.detections, result["map"])])
+    return explanation
+
+
+def _explain_claim(options: argparse.Namespace) -> "ClaimExplanation":
+    from boxscore.analysis.claims import explain_claim, read_claim
+
+    try:
+        read_claim(options.claim)
+    except InputError as error:
+        options.command.error(f"argument --claim: {str(error).partition(' ')[2]}")
+    options.protocol = "coco"
+    # Groups are an error under rules that have none for them; the search leaves such rules out.
+    neutral = protocol_of("coco", arguments.iou_types_of(options)[0]).replace(group_of_weight=0)
+    with Progress(3, is_quiet=options.quiet) as progress:
+        detections, truths = _read(options, neutral, progress)
+        progress.step(f"searching for {options.claim}")
+        return explain_claim(detections, truths, options.claim, threads=options.threads)
+
+
+def _read(options: argparse.Namespace, protocol: Protocol, progress: Progress) -> "tuple[Detections, Truths]":
+    from boxscore.model.dataset import host_scores, take
+
+    ((_, detections, truths),) = read_files(options, [options.detections], [protocol], progress)
+    if options.min_score is not None:
+        detections = take(detections, host_scores(detections.score) >= options.min_score)
+    return detections, truths
+
+
+def _both_rules(options: argparse.Namespace) -> list[Protocol]:
+    """The rules of both names, for one similarity."""
+    from boxscore.analysis.known_tools import as_rules
+
+    names = {"--from": options.source or "coco", "--to": options.target or "ultralytics"}
+    own = {}
+    for option, name in names.items():
+        try:
+            own[option] = as_rules(name).iou_type
+        except InputError as error:
+            options.command.error(f"argument {option}: {error}")
+    special = [option for option, iou_type in own.items() if iou_type != "bbox"]
+    if len({own[option] for option in special}) > 1:
+        first, last = names.values()
+        options.command.error(f"argument --to: {last} needs {own['--to']}, and {first} needs {own['--from']}")
+    options.protocol = names[special[0]] if special else "coco"
+    (iou_type,) = arguments.iou_types_of(options)
+    return [
+        protocol_of(name, iou_type) if name in PROTOCOLS else as_rules(name).replace(iou_type=iou_type)
+        for name in names.values()
+    ]
+
+
+def _save_page(options: argparse.Namespace, model: Model, explanation: "Explanation") -> None:
+    from boxscore.report.explanation_page import save_explanation
+
+    save_explanation(explanation, options.html, title=options.title or title_of([model.name], options.truths))
+
+
+def _text(explanation: "Explanation | ClaimExplanation") -> str:
+    title, _, rest = str(explanation).partition("\n")
+    return f"{styled(title, 'bold', sys.stdout)}\n{rest}"
