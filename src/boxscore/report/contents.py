@@ -17,6 +17,7 @@ from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.comparison import Change, Comparison, Difference
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, SUMS, Errors
+from boxscore.analysis.explanation import Explanation
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.model.curves import Ints
 from boxscore.model.measures import Measure, meanings, measures
@@ -68,8 +69,9 @@ def describe(
     intervals: Mapping[str, Intervals],
     made_from: Mapping[str, str],
     comparison: Comparison | None = None,
+    explanation: Explanation | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows of one or more models, by name, and of their differences."""
+    """All that the page shows: one or more models, by name, their differences, and the path to another number."""
     first = next(iter(results.values()))
     protocol = first.protocol
     titles = ", ".join(dict.fromkeys(result.protocol.title for result in results.values()))
@@ -95,6 +97,7 @@ def describe(
             *_versions(),
         ],
         "comparison": None if comparison is None else _comparison(comparison, first, most),
+        "explanation": None if explanation is None else _explanation(explanation),
     }
     room = min(CURVE_BYTES, MAX_BYTES - len(json.dumps(contents, separators=(",", ":"))))
     return contents | {"curves": [thinned_curves(result, room // len(results), most) for result in results.values()]}
@@ -296,6 +299,16 @@ def _worst(worst: WorstImages) -> dict[str, Any]:
             [cut(name), int(true), int(false), int(unfound)] for name, true, false, unfound in rows if false + unfound
         ],
     }
+
+
+def _explanation(explanation: Explanation) -> dict[str, Any]:
+    plain = explanation.to_dict()
+    steps = [
+        {**step, "changes": [[change["before"], change["after"]] for change in step["fields"]]}
+        for step in plain["steps"]
+    ]
+    what = f"Verdicts are those of {text.count(explanation.num_detections, 'detection')} at {explanation.verdicts_at}"
+    return {**plain, "steps": steps, "counted": f"{what}: true positive, false positive, ignored or left out"}
 
 
 def _comparison(comparison: Comparison, first: Result, most: int) -> dict[str, Any]:

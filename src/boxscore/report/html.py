@@ -18,6 +18,7 @@ import boxscore
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
+from boxscore.analysis.explanation import Explanation
 from boxscore.model.protocol import are_alike
 from boxscore.model.result import Result
 from boxscore.report.charts import chart_script
@@ -32,6 +33,7 @@ SCRIPTS = (
     "sections.js",
     "overview.js",
     "comparison.js",
+    "explanation.js",
     "curves.js",
     "sizes_and_scores.js",
     "mistakes.js",
@@ -62,6 +64,7 @@ def make_report(
     made_from: Mapping[str, str] | None = None,
     intervals: Mapping[str, Intervals] | None = None,
     comparison: Comparison | None = None,
+    explanation: Explanation | None = None,
 ) -> str:
     """The HTML report on one or more models, by name; written to `path`, if given.
 
@@ -69,6 +72,7 @@ def make_report(
 
     `made_from`: descriptions of the inputs, such as the names of files. `intervals`: confidence intervals by the same
     names; default: `sample_intervals`; an empty mapping: none. `comparison`: the differences between the models.
+    `explanation`: the path from the number of the first model to that of other rules.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
@@ -77,7 +81,8 @@ def make_report(
     script = chart_script()
     if intervals is None:
         intervals = sample_intervals(results)
-    return save(render({"title": title, **describe(results, intervals, made_from or {}, comparison)}, script), path)
+    contents = describe(results, intervals, made_from or {}, comparison, explanation)
+    return save(render({"title": title, **contents}, script), path)
 
 
 def render(contents: Mapping[str, Any], chart_script: str) -> str:

@@ -11,7 +11,7 @@ function explanation() {
     to: value,
     text: fraction(value),
     ink: "var(--ink)",
-    isWhole: true,
+    at: value,
     tip: [[label, fraction(value)]],
   });
   const values = [
@@ -22,7 +22,7 @@ function explanation() {
       to: step.after,
       text: signed(step.difference),
       ink: signedInk(step.difference),
-      isWhole: false,
+      at: null,
       tip: [
         ["rule", step.name],
         ...step.changes.map(([before, after]) => ["change", `${before} → ${after}`]),
@@ -56,14 +56,12 @@ function explanation() {
       data: { values },
       layer: [
         {
-          transform: [{ filter: "!datum.isWhole" }],
           mark: { type: "bar", height: { band: 0.6 }, tooltip: TIP },
           encoding: { y, x: { ...x, field: "from" }, x2: { field: "to" }, color: ink },
         },
         {
-          transform: [{ filter: "datum.isWhole" }],
           mark: { type: "tick", thickness: 4, height: { band: 0.7 }, tooltip: TIP },
-          encoding: { y, x: { ...x, field: "to" }, color: ink },
+          encoding: { y, x: { ...x, field: "at" }, color: ink },
         },
         {
           transform: [{ calculate: "max(datum.from, datum.to)", as: "end" }],
@@ -74,20 +72,26 @@ function explanation() {
     },
   );
   const columns = [
-    { title: "rule", isText: true, isHead: true, cell: (step) => step.name },
-    {
-      title: "change",
-      isText: true,
-      cell: (step) => step.changes.map(([before, after]) => el("div", {}, `${before} → ${after}`)),
-    },
-    { title: "mAP", cell: (step) => fraction(step.after) },
+    { title: "rule", isText: true, isHead: true, class: "measure", cell: (row) => row.name },
+    { title: "mAP", cell: (row) => fraction(row.after) },
     {
       title: "difference",
-      cell: (step) => el("span", { class: step.difference > 0 ? "better" : step.difference < 0 ? "worse" : "" }, signed(step.difference)),
+      cell: (row) =>
+        row.difference === undefined
+          ? ""
+          : el("span", { class: row.difference > 0 ? "better" : row.difference < 0 ? "worse" : "" }, signed(row.difference)),
     },
-    { title: "changed verdicts", help: of.counted, cell: (step) => integer(step.num_changed) },
-    { title: "why", isText: true, cell: (step) => step.reason },
+    { title: "changed verdicts", cell: (row) => (row.num_changed === undefined ? "" : integer(row.num_changed)) },
   ];
+  const rows = [
+    { name: of.source, after: of.first },
+    ...moving,
+    { name: of.target, after: of.last, difference: of.difference },
+  ];
+  const why = moving.flatMap((step) => [
+    el("dt", {}, step.name, ...step.changes.map(([before, after]) => el("div", { class: "soft" }, `${before} → ${after}`))),
+    el("dd", {}, step.reason),
+  ]);
   return section(
     "explanation",
     "Explanation",
@@ -99,8 +103,10 @@ function explanation() {
       ` (mAP ${fraction(of.last)}), one rule at a time, in a fixed order.`,
       `${of.counted}.`,
     ),
-    moving.length ? drawing : missing("No rule has an effect on this data."),
-    moving.length ? table({ label: "Steps", columns, rows: moving, isWhole: true }) : null,
+    moving.length
+      ? el("div", { class: "lopsided" }, table({ label: "Steps", columns, rows, isWhole: true }), drawing)
+      : missing("No rule has an effect on this data."),
+    moving.length ? el("dl", { class: "reasons" }, why) : null,
     still.length ? caption(`No effect on this data: ${still.map((step) => step.name).join(", ")}.`) : null,
   );
 }

@@ -26,6 +26,7 @@ function show() {
   const sections = [
     summary(model),
     report.comparison ? comparison() : null,
+    report.explanation ? explanation() : null,
     classes(model),
     chooser.element,
     el("div", { class: "row" }, report.areas.length > 1 ? sizes(model) : null, scores(model), calibration(model)),
