@@ -73,6 +73,7 @@ _CHOICES: Mapping[str, Mapping[Any, str]] = {
         "recall_points": "mean precision at recall points",
         "interpolated": "mean precision at recall points, by class",
         "linear_points": "trapezoids through interpolated points",
+        "linear_points_to_end": "trapezoids through interpolated points to (1, 0)",
         "envelope": "every step under the envelope",
         "trapezoid": "trapezoids through the curve",
         "trapezoid_from_first": "trapezoids from the first point on",
@@ -332,8 +333,9 @@ def _ap(change: RuleChange) -> str:
 
 _AREA = {
     "recall_points": "mean of the precisions at recall points",
-    "interpolated": "mean of the precisions at recall points, class by class",
+    "interpolated": "mean of each class over the precisions at recall points",
     "linear_points": "area of trapezoids through points between which the envelope is interpolated",
+    "linear_points_to_end": "area of trapezoids through points of the envelope, which ends at recall 1",
     "envelope": "whole area under the envelope of the curve",
     "trapezoid": "area of trapezoids through the raw curve",
     "trapezoid_from_first": "area of trapezoids through the raw curve from its first point on",
