@@ -29,7 +29,7 @@ LAYERS = [
     ["model.protocol_table", "model.rules_in_words"],
     ["model.comparable"],
     ["geometry"],
-    ["model.measures", "model.batch_keys", "model.image_ids", "model.shapes"],
+    ["model.measures", "model.batch_keys", "model.coverage", "model.image_ids", "model.shapes"],
     ["model.summary", "model.batches"],
     ["model.dataset", "model.tally"],
     ["report.exports", "model.preparation"],

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from boxscore.geometry.keypoints import Keypoints
     from boxscore.geometry.masks import Masks
     from boxscore.geometry.oriented_boxes import OrientedBoxes
+    from boxscore.model.coverage import Coverage
     from boxscore.model.curves import Curves
-    from boxscore.model.dataset import Coverage, Detections, Truths
+    from boxscore.model.dataset import Detections, Truths
     from boxscore.model.keypoint_rules import KeypointRules
     from boxscore.model.protocol import Protocol
     from boxscore.model.protocol_fields import Area
@@ -82,7 +83,7 @@ _HOMES = {
     "Area": "model.protocol_fields",
     "ClaimExplanation": "analysis.claims",
     "Comparison": "analysis.comparison",
-    "Coverage": "model.dataset",
+    "Coverage": "model.coverage",
     "Curves": "model.curves",
     "Detections": "model.dataset",
     "Explanation": "analysis.explanation",

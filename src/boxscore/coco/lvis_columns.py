@@ -27,7 +27,8 @@ from boxscore.coco.lvis_dataset import LVIS, ClassPairs, Dict, LazyFederated, ar
 from boxscore.coco.lvis_results import LimitedResults, LVISResults
 from boxscore.engines.native import compiled_engine
 from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Coverage, Detections, Truths
+from boxscore.model.coverage import Coverage
+from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
 

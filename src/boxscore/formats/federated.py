@@ -1,14 +1,17 @@
 """LVIS' additions to COCO's JSON: which classes were looked for in which images, and how frequent classes are."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source
 from boxscore.formats.records import CoverageRows, Key, Named
+from boxscore.model.coverage import Coverage
 
 GROUPS = {"r": "rare", "c": "common", "f": "frequent"}
 """The groups of classes by LVIS' letter: in fewer than 10 images of the training set, in fewer than 100, in more."""
@@ -23,19 +26,11 @@ def coverage_rows(source: Source, images: Any, listed: Key, boxes: Any) -> Cover
     if images.negative is None:
         return None
     _check_lists(source, images, listed)
-    num_images = len(listed)
-    negative = _pairs(images.negative)
-    not_exhaustive = _pairs(images.not_exhaustive) if images.not_exhaustive is not None else negative[:0]
-    index = {key: number for number, key in enumerate(_keys(listed))}
-    is_by_name = isinstance(listed, Named)
-    row_image = boxes.image.tolist() if not is_by_name else [boxes.image_names[code] for code in boxes.image.tolist()]
-    annotated = np.array([index.get(key, num_images) for key in row_image], np.int64)
-    found = np.unique(np.stack([annotated, boxes.category], axis=1), axis=0)
-    partly = not_exhaustive[_is_in(not_exhaustive, found)]
-    covered = np.unique(np.concatenate([negative, partly]), axis=0)
-    number = covered[:, 0]
-    image = Named(code=listed.code[number], names=listed.names) if isinstance(listed, Named) else listed[number]
-    return CoverageRows(image, covered[:, 1], ~_is_in(covered, not_exhaustive))
+    negative, not_exhaustive = (_pairs(lists) for lists in (images.negative, images.not_exhaustive))
+    annotated = (_numbers(boxes, listed), boxes.category)
+    rows = Coverage.from_lists(negative=negative, not_exhaustive=not_exhaustive, annotated=annotated)
+    image = replace(listed, code=listed.code[rows.image]) if isinstance(listed, Named) else listed[rows.image]
+    return CoverageRows(image, rows.label, rows.is_exhaustive)
 
 
 def class_groups(source: Source, categories: Any) -> Mapping[int, str] | None:
@@ -57,24 +52,26 @@ def _check_lists(source: Source, images: Any, listed: Key) -> None:
         is_given = np.zeros(len(listed), bool) if lists is None else lists[2].astype(bool)
         if not is_given.all():
             row = int(np.argmin(is_given))
-            raise InputError(f"{source}: image {row} (id {_keys(listed)[row]}) must have `{name}`, as LVIS' images have")
+            place = f"{source}: image {row} (id {_keys(listed)[row]})"
+            raise InputError(f"{place} must have `{name}`, as LVIS' images have")
 
 
 def _keys(listed: Key) -> list[Any]:
     return [listed.names[code] for code in listed.code] if isinstance(listed, Named) else listed.tolist()
 
 
-def _pairs(lists: tuple[Any, Any, Any]) -> NDArray[np.int64]:
-    """The number of the image and the class of each entry of the lists. Shape (P, 2)."""
+def _pairs(lists: tuple[Any, Any, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The number of the image and the class of each entry of the lists. Shapes (P,)."""
     value, end, _ = lists
-    number = np.repeat(np.arange(end.size), np.diff(end, prepend=0))
-    return np.stack([number, value], axis=1)
+    return np.repeat(np.arange(end.size), np.diff(end, prepend=0)), value
 
 
-def _is_in(pairs: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each pair is among others. Shape (P,)."""
-    both, code = np.unique(np.concatenate([pairs, others]), axis=0, return_inverse=True)
-    is_other = np.zeros(len(both), bool)
-    own, other = np.split(code.reshape(-1), [len(pairs)])
-    is_other[other] = True
-    return is_other[own]
+def _numbers(boxes: Any, listed: Key) -> NDArray[np.int64]:
+    """The number of each annotation's image among those listed; -1 if it is not. Shape (G,)."""
+    if isinstance(listed, Named):
+        number_of = {name: number for number, name in enumerate(_keys(listed))}
+        numbers = np.array([number_of.get(name, -1) for name in boxes.image_names or ()], np.int64)
+        return numbers[boxes.image]
+    order = np.argsort(listed)
+    found = _compiled.find(boxes.image, listed[order])
+    return np.where(found >= 0, order[found], -1)

@@ -19,7 +19,8 @@ from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, 
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import sizes as extents
-from boxscore.model.dataset import Coverage, Detections, Truths
+from boxscore.model.coverage import Coverage
+from boxscore.model.dataset import Detections, Truths
 
 LARGEST_FRACTION = 2
 """A box in fractions may reach beyond its image; one as large as the image with a number above this is in pixels."""

@@ -16,6 +16,7 @@ from boxscore.geometry.box_formats import BoxFormat, row_size
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
 from boxscore.model.batches import PaddedBatch, build_from_images
+from boxscore.model.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
 from boxscore.model.image_ids import read_image_ids
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
 from boxscore.model.shapes import Shapes, check_has_keypoints, check_lengths, geometries_of
@@ -33,9 +34,6 @@ IGNORED_KINDS = (DIFFICULT, CROWD)
 
 SHARED_KINDS = (CROWD, GROUP)
 """Kinds that any number of detections may take, with a similarity relative to the detection's own size."""
-
-COVERED, NOT_EXHAUSTIVE, NOT_COVERED = range(3)
-"""What coverage says of a detection: it counts; it is ignored if it takes no truth; it is left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
@@ -136,36 +134,6 @@ class Detections(Shapes):
         optional |= {"keypoints": keypoints, "keypoints_scores": keypoints_scores}
         batch = PaddedBatch.from_columns(required, optional, row_size(box_format))
         return batch.build(cls, image_ids, **({} if box is None else {"box_format": box_format}))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Coverage:
-    """Which classes were looked for in which images, one row per image and class; in host memory.
-
-    A class with a truth in an image was looked for there, with or without a row. A detection of a class that was not
-    looked for in its image is left out, after limits were applied.
-
-    >>> Coverage(image=[0, 0], label=[3, 5], is_exhaustive=[True, False]).label.tolist()
-    [3, 5]
-    """
-
-    image: Array
-    """Image ids. Shape (C,)."""
-    label: Array
-    """Class ids. Shape (C,)."""
-    is_exhaustive: Array | None = None
-    """Whether every object of the class was annotated; None: it was. If not, a detection that takes no truth is
-    ignored. Shape (C,)."""
-
-    def __post_init__(self) -> None:
-        ids, flags = {"image": self.image, "label": self.label}, {"is_exhaustive": self.is_exhaustive}
-        columns = checked_columns(ids, {}, flags, counted_by="label", home=np.zeros(0))
-        columns["image"], columns["label"] = host_ids(columns["image"]), host_ids(columns["label"])
-        _set(self, **columns)
-        pairs, counts = np.unique(np.stack([self.image, self.label]), axis=1, return_counts=True)
-        if (counts > 1).any():
-            image, label = pairs[:, counts > 1][:, 0]
-            raise InputError(f"`coverage` must have each image and label once; got image {image}, label {label} twice")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
@@ -367,7 +335,8 @@ def _as_kinds(kind: Any, geometry: Geometry) -> Array:
 def coverage_codes(detections: Detections, truths: Truths, protocol: Protocol) -> NDArray[np.uint8] | None:
     """What the coverage says of each detection, in host memory; None: all count. Shape (D,).
 
-    Detections without area are left out where the protocol says so.
+    Detections without area are left out where the protocol says so. Where limits are over the dataset, those that would
+    be left out are ignored instead: they are left out once limits were applied.
 
     >>> detections = Detections(image=[0, 0, 0], label=[1, 2, 3], score=[0.9, 0.8, 0.7], box=[[0, 0, 9, 9]] * 3)
     >>> coverage = Coverage(image=[0, 0], label=[1, 2], is_exhaustive=[True, False])
@@ -381,22 +350,14 @@ def coverage_codes(detections: Detections, truths: Truths, protocol: Protocol) -
         if is_empty.any():
             given = np.full(len(detections), COVERED, np.uint8) if codes is None else codes
             codes = np.where(is_empty, np.uint8(NOT_COVERED), given)
-    return codes
+    return codes if codes is None or protocol.limits_per != "dataset" else np.minimum(codes, np.uint8(NOT_EXHAUSTIVE))
 
 
 def _codes_by_class(detections: Detections, truths: Truths) -> NDArray[np.uint8] | None:
-    coverage = truths.coverage
-    if coverage is None:
+    if truths.coverage is None:
         return None
-    parts = (detections, truths, coverage)
-    image, label = (np.concatenate([host_ids(getattr(part, name)) for part in parts]) for name in ("image", "label"))
-    pairs, pair = np.unique(np.stack([image, label]), axis=1, return_inverse=True)
-    own, annotated, looked_for = np.split(pair.reshape(-1), np.cumsum([len(detections), len(truths)]))
-    code = np.full(pairs.shape[1], NOT_COVERED, np.uint8)
-    code[annotated] = COVERED
-    is_exhaustive = True if coverage.is_exhaustive is None else coverage.is_exhaustive
-    code[looked_for] = np.where(is_exhaustive, COVERED, NOT_EXHAUSTIVE)
-    return code[own]
+    own, annotated = ((host_ids(side.image), host_ids(side.label)) for side in (detections, truths))
+    return truths.coverage.codes(own, annotated)
 
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
@@ -476,7 +437,7 @@ def _check_areas(area: Array | None) -> None:
         check_rows("area", area >= 0, "must not be negative", area)
 
 
-def _set(columns: Detections | Coverage | Truths, **values: Any) -> None:
+def _set(columns: Detections | Truths, **values: Any) -> None:
     for name, value in values.items():
         object.__setattr__(columns, name, value)
 

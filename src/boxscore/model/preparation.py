@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from boxscore._support.arrays import convert, to_numpy
 from boxscore._support.exceptions import InputError
+from boxscore.model.coverage import Coverage
 from boxscore.model.dataset import (
     IGNORED_KINDS,
     Columns,
-    Coverage,
     Detections,
     Truths,
     host_areas,

@@ -14,7 +14,8 @@ from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.geometry import PairwiseSimilarity, is_in_areas
 from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.geometry.boxes import Boxes, padded_boxes
-from boxscore.model.dataset import NOT_COVERED, NOT_EXHAUSTIVE, ignored_kinds
+from boxscore.model.coverage import NOT_COVERED, NOT_EXHAUSTIVE
+from boxscore.model.dataset import ignored_kinds
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, as_protocol
 from boxscore.model.tally import FALSE
 
