@@ -178,7 +178,12 @@ def test_engines_give_the_same_tally(data: st.DataObject) -> None:
         empty=data.draw(st.sampled_from(["keep", "drop", "drop_detections"])),
         min_score=data.draw(st.sampled_from([None, 0.5])),
         ap=data.draw(
-            st.sampled_from(["recall_points", "interpolated", "linear_points", "envelope", "trapezoid_from_first"])
+            st.sampled_from(
+                [
+                    *("recall_points", "interpolated", "linear_points", "linear_points_to_end"),
+                    *("envelope", "trapezoid", "trapezoid_from_first"),
+                ]
+            )
         ),
         extra_numbers=data.draw(st.sampled_from([(), ("olrp",), ("mr", "ji", "olrp")])),
     )

@@ -28,11 +28,13 @@ class ApRule(enum.Enum):
 
     linear_points = 2
 
-    envelope = 3
+    linear_points_to_end = 3
 
-    trapezoid = 4
+    envelope = 4
 
-    trapezoid_from_first = 5
+    trapezoid = 5
+
+    trapezoid_from_first = 6
 
 class Rules:
     def __init__(self) -> None: ...

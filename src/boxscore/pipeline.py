@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from boxscore._support.arrays import is_in_host_memory, library
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
@@ -12,12 +14,7 @@ from boxscore.engines.native import compiled_engine as native
 from boxscore.engines.native.jaccard import count_jaccard
 from boxscore.engines.parallel import array_engine as parallel
 from boxscore.model.curves import Curves
-from boxscore.model.dataset import (
-    Detections,
-    Truths,
-    check_labels_are_named,
-    pooled,
-)
+from boxscore.model.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled
 from boxscore.model.preparation import common_iou_type, prepare
 from boxscore.model.protocol import Protocol, as_protocol
 from boxscore.model.protocol_table import protocol_of
@@ -108,7 +105,7 @@ def match(
 
 def _with_images(tally: Tally, detections: Detections, truths: Truths, threads: int) -> Tally:
     """The same with what extra numbers need to know of each image."""
-    images = tally.images
+    images = np.union1d(host_ids(detections.image), host_ids(truths.image))
     jaccard = None
     if "ji" in tally.protocol.extra_numbers:
         jaccard = count_jaccard(detections, truths, images, tally.protocol, threads)

@@ -52,6 +52,7 @@ struct Workspace {
     // Of the class at hand.
     std::vector<int32_t> num_copies;   // [stops, lanes]
     std::vector<int32_t> num_counted;  // [stops, lanes]: rows up to each that count at every threshold
+    std::array<int32_t, kLanes> total{};  // all rows that count at every threshold
     std::vector<uint32_t> reach;       // [true positives, lanes]: recall points reached, times the lanes
     // Of the threshold at hand.
     std::vector<int32_t> num_extra;  // [rows, lanes]: up to each of a cell's own
@@ -170,7 +171,7 @@ private:
             for (size_t lane = 0; lane < kLanes; ++lane) {
                 if (num_truths[lane] == 0) continue;
                 Numbers& numbers = work.numbers[lane];
-                numbers.average_precision[t * numbers.num_defined() + index[lane]] = area_under(lane, num_truths[lane], work);
+                numbers.average_precision[t * numbers.num_defined() + index[lane]] = area_under(cell, lane, num_truths[lane], work);
             }
         }
     }
@@ -189,6 +190,7 @@ private:
             sum.store(to);
             to += step.is_stop * kLanes;
         }
+        sum.store(work.total.data());
         to = work.num_copies.data();
         for (const uint32_t image : field.stops) weight_of(image, work).store(to), to += kLanes;
     }
@@ -348,7 +350,7 @@ private:
         }
     }
 
-    double area_under(size_t lane, int32_t num_truths, Workspace<kLanes>& work) const {
+    double area_under(const Cell& cell, size_t lane, int32_t num_truths, Workspace<kLanes>& work) const {
         const CurvePoints<kLanes>& points = work.points;
         double sum = 0;
         int32_t num_true = 0;
@@ -366,8 +368,11 @@ private:
             }
         }
         if (is_trapezoid(rules_.ap)) return sum;
-        if (rules_.ap == ApRule::linear_points) {
-            return area_through_points(work.values, work.counted, num_truths, rules_.recall_points);
+        if (is_linear(rules_.ap)) {
+            const int32_t num_extra = cell.extra.empty() ? 0 : work.num_extra[cell.extra.size() * kLanes + lane];
+            const CurveEnd end{num_truths, static_cast<double>(work.total[lane] + num_extra), rules_.epsilon,
+                               rules_.ap == ApRule::linear_points_to_end};
+            return area_through_points(work.values, work.counted, end, rules_.recall_points);
         }
         return area_under_envelope(work.values, num_truths);
     }

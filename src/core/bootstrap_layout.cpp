@@ -91,6 +91,7 @@ private:
                 for (size_t i = num_true[t]; i < cell.true_positives.size(); ++i) cell.ranks.push_back(ranks[t][i] - rank_before);
             }
         }
+        if (rules_.ap == ApRule::linear_points_to_end) return;
         // What comes after the last true positive is on no curve.
         while (!field.steps.empty() && !field.steps.back().is_stop) field.steps.pop_back();
         for (Cell& cell : field.cells) {

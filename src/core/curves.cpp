@@ -87,7 +87,7 @@ public:
         work.sums.resize(width_);
         work.trapezoids.resize(work.curves.size());
         if (is_every_precision_needed()) work.every_precision.resize(work.curves.size());
-        if (rules_.ap == ApRule::linear_points) work.every_counted.resize(work.curves.size());
+        if (is_linear(rules_.ap)) work.every_counted.resize(work.curves.size());
         return work;
     }
 
@@ -115,7 +115,7 @@ public:
 private:
     static constexpr size_t kLanes = 7, kLaneBits = 8;  // the areas of a state of one byte
 
-    bool is_every_precision_needed() const { return rules_.ap == ApRule::envelope || rules_.ap == ApRule::linear_points; }
+    bool is_every_precision_needed() const { return rules_.ap == ApRule::envelope || is_linear(rules_.ap); }
 
     int64_t num_truths(size_t label, size_t area) const { return tally_.num_truths[label * num_areas_ + area]; }
     // Of a curve in the workspace.
@@ -275,7 +275,7 @@ private:
         if (is_every_precision_needed()) {
             work.every_precision[index].insert(work.every_precision[index].end(), precision.begin(), precision.begin() + num);
         }
-        if (rules_.ap == ApRule::linear_points) {
+        if (is_linear(rules_.ap)) {
             for (uint32_t i = 0; i < num; ++i) work.every_counted[index].push_back(waiting[i].num_counted + curve.before);
         }
         if (is_trapezoid(rules_.ap)) {
@@ -349,10 +349,12 @@ private:
             out_.average_precision[index] = start_ == nullptr ? area_under_envelope(precision, truths)
                                                               : continued_area(precision, index, truths);
         }
-        if (rules_.ap == ApRule::linear_points) {
+        if (is_linear(rules_.ap)) {
             const size_t state = state_index(a, t, m);
+            const CurveEnd end{truths, static_cast<double>(out_.num_true[index] + out_.num_false[index]), rules_.epsilon,
+                               rules_.ap == ApRule::linear_points_to_end};
             out_.average_precision[index] =
-                area_through_points(work.every_precision[state], work.every_counted[state], truths, rules_.recall_points);
+                area_through_points(work.every_precision[state], work.every_counted[state], end, rules_.recall_points);
         }
     }
 

@@ -89,29 +89,42 @@ inline double area_under_envelope(std::vector<double>& precision, int64_t num_tr
     return area_of(sum, precision.size(), num_truths);
 }
 
-// The area under the envelope as Ultralytics takes it: the curve through all detections, which begins at (0, 1) and is 0 at its last
-// recall and beyond, interpolated linearly at the recall points; then trapezoids between these. `precision` has the precisions at
-// all true positives, which become the envelope, `num_counted` the detections that count up to each of them.
+// What the interpolated envelope needs to know of a curve beside its precisions.
+struct CurveEnd {
+    int64_t num_truths;
+    double num_counted;  // all detections that count
+    double epsilon;
+    bool is_to_end;      // the curve goes on from its last point to (1, 0); else it falls to 0 at its last recall
+};
+
+// The area under the envelope as Ultralytics takes it: the curve through all detections, which begins at (0, 1), interpolated
+// linearly at the recall points; then trapezoids between these. `precision` has the precisions at all true positives, which become
+// the envelope, `num_counted` the detections that count up to each of them.
 //
 // Between two true positives the envelope is that of the second if a false positive is among them, as NumPy's interpolation takes
 // the last of several values at one recall; else it falls from the first to the second.
-inline double area_through_points(std::vector<double>& precision, const std::vector<double>& num_counted, int64_t num_truths,
+inline double area_through_points(std::vector<double>& precision, const std::vector<double>& num_counted, const CurveEnd& end,
                                   const std::vector<double>& points) {
     raise_to_envelope(precision.data(), precision.size(), 1);
-    const double truths = static_cast<double>(num_truths);
+    const double truths = static_cast<double>(end.num_truths);
     const size_t num_true = precision.size();
+    const bool is_to_end = end.is_to_end && num_true > 0;
     size_t reached = 0;  // true positives with a recall of at most the point
     std::vector<double> values;
     for (const double point : points) {
         while (reached < num_true && static_cast<double>(reached + 1) / truths <= point) ++reached;
-        if (reached == num_true) {
+        const bool is_last = reached == num_true;
+        const double recall = static_cast<double>(reached) / truths;
+        if (is_last && (!is_to_end || recall == 1)) {
             values.push_back(0);
             continue;
         }
-        const bool is_level = num_counted[reached] - (reached == 0 ? 0 : num_counted[reached - 1]) > 1;
-        const double before = is_level ? precision[reached] : reached == 0 ? 1.0 : precision[reached - 1];
-        const double recall = static_cast<double>(reached) / truths, next = static_cast<double>(reached + 1) / truths;
-        const double slope = (precision[reached] - before) / (next - recall);
+        const double next = is_last ? 1.0 : static_cast<double>(reached + 1) / truths, height = is_last ? 0 : precision[reached];
+        const double until = is_last ? end.num_counted + 1 : num_counted[reached];
+        const bool has_false = until - (reached == 0 ? 0 : num_counted[reached - 1]) > 1;
+        double before = reached == 0 ? 1.0 : precision[reached - 1];
+        if (has_false) before = is_last ? precision_at(static_cast<int32_t>(num_true), end.num_counted, end.epsilon) : height;
+        const double slope = (height - before) / (next - recall);
         values.push_back(recall == point ? before : slope * (point - recall) + before);
     }
     PairwiseSum sum(points.size() - 1);

@@ -22,10 +22,21 @@ inline bool is_relative(uint8_t kind) { return kind >= kCrowd; }
 // What is known of the class of a detection in its image.
 enum Coverage : uint8_t { kExhaustive, kNotExhaustive, kNotLookedFor };
 
-enum class ApRule : uint8_t { recall_points, interpolated, linear_points, envelope, trapezoid, trapezoid_from_first };
+enum class ApRule : uint8_t {
+    recall_points,
+    interpolated,
+    linear_points,
+    linear_points_to_end,
+    envelope,
+    trapezoid,
+    trapezoid_from_first
+};
 
 // Whether AP is made from precisions at recall points.
 inline bool is_sampled(ApRule rule) { return rule == ApRule::recall_points || rule == ApRule::interpolated; }
+
+// Whether AP is a sum of trapezoids under the envelope, interpolated at recall points.
+inline bool is_linear(ApRule rule) { return rule == ApRule::linear_points || rule == ApRule::linear_points_to_end; }
 
 // Whether AP is a sum of trapezoids under the raw curve, one for each true positive.
 inline bool is_trapezoid(ApRule rule) { return rule == ApRule::trapezoid || rule == ApRule::trapezoid_from_first; }

@@ -24,7 +24,15 @@ Pixels = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
 Ties = Literal["first", "last"]
 Ignored = Literal["crowd", "difficult", "regular", "absent"]
-ApRule = Literal["recall_points", "interpolated", "linear_points", "envelope", "trapezoid", "trapezoid_from_first"]
+ApRule = Literal[
+    "recall_points",
+    "interpolated",
+    "linear_points",
+    "linear_points_to_end",
+    "envelope",
+    "trapezoid",
+    "trapezoid_from_first",
+]
 Average = Literal["macro", "weighted", "micro"]
 Comparison = Literal[">=", ">"]
 LimitsPer = Literal["class", "image", "dataset"]
@@ -79,7 +87,8 @@ class Protocol:
     """The area under a curve. "recall_points": the mean of the precisions at `recall_points`; a mean over classes takes
     all of these precisions at once (COCO). "interpolated": the sum of precision / number of points, per class (VOC
     2007). "linear_points": trapezoids through the envelope, which begins at (0, 1), at `recall_points`, where it is
-    interpolated linearly (Ultralytics). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid":
+    interpolated linearly, and is 0 from its last recall on (Ultralytics); "linear_points_to_end": from there it falls
+    to (1, 0) (Ultralytics until April 2026). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid":
     trapezoids through the raw curve from (0, 1) on (the paper's Alg. 12); "trapezoid_from_first": from its first point
     on (CrowdHuman)."""
 

@@ -69,6 +69,7 @@ _CHOICES: Mapping[str, Mapping[Any, str]] = {
         "recall_points": "mean precision at recall points",
         "interpolated": "mean precision at recall points, by class",
         "linear_points": "trapezoids through interpolated points",
+        "linear_points_to_end": "trapezoids through interpolated points to (1, 0)",
         "envelope": "every step under the envelope",
         "trapezoid": "trapezoids through the curve",
         "trapezoid_from_first": "trapezoids from the first point on",

@@ -58,6 +58,7 @@ AP_RULES: Mapping[ApRule, str] = {
     "recall_points": "the mean over {} recall points",
     "interpolated": "interpolated at {} recall points",
     "linear_points": "trapezoidal rule on the envelope, interpolated linearly at {} recall points",
+    "linear_points_to_end": "trapezoidal rule on the envelope to (1, 0), interpolated linearly at {} recall points",
     "envelope": "area under the envelope of the curve",
     "trapezoid": "trapezoidal rule on the raw curve",
     "trapezoid_from_first": "trapezoidal rule on the raw curve, from its first point on",

@@ -115,7 +115,7 @@ def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
     if not bins.totals.num_detections.any():
         return _assemble(bins.totals, [])
     protocol = bins.totals.protocol
-    if bins.ranges and protocol.ap == "linear_points":
+    if bins.ranges and protocol.ap in ("linear_points", "linear_points_to_end"):
         label = next(iter(bins.ranges))
         raise InputError(
             f"protocol {protocol.name} interpolates between all true positives of a class, and class {label} has more"

@@ -118,6 +118,7 @@ NB_MODULE(_compiled, module) {
         .value("recall_points", ApRule::recall_points)
         .value("interpolated", ApRule::interpolated)
         .value("linear_points", ApRule::linear_points)
+        .value("linear_points_to_end", ApRule::linear_points_to_end)
         .value("envelope", ApRule::envelope)
         .value("trapezoid", ApRule::trapezoid)
         .value("trapezoid_from_first", ApRule::trapezoid_from_first);
