@@ -26,13 +26,13 @@ BASE = Protocol.named("voc2012", pixels="continuous")
 SQUARE, OTHER = [0, 0, 10, 10], [20, 0, 30, 10]
 
 
-def truths_of(*boxes: list[float], **more: Any) -> Truths:
+def truths_of(*boxes: list[int], **more: Any) -> Truths:
     """Truths of class 1 in image 0, unless `more` says otherwise."""
     num = len(boxes)
     return Truths(**{"image": [0] * num, "label": [1] * num, "box": list(boxes), **more})
 
 
-def detections_of(*boxes: list[float], **more: Any) -> Detections:
+def detections_of(*boxes: list[int], **more: Any) -> Detections:
     """Detections of class 1 in image 0, with scores 0.9, 0.8, …, unless `more` says otherwise."""
     num = len(boxes)
     score = [0.9 - 0.1 * i for i in range(num)]
