@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
@@ -26,6 +27,8 @@ from tests.support.tool_runs import (
 from tests.support.torchmetrics_results import NUMBERS
 from tests.support.voc_reference import average_precisions
 from tests.support.world_of_metrics import as_dicts
+
+Floats = NDArray[np.float64]
 
 SCENES = [*range(5), "crowded"]
 
@@ -160,13 +163,23 @@ def test_ultralytics(seed: int | str) -> None:
         assert abs(found[name] - value) < 1e-6, name
 
 
+def ap_until_april_2026(recall: Floats, precision: Floats) -> tuple[float]:
+    """What Ultralytics 8.3.200 computes: the envelope from (0, 1) to (1, 0), in 100 trapezoids."""
+    recall, precision = np.concatenate([[0.0], recall, [1.0]]), np.concatenate([[1.0], precision, [0.0]])
+    envelope = np.flip(np.maximum.accumulate(np.flip(precision)))
+    points = np.linspace(0, 1, 101)
+    return (np.trapezoid(np.interp(points, recall, envelope), points),)
+
+
+@pytest.mark.parametrize("tool", ["ultralytics", "ultralytics-8.3"])
 @pytest.mark.parametrize("engine", ["native", "parallel", "sequential"])
 @pytest.mark.parametrize("seed", [*range(3), "crowded"])
-def test_ultralytics_rule_of_ap_is_exact(seed: int | str, engine: str) -> None:
+def test_ultralytics_rule_of_ap_is_exact(seed: int | str, engine: str, tool: str) -> None:
     """From our precisions and recalls in float64, its function gives our AP, bit for bit."""
     scene = random_scene(seed, num_images=20) if isinstance(seed, int) else scene_of(seed)
-    found = boxscore.evaluate(scene.detections, scene.truths, TOOLS["ultralytics"].protocol, engine)
-    compute_ap, rows = oracles.ultralytics("utils.metrics").compute_ap, found.tally.sorted()
+    found = boxscore.evaluate(scene.detections, scene.truths, TOOLS[tool].protocol, engine)
+    compute_ap = ap_until_april_2026 if tool.endswith("8.3") else oracles.ultralytics("utils.metrics").compute_ap
+    rows = found.tally.sorted()
     expected = np.full(found.per_class.ap_at.shape, np.nan)
     for k, label in enumerate(found.per_class.label.tolist()):
         for t in range(len(found.protocol.thresholds)):
@@ -176,6 +189,31 @@ def test_ultralytics_rule_of_ap_is_exact(seed: int | str, engine: str) -> None:
                 precision = num_true / (num_true + num_false)
                 expected[k, t] = compute_ap(num_true / num_truths, precision)[0] if precision.size else 0.0
     assert np.array_equal(found.per_class.ap_at, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ultralytics_matched_by_the_best_truth_alone(seed: int) -> None:
+    """Until July 2026, at each threshold: of all pairs the best one of each detection, and of these the first detection
+    of each truth. That is what VOC does.
+    """
+    scene = without_close_calls(scene_of(seed))
+    found = boxscore.evaluate(scene.detections, scene.truths, TOOLS["ultralytics-8.3"].protocol)
+    expected, classes = run_ultralytics(scene, match=match_until_july_2026, compute_ap=ap_until_april_2026)
+    rows = np.searchsorted(found.per_class.label, classes)
+    assert np.allclose(expected, found.per_class.ap_at[rows], rtol=0, atol=1e-6)
+
+
+def match_until_july_2026(labels: Any, truth_labels: Any, iou: Any, thresholds: Floats) -> NDArray[np.bool_]:
+    """What Ultralytics 8.3.200 computes; detections are by falling score. Shape (D, T)."""
+    correct = np.zeros((len(labels), thresholds.size), bool)
+    iou = np.where(np.asarray(truth_labels)[:, None] == np.asarray(labels), np.asarray(iou), 0)
+    for t, threshold in enumerate(thresholds):
+        pairs = np.argwhere(iou >= threshold)
+        pairs = pairs[np.argsort(-iou[tuple(pairs.T)], kind="stable")]
+        pairs = pairs[np.unique(pairs[:, 1], return_index=True)[1]]
+        pairs = pairs[np.unique(pairs[:, 0], return_index=True)[1]]
+        correct[pairs[:, 1], t] = True
+    return correct
 
 
 def test_ultralytics_has_no_crowds_and_300_detections_per_image() -> None:
@@ -288,14 +326,15 @@ def test_a_taken_truth_by_hand() -> None:
 
     VOC's rule makes it false: of two truths one is found at precision 1, and AP is 1/2; by eleven points, of which 6
     are at most 1/2, it is 6/11. COCO's rule gives it B: AP is 1. So does Ultralytics, but its curve is 0 at recall 1: a
-    half of the last of 100 trapezoids is lost.
+    half of the last of 100 trapezoids is lost. Ultralytics 8.3 made it false, and its curve falls from (1/2, 1/2) to
+    (1, 0): AP is 0.49 + 0.01 * 3/4 + 1/2 * 1/4.
     """
     truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [4, 0, 14, 10]])
     detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 10], [1, 0, 11, 10]])
     ap = ap_of(detections, truths)
     for name, value in ap.items():
         of_voc = 6 / 11 if name.endswith("2007") else 0.5
-        expected = {"ultralytics": 0.995, **dict.fromkeys(COCO_TOOLS, 1.0)}.get(name, of_voc)
+        expected = {"ultralytics": 0.995, "ultralytics-8.3": 0.6225, **dict.fromkeys(COCO_TOOLS, 1.0)}.get(name, of_voc)
         assert value == pytest.approx(expected, abs=1e-12), name
 
 
@@ -314,6 +353,7 @@ def test_a_difficult_truth_by_hand() -> None:
         "object-detection-metrics": 5 / 6,
         "review-object-detection-metrics-coco": (51 + 50 * 2 / 3) / 101,
         "ultralytics": 0.995,
+        "ultralytics-8.3": 0.995,
     }
     assert ap == pytest.approx({name: counted.get(name, 1.0) for name in TOOLS}, abs=1e-12)
 

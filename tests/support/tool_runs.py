@@ -172,10 +172,18 @@ def run_podm(detections: Detections, truths: Truths) -> tuple[float, dict[int, A
     return float(podm.MetricPerClass.mAP(results)), results
 
 
-def run_ultralytics(scene: Scene) -> tuple[Floats, list[int]]:
+def _with_curve(compute_ap: Any) -> Any:
+    """The function with two more values, which `ap_per_class` takes as the curve that it draws."""
+    if compute_ap is None:
+        return None
+    return lambda recall, precision: (*compute_ap(recall, precision), np.zeros(2), np.arange(2.0))
+
+
+def run_ultralytics(scene: Scene, match: Any = None, compute_ap: Any = None) -> tuple[Floats, list[int]]:
     """AP by class and threshold, and the classes, of Ultralytics' own IoUs, matching and curves.
 
-    Its labels have no crowds; of an image it keeps scores above 0.001, and of these the 300 highest.
+    Its labels have no crowds; of an image it keeps scores above 0.001, and of these the 300 highest. `match`,
+    `compute_ap`: in place of its own.
     """
     import torch
 
@@ -190,9 +198,12 @@ def run_ultralytics(scene: Scene) -> tuple[Floats, list[int]]:
         if found["score"].size and truth["label"].size:
             boxes = (torch.from_numpy(corners(each["box"])).float() for each in (truth, found))
             labels = (torch.from_numpy(each["label"]) for each in (found, truth))
-            matched = validator.BaseValidator.match_predictions(stand_in, *labels, metrics.box_iou(*boxes))
-            correct = matched.numpy()
+            iou = metrics.box_iou(*boxes)
+            if match is None:
+                correct = validator.BaseValidator.match_predictions(stand_in, *labels, iou).numpy()
+            else:
+                correct = match(*labels, iou, stand_in.iouv.numpy())
         columns.append((correct, found["score"], found["label"], truth["label"]))
-    with stable_sorts():
+    with stable_sorts(), patch.object(metrics, "compute_ap", _with_curve(compute_ap) or metrics.compute_ap):
         results = metrics.ap_per_class(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
     return results[5], results[6].tolist()

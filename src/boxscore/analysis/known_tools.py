@@ -102,10 +102,17 @@ def _of_ultralytics() -> Iterator[Tool]:
         title="Ultralytics (8.4.190)",
         protocol=_ULTRALYTICS,
         note="A perfect detector has AP 0.995, as curves are 0 at recall 1; crowds are not in its labels; IoUs and"
-        " thresholds are float32, and of equal scores any may come first, as its sort is not stable. Until April 2026"
-        " its curves fell in a line from the last recall to (1, 0), which raises AP, and until July 2026 at least a"
-        " detection whose best truth was taken got no other: not these rules.",
+        " thresholds are float32, and of equal scores any may come first, as its sort is not stable.",
         source="ultralytics/ultralytics: ultralytics/utils/metrics.py, ultralytics/engine/validator.py",
+    )
+
+    yield Tool(
+        name="ultralytics-8.3",
+        title="Ultralytics 8.0 to 8.3",
+        protocol=_ULTRALYTICS.replace(name="ultralytics-8.3", ap="linear_points_to_end", matching="best"),
+        note="As Ultralytics is now, but curves fall in a line from their last recall to (1, 0), which raises AP, and a"
+        " detection whose best truth is taken gets no other. Most published YOLO numbers are of these rules.",
+        source="ultralytics/ultralytics 8.3.200: ultralytics/utils/metrics.py, ultralytics/engine/validator.py",
     )
 
 

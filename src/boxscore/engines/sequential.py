@@ -12,12 +12,10 @@ import numpy as np
 from boxscore._support.arrays import to_numpy
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import Boxes
+from boxscore.model.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import (
-    COVERED,
     IGNORED_KINDS,
-    NOT_COVERED,
-    NOT_EXHAUSTIVE,
     SHARED_KINDS,
     Detections,
     Truths,
@@ -261,18 +259,21 @@ def average_by_trapezoids(precision: Sequence[float], recall: Sequence[float], *
     return ap
 
 
-def average_linear_points(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
+def average_linear_points(
+    precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float], *, is_to_end: bool = False
+) -> float:
     """AP as trapezoids through the envelope from (0, 1) on, interpolated linearly at the recall points (Ultralytics).
 
-    Where a curve has several precisions at one recall, the last counts; at and beyond its end it is 0.
+    Where a curve has several precisions at one recall, the last counts; at and beyond its end it is 0. `is_to_end`: it
+    falls from its end to (1, 0).
 
     >>> average_linear_points([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 0.5, 1.0])
     0.5833333333333333
     """
     if not precision:
         return 0.0
-    recalls = [0.0, *recall, recall[-1], 1.0]
-    best = flatten([1.0, *precision, 0.0, 0.0])
+    recalls = [0.0, *recall, *([] if is_to_end else recall[-1:]), 1.0]
+    best = flatten([1.0, *precision, *([] if is_to_end else [0.0]), 0.0])
     samples = []
     for point in recall_points:
         i = max(i for i, q in enumerate(recalls) if q <= point)
@@ -376,8 +377,10 @@ def _draw(
         result.average_precision[cell] = average_by_trapezoids(precision, recall)
     elif protocol.ap == "trapezoid_from_first":
         result.average_precision[cell] = average_by_trapezoids(precision, recall, is_from_first=True)
-    elif protocol.ap == "linear_points":
-        result.average_precision[cell] = average_linear_points(precision, recall, protocol.recall_points)
+    elif protocol.ap in ("linear_points", "linear_points_to_end"):
+        result.average_precision[cell] = average_linear_points(
+            precision, recall, protocol.recall_points, is_to_end=protocol.ap == "linear_points_to_end"
+        )
     elif protocol.ap == "envelope":
         result.average_precision[cell] = average_every_point(precision, recall)
     elif protocol.ap == "interpolated":

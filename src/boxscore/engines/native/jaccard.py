@@ -7,7 +7,8 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import to_numpy
 from boxscore.engines.native.columns import compiled_columns
 from boxscore.engines.native.rules import rules_of
-from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, take
+from boxscore.model.coverage import NOT_COVERED
+from boxscore.model.dataset import Detections, Truths, coverage_codes, host_ids, host_scores, take
 from boxscore.model.extra_numbers import JACCARD_SCORES
 from boxscore.model.protocol import REGULAR, Protocol
 
@@ -24,6 +25,9 @@ def count_jaccard(
     not count: similarity is then relative to its own size.
     """
     rules = rules_of(protocol.at(protocol.thresholds[0]))
+    codes = coverage_codes(detections, truths, protocol)
+    if codes is not None:
+        detections = take(detections, codes != NOT_COVERED)
     kinds = truths.kinds(protocol)
     is_regular = np.ones(len(truths), bool) if kinds is None else to_numpy(kinds) == REGULAR
     regular, ignored = take(truths, is_regular), take(truths, ~is_regular)

@@ -7,7 +7,7 @@ truths of each, P = N * D, S detections to settle; A areas, T thresholds, R reca
 detections within the limit, C that count, U true positives.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
@@ -29,8 +29,9 @@ from boxscore.engines.parallel.average import average_every_element, envelope, n
 from boxscore.engines.parallel.batch import Compared, DetectionBatch, TruthBatch, compare, which_count
 from boxscore.engines.parallel.categorization import nominate, reaches, settle
 from boxscore.engines.parallel.precision_recall import ClassCurves, curves_of_sorted
+from boxscore.model.coverage import COVERED
 from boxscore.model.curves import Curves
-from boxscore.model.dataset import COVERED, Detections, Truths, classes_of, coverage_codes, host_ids, host_scores
+from boxscore.model.dataset import Detections, Truths, classes_of, coverage_codes, host_ids, host_scores
 from boxscore.model.protocol import CROWD, GROUP, Protocol
 from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
@@ -253,8 +254,8 @@ def _cell(label_D: Ints, score_D: Array, verdict_D: Array, num_truths_K: Ints, p
         ap_K = average_every_element(counted, num_truths_K)
     elif protocol.ap == "trapezoid_from_first":
         ap_K = average_every_element(counted, num_truths_K, is_from_first=True)
-    elif protocol.ap == "linear_points":
-        ap_K = _average_linear_points(counted, num_truths_K, protocol.recall_points)
+    elif protocol.ap in ("linear_points", "linear_points_to_end"):
+        ap_K = _average_linear_points(counted, num_truths_K, protocol)
     elif protocol.ap == "envelope":
         ap_K = _area_under_envelope(true, best_U, num_truths_K)
     elif protocol.ap == "interpolated":
@@ -285,17 +286,19 @@ def _area_under_envelope(true: ClassCurves, best_U: Array, num_truths_K: Ints) -
     return ap_K
 
 
-def _average_linear_points(curves: ClassCurves, num_truths_K: Ints, recall_points: Sequence[float]) -> Array:
+def _average_linear_points(curves: ClassCurves, num_truths_K: Ints, protocol: Protocol) -> Array:
     """The area under each envelope, interpolated at the recall points as Ultralytics does, by NumPy."""
     ap_K = np.full(num_truths_K.size, np.nan)
-    point_R = np.asarray(recall_points)
+    point_R = np.asarray(protocol.recall_points)
+    num_drops = 0 if protocol.ap == "linear_points_to_end" else 1
     for k in np.flatnonzero(num_truths_K > 0):
         rows = curves.label == k
         ap_K[k] = 0.0
         if rows.any():
             recall_U, precision_U = curves.recall[rows], curves.precision[rows]
-            recall_U = np.concatenate([[0.0], recall_U, [recall_U[-1], 1.0]])
-            envelope_U = np.maximum.accumulate(np.concatenate([[1.0], precision_U, [0.0, 0.0]])[::-1])[::-1]
+            recall_U = np.concatenate([[0.0], recall_U, recall_U[-num_drops or recall_U.size :], [1.0]])
+            precision_U = np.concatenate([[1.0], precision_U, [0.0] * num_drops, [0.0]])
+            envelope_U = np.maximum.accumulate(precision_U[::-1])[::-1]
             sample_R = np.interp(point_R, recall_U, envelope_U)
             ap_K[k] = np.sum(np.diff(point_R) * (sample_R[1:] + sample_R[:-1]) / 2.0)
     return ap_K
