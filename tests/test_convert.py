@@ -63,7 +63,7 @@ def test_the_numbers_are_close_where_digits_are_lost(tmp_path: Path, name: str) 
 
 def test_every_pair_of_formats_converts(tmp_path: Path) -> None:
     """Truths from each written format to each other one, with their 222 boxes."""
-    written = [name for name, each in FORMATS.items() if each.is_written]
+    written = [name for name, each in FORMATS.items() if each.is_written and name != "odgt"]  # which has one class
     assert len(written) == 10
     suffixes = {name: FORMATS[name].suffixes[0] if FORMATS[name].suffixes else f"-{name}" for name in written}
     suffixes["openimages"] = "-openimages.csv"
@@ -146,9 +146,9 @@ def test_truths_are_truths_even_beside_truths(tmp_path: Path, capsys: Captured) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["out"], "argument --to: required, as the suffix of 'out' is not known; one of labelme, coco, cvat, voc, "),
-        (["out", "--to", "text"], "argument --to: must be one of labelme, coco, cvat, voc, "),
-        (["out.csv", "--from", "jason"], "argument --from: must be one of labelme, coco, "),
+        (["out"], "argument --to: required, as the suffix of 'out' is not known; one of labelme, odgt, coco, cvat, voc, "),
+        (["out", "--to", "text"], "argument --to: must be one of labelme, odgt, coco, cvat, voc, "),
+        (["out.csv", "--from", "jason"], "argument --from: must be one of labelme, odgt, coco, "),
         ([], "the following arguments are required: OUT"),
     ],
 )

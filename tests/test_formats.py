@@ -121,7 +121,7 @@ def test_the_format_is_found_out_or_given(tmp_path: Path) -> None:
     with pytest.raises(boxscore.InputError, match=r"empty: the folder is in no known format for truths"):
         boxscore.read_truths(tmp_path / "empty")
     with pytest.raises(
-        boxscore.InputError, match=r"^`format` of truths must be one of labelme, coco, .*; got 'tfrecord'"
+        boxscore.InputError, match=r"^`format` of truths must be one of labelme, odgt, coco, .*; got 'tfrecord'"
     ):
         boxscore.read_truths(path, format="tfrecord")
     with pytest.raises(boxscore.InputError, match=r"^s3://bucket/truths: no such file or folder on this machine; "):

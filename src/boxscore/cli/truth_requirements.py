@@ -47,19 +47,16 @@ def _with_sizes(
     import numpy as np
 
     from boxscore.formats import detect
-    from boxscore.formats.files import open_source
+    from boxscore.formats.image_sizes import read_sizes
     from boxscore.formats.joining import sizes_by_id
-    from boxscore.formats.odgt import image_sizes_of
 
-    images = sorted(truths.image_names or np.unique(truths.image).tolist())
     known = dict(truths.image_sizes or {})
+    listed = truths.image_names or np.unique(truths.image).tolist()
     for path in detections:
-        if all(image in known for image in images):
-            break
-        if (options.dt_format or detect(path, "detections")) == "odgt":
-            sizes = image_sizes_of(open_source(path))
-            known = sizes_by_id(None, sizes, truths.image_names, is_numbered=truths.is_numbered) | known
-    if unknown := [image for image in images if image not in known]:
+        is_known = all(image in known for image in listed)
+        if not is_known and (options.dt_format or detect(path, "detections")) == "odgt":
+            known = sizes_by_id(None, read_sizes(path), truths.image_names, is_numbered=truths.is_numbered) | known
+    if unknown := [image for image in np.unique(truths.image).tolist() if image not in known]:
         name = (truths.image_names or {}).get(unknown[0], unknown[0])
         raise InputError(
             f"{options.truths}: protocol {protocol.name} clips boxes to their images, and the size of image {name!r} is"

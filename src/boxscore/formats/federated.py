@@ -71,7 +71,8 @@ def _numbers(boxes: Any, listed: Key) -> NDArray[np.int64]:
     if isinstance(listed, Named):
         number_of = {name: number for number, name in enumerate(_keys(listed))}
         numbers = np.array([number_of.get(name, -1) for name in boxes.image_names or ()], np.int64)
-        return numbers[boxes.image]
+        own: NDArray[np.int64] = numbers[boxes.image]
+        return own
     order = np.argsort(listed)
     found = _compiled.find(boxes.image, listed[order])
     return np.where(found >= 0, order[found], -1)

@@ -43,8 +43,15 @@ def cover(records: Records, options: Options, hierarchy: Hierarchy | None) -> Re
         label=_with_names(records.label, records.class_names, label.names),
         image_names=None if _are_plain(records.image_names) else records.image_names,
         class_names=None if _are_plain(records.class_names) else records.class_names,
-        coverage=CoverageRows(image, label),
+        coverage=_each_once(image, label),
     )
+
+
+def _each_once(image: Named, label: Named) -> CoverageRows:
+    """Every pair once, as it first occurs: several people may have verified it, and so may several classes."""
+    _, first = np.unique(np.stack([image.code, label.code]), axis=1, return_index=True)
+    first.sort()
+    return CoverageRows(replace(image, code=image.code[first]), replace(label, code=label.code[first]))
 
 
 def _descriptions(names: Any) -> Mapping[str, str]:

@@ -149,10 +149,10 @@ def read_sizes(given: Any) -> dict[Any, tuple[int, int]] | None:
         if not files:
             raise InputError(f"{source}: the folder has no images")
         return dict(sizes_in(source, files))
-    if source.suffix == ".odgt":
-        from boxscore.formats.odgt import image_sizes_of
+    from boxscore.formats import odgt
 
-        return image_sizes_of(source)
+    if odgt.recognises(source, "truths") or odgt.recognises(source, "detections"):
+        return odgt.image_sizes_of(source)
     return list_of_sizes(source.text(), str(source))
 
 
