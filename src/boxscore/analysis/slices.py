@@ -95,7 +95,7 @@ def _part(result: Result, images: NDArray[np.int64], threads: int | None) -> Res
         names = {image: name for image, name in truths.image_names.items() if image in chosen}
         truths = replace(truths, image_names=names)
     subset = (*truths.subset, f"{text.count(images.size, 'image')} of {result.images.size:,}, a slice")
-    truths = replace(truths, subset=subset)
+    truths = replace(truths, subset=subset, coverage=truths.coverage and truths.coverage.within(images=chosen))
     return replace(part, inputs=Inputs(detections, truths), num_given=len(detections))
 
 

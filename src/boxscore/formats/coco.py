@@ -15,7 +15,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.formats.federated import class_groups, coverage_rows
+from boxscore.formats.federated import LIST_KEYS, class_groups, coverage_rows, written_letters, written_lists
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.table_keypoints import lists_of
@@ -271,8 +271,11 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     ignore = np.zeros(len(host), bool) if host.ignore is None else host.ignore
     columns = (host.image.tolist(), host.label.tolist(), box.tolist(), area.tolist(), ignore.tolist())
     shapes = [{**mask, **pose} for mask, pose in zip(_segmentations(host), _keypoints(host), strict=True)]
+    lists, letters = written_lists(truths), written_letters(truths)
+    images = sorted({*host.images, *lists})
+    nothing: dict[str, list[int]] = {key: [] for key in LIST_KEYS} if lists else {}
     dataset = {
-        "images": [_image(host, image) for image in host.images],
+        "images": [_image(host, image) | lists.get(image, nothing) for image in images],
         "annotations": [
             {
                 "id": i,
@@ -285,10 +288,14 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
             }
             for i, (shape, image, label, box, area, flag) in enumerate(zip(shapes, *columns, strict=True), start=1)
         ],
-        "categories": [{"id": label, "name": name} for label, name in _categories(host)],
+        "categories": [{"id": label, "name": name, **letters.get(label, {})} for label, name in _categories(host)],
     }
+    groups = Loss(
+        num=len(truths.class_groups or ()) - len(letters), what="group of a class", plural="groups of classes"
+    )
     return {"": json.dumps(dataset).encode()}, [
         *host.flags_lost("truncated"),
+        groups,
         *host.angles_lost(),
         *_rounding(host, box),
     ]

@@ -11,10 +11,15 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source
 from boxscore.formats.records import CoverageRows, Key, Named
-from boxscore.model.coverage import Coverage
+from boxscore.model.coverage import Coverage, pair_keys
+from boxscore.model.dataset import Truths, host_ids
 
 GROUPS = {"r": "rare", "c": "common", "f": "frequent"}
 """The groups of classes by LVIS' letter: in fewer than 10 images of the training set, in fewer than 100, in more."""
+
+
+LIST_KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
+"""The lists of an image: classes that were looked for in vain, and those of which some objects have no annotation."""
 
 
 def coverage_rows(source: Source, images: Any, listed: Key, boxes: Any) -> CoverageRows | None:
@@ -46,9 +51,39 @@ def class_groups(source: Source, categories: Any) -> Mapping[int, str] | None:
     return {label: GROUPS[letter] for label, letter in zip(categories.id.tolist(), letters, strict=True)}
 
 
+def written_lists(truths: Truths) -> dict[int, dict[str, list[int]]]:
+    """The lists of each image that has truths or coverage, such that reading gives the same coverage; {} without."""
+    coverage = truths.coverage
+    if coverage is None:
+        return {}
+    keys = pair_keys(
+        np.concatenate([coverage.image, host_ids(truths.image)]),
+        np.concatenate([coverage.label, host_ids(truths.label)]),
+    )
+    own, annotated = np.split(keys, [coverage.image.size])
+    is_partial = np.zeros(own.size, bool) if coverage.is_exhaustive is None else ~coverage.is_exhaustive
+    is_negative = ~is_partial | ~np.isin(own, annotated)
+    images = np.union1d(coverage.image, host_ids(truths.image)).tolist()
+    lists: dict[int, dict[str, list[int]]] = {image: {key: [] for key in LIST_KEYS} for image in images}
+    for key, is_listed in zip(LIST_KEYS, (is_negative, is_partial), strict=True):
+        for image, label in zip(coverage.image[is_listed].tolist(), coverage.label[is_listed].tolist(), strict=True):
+            lists[image][key].append(label)
+    return lists
+
+
+def written_letters(truths: Truths) -> dict[int, dict[str, str]]:
+    """The `frequency` of each class by label; {} unless every class has a group, and it is one of LVIS'."""
+    groups = truths.class_groups or {}
+    letter_of = {group: letter for letter, group in GROUPS.items()}
+    labels = truths.names_by_label or np.unique(host_ids(truths.label)).tolist()
+    if not set(groups.values()) <= letter_of.keys() or not set(labels) <= groups.keys():
+        return {}
+    return {label: {"frequency": letter_of[group]} for label, group in groups.items() if label in labels}
+
+
 def _check_lists(source: Source, images: Any, listed: Key) -> None:
     """Every image must have both lists, if one has."""
-    for name, lists in (("neg_category_ids", images.negative), ("not_exhaustive_category_ids", images.not_exhaustive)):
+    for name, lists in zip(LIST_KEYS, (images.negative, images.not_exhaustive), strict=True):
         is_given = np.zeros(len(listed), bool) if lists is None else lists[2].astype(bool)
         if not is_given.all():
             row = int(np.argmin(is_given))

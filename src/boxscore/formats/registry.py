@@ -33,6 +33,8 @@ class Format:
     """Whether the writers are told the path, as its suffix or its folder matters."""
     has_groups: bool = False
     """Whether its truths may be groups, of kind 3."""
+    has_coverage: bool = False
+    """Whether it says which classes were looked for in which images."""
     module: str = ""
     """The module in `boxscore.formats`, if its name is not the format's."""
 
@@ -83,6 +85,7 @@ FORMATS: Mapping[str, Format] = {
             truths="a .json file with `images`, `annotations` and `categories`",
             detections="a .json file with a list of results, or with `annotations` that have a score",
             suffixes=(".json",),
+            has_coverage=True,
         ),
         Format(
             name="cvat",

@@ -165,15 +165,19 @@ def select_truths(truths: Truths, *, images: Selection | None, classes: Selectio
             truths,
             image_names={number: name for number, name in names.items() if number in chosen},
             image_sizes=sizes and {number: size for number, size in sizes.items() if number in chosen},
+            coverage=truths.coverage and truths.coverage.within(images=chosen),
             subset=(*truths.subset, *_part_of(len(chosen), len(names), "image", "images")),
         )
     if classes is not None:
         names = _class_names(truths)
         chosen = set(classes.ids(names))
         truths = take(truths, np.isin(host_ids(truths.label), list(chosen)))
+        groups = truths.class_groups
         truths = replace(
             truths,
             class_names={label: name for label, name in names.items() if label in chosen},
+            class_groups=groups and {label: group for label, group in groups.items() if label in chosen},
+            coverage=truths.coverage and truths.coverage.within(labels=chosen),
             subset=(*truths.subset, *_part_of(len(chosen), len(names), "class", "classes")),
         )
     return truths

@@ -39,21 +39,30 @@ class Loss:
         return f"{count(self.num, self.what, self.plural)} {'is' if self.num == 1 else 'are'} lost"
 
 
-def without_kinds(truths: Truths, *, keeps_groups: bool = False) -> tuple[Truths, list[Loss]]:
+def without_kinds(
+    truths: Truths, *, keeps_groups: bool = False, keeps_coverage: bool = False
+) -> tuple[Truths, list[Loss]]:
     """The truths with `ignore` for the kinds that no format has, difficult and crowd in one; and what is lost by it.
 
-    `keeps_groups`: `kind` stays, for a format that has groups.
+    `keeps_groups`: `kind` stays, for a format that has groups. `keeps_coverage`: what was looked for stays, and so do
+    the groups of classes, for a format that has them.
     """
-    if truths.kind is None and truths.coverage is None:
-        return truths, []
-    kind = np.zeros(len(truths), np.uint8) if truths.kind is None else to_numpy(truths.kind)
+    losses = []
+    if not keeps_coverage:
+        num_rows = 0 if truths.coverage is None else len(truths.coverage.label)
+        losses += [
+            Loss(num=num_rows, what="coverage row"),
+            Loss(num=len(truths.class_groups or ()), what="group of a class", plural="groups of classes"),
+        ]
+        truths = replace(truths, coverage=None, class_groups=None)
+    if truths.kind is None:
+        return truths, losses
+    kind = to_numpy(truths.kind)
     is_lost = (kind != REGULAR) & ~(keeps_groups & (kind == GROUP))
-    coverage = 0 if truths.coverage is None else len(truths.coverage.label)
-    losses = [Loss(num=int(is_lost.sum()), what="truth kind"), Loss(num=coverage, what="coverage row")]
+    losses.append(Loss(num=int(is_lost.sum()), what="truth kind"))
     if keeps_groups:
-        return replace(truths, coverage=None), losses
-    ignore = truths.ignore if truths.kind is None else np.isin(kind, IGNORED_KINDS)
-    return replace(truths, kind=None, coverage=None, ignore=ignore), losses
+        return truths, losses
+    return replace(truths, kind=None, ignore=np.isin(kind, IGNORED_KINDS)), losses
 
 
 def number(value: float) -> str:

@@ -35,6 +35,9 @@ _ROW_SHAPES: dict[str, RowShape] = {
 FLAGS = ("ignore", "iscrowd", "difficult")
 """The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
 
+COVERAGE_KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
+"""The keys of an image's lists of labels: those looked for in vain, and those not annotated exhaustively (LVIS)."""
+
 _WRONG_NAMES = {
     "boxes": ("box", "bbox", "bboxes"),
     "masks": ("mask", "segmentation", "segmentations"),
@@ -46,6 +49,8 @@ _WRONG_NAMES = {
     "difficult": ("isdifficult",),
     "image_id": ("imageids", "imgid", "imgids"),
     "discarded": ("discard", "isdiscarded"),
+    "neg_category_ids": ("negcategories", "negativecategoryids", "neglabels"),
+    "not_exhaustive_category_ids": ("notexhaustivecategories", "nonexhaustivecategoryids", "notexhaustivelabels"),
 }
 """Wrong names that are more than one letter away, without case and punctuation."""
 
@@ -134,8 +139,11 @@ class Keys(NamedTuple):
 
 DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
 TRUTH_KEYS = Keys(
-    {"boxes": "box", "labels": "label"}, {**dict.fromkeys(FLAGS, "ignore"), "area": "area"}, ("image_id",)
+    {"boxes": "box", "labels": "label"},
+    {**dict.fromkeys(FLAGS, "ignore"), "area": "area"},
+    ("image_id", *COVERAGE_KEYS),
 )
+PADDED_TRUTH_KEYS = TRUTH_KEYS._replace(others=("image_id",))
 PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarded"}, others=("image_id",))
 
 

@@ -62,6 +62,25 @@ def build_from_images(
         return make(image=np.repeat(ids, batch.num_rows), **columns, **settings)
 
 
+def listed_labels(images: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The index of the image and the label of each entry of the lists under a key; None if no image has one."""
+    if not any(key in image for image in images):
+        return None
+    labels: list[NDArray[np.int64]] = []
+    for index, image in enumerate(images):
+        if key not in image:
+            rule = f"must have the key {key!r}, as other images do"
+            raise InputError(f"images[{index}] {rule}; got {sorted(map(str, image))}")
+        try:
+            given = as_array(key, [*image[key]] if isinstance(image[key], set | frozenset) else image[key])
+            if len(shape_of(given)) != 1:
+                raise InputError(f"`{key}` must have one dimension; got shape {shape_of(given)}")
+            labels.append(to_numpy(as_ids(key, given) if given.shape[0] else given).astype(np.int64))
+        except InputError as error:
+            raise InputError(f"images[{index}]: {error}") from None
+    return np.repeat(np.arange(len(images)), [each.size for each in labels]), np.concatenate(labels)
+
+
 def to_host(columns: Mapping[str, Array]) -> Mapping[str, Array]:
     """Columns as NumPy's, if the first one, boxes if there are any, is in host memory; else as they are."""
     if not is_in_host_memory(next(iter(columns.values()))):

@@ -14,10 +14,10 @@ from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.box_formats import BoxFormat, row_size
 from boxscore.geometry.keypoints import Keypoints
-from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
-from boxscore.model.batches import PaddedBatch, build_from_images
+from boxscore.model.batch_keys import COVERAGE_KEYS, DETECTION_KEYS, TRUTH_KEYS, Keys
+from boxscore.model.batches import PaddedBatch, build_from_images, listed_labels
 from boxscore.model.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
-from boxscore.model.image_ids import read_image_ids
+from boxscore.model.image_ids import different_ids, read_image_ids
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
 from boxscore.model.shapes import Shapes, check_has_keypoints, check_lengths, geometries_of
 
@@ -256,13 +256,16 @@ class Truths(Shapes):
         """Columns from one dict per image with `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of
         `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `iou_type`, `image_ids` and
         `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`. Beside `keypoints` there
-        may be `visibility`, (G, K), and `boxes`.
+        may be `visibility`, (G, K), and `boxes`. Lists of labels in `neg_category_ids` and, if you like,
+        `not_exhaustive_category_ids` make the `coverage`, as in LVIS: all images have them, or none.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
         settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
         settings |= _box_setting(keys, box_format)
-        return build_from_images(cls, images, keys, ids, is_hosted=is_hosted, **settings)
+        truths = build_from_images(cls, images, keys, ids, is_hosted=is_hosted, **settings)
+        coverage = _listed_coverage(images, ids, truths)
+        return truths if coverage is None else replace(truths, coverage=coverage)
 
     @classmethod
     def from_padded(
@@ -312,6 +315,20 @@ class Truths(Shapes):
     def names_by_label(self) -> dict[int, str] | None:
         """The class names as a mapping, however they were given."""
         return cast(dict[int, str] | None, self.class_names)  # they were made one when they came
+
+
+def _listed_coverage(images: Sequence[Mapping[str, Any]], image_ids: Any, truths: Truths) -> Coverage | None:
+    """What was looked for, from the lists of labels of dicts; None if they have none."""
+    negative, not_exhaustive = (listed_labels(images, key) for key in COVERAGE_KEYS)
+    if negative is None and not_exhaustive is None:
+        return None
+    if negative is None:
+        raise InputError(f"images[0] must have the key {COVERAGE_KEYS[0]!r}, since it has {COVERAGE_KEYS[1]!r}")
+    ids = np.arange(len(images)) if image_ids is None else different_ids(image_ids, len(images))
+    no_pairs = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    pairs = [(ids[index], label) for index, label in (negative, not_exhaustive or no_pairs)]
+    annotated = host_ids(truths.image), host_ids(truths.label)
+    return Coverage.from_lists(negative=pairs[0], not_exhaustive=pairs[1], annotated=annotated)
 
 
 def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:

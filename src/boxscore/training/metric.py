@@ -18,7 +18,7 @@ from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.plain_batch import match_images
 from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
 from boxscore.geometry.boxes import Boxes
-from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
+from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
 from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
@@ -50,7 +50,9 @@ class MeanAveragePrecision:
     Images are identified by `image_ids`, or by `image_id` in the targets' dicts: integers or names. Else they are
     numbered as they come. `unique_images`: whether an image that comes again is left out, since loaders repeat images
     to fill their last batch: the first one counts, and every image must have an id. Without it such an image is an
-    error. `warn`: whether to warn, once each, about inputs that are likely a mistake, such as fractions beside pixels.
+    error. `class_groups`: the group of each class by label, for protocols that measure groups ("rare", "common" or
+    "frequent" under LVIS, whose targets also have `neg_category_ids`). `warn`: whether to warn, once each, about inputs
+    that are likely a mistake, such as fractions beside pixels.
     `sync`: whether `compute` is over all processes of torch.distributed, if there are several, and `process_group`
     which of them; the default is all.
 
@@ -68,6 +70,7 @@ class MeanAveragePrecision:
         iou_type: str | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
+        class_groups: Mapping[int, str] | None = None,
         engine: str = "auto",
         threads: int | None = None,
         warn: bool = True,
@@ -91,8 +94,8 @@ class MeanAveragePrecision:
         self.engine, self.threads, self.warn = engine, threads, warn
         self.sync, self.process_group = sync, process_group
         self.unique_images = unique_images
-        no_truths = Truths(image=[], label=[], box=[], class_names=class_names)
-        self.class_names = no_truths.names_by_label
+        no_truths = Truths(image=[], label=[], box=[], class_names=class_names, class_groups=class_groups)
+        self.class_names, self.class_groups = no_truths.names_by_label, no_truths.class_groups
         # Nothing is the same for shapes of any kind.
         nothing = match(
             Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol.replace(iou_type="bbox"), engine
@@ -277,6 +280,7 @@ class MeanAveragePrecision:
         images = self._checked_images(ids, len(preds))
         tally = None
         is_plain = self.protocol.iou_type == "bbox" and not self.protocol.class_agnostic and self.protocol.is_plain
+        is_plain = is_plain and not self.protocol.class_groups
         if is_plain and not self._is_watching and self.engine in ("auto", "native"):
             tally = match_images(
                 preds,
@@ -296,7 +300,7 @@ class MeanAveragePrecision:
         self._store(tally, images, ids)
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
-        keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, TRUTH_KEYS))
+        keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS))
         batch = PaddedBatch.from_dict("preds", preds, keys, is_hosted=True)
         truth_batch = PaddedBatch.from_dict("targets", targets, truth_keys, is_hosted=True)
         if batch.num_images != truth_batch.num_images:
@@ -360,6 +364,8 @@ class MeanAveragePrecision:
         return images
 
     def _match(self, detections: Detections, truths: Truths) -> Tally:
+        if self.class_groups is not None and truths.class_groups is None:
+            truths = replace(truths, class_groups=self.class_groups)
         tally = match(detections, truths, self.protocol, self.engine, threads=self.threads)
         if self._is_watching and len(detections) and len(truths):
             self._num_watched += 1
