@@ -139,7 +139,7 @@ def test_the_commands_print_what_the_docs_show(sample_folder: Path, capsys: pyte
     for name, content in zip(("ships", "found_ships"), blocks("docs/commands.md", "csv"), strict=True):
         (sample_folder / f"{name}.csv").write_text(content)
     shown = blocks("docs/commands.md", "console")
-    assert len(shown) == 16
+    assert len(shown) == 18
     assert_commands_print(shown, capsys)
 
 
