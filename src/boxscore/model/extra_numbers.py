@@ -70,8 +70,11 @@ class ExtraCounter:
         is_counted = (tally.truth_state & tally.truth_state.dtype.type(1)).astype(bool)
         self._truth_image = np.searchsorted(self.images, tally.truth_image[is_counted])
         self._truth_class = np.searchsorted(tally.classes, tally.truth_label[is_counted])
-        if tally.listed_image is not None:
-            self._listed = np.searchsorted(self.images, tally.listed_image)
+        self._jaccard: NDArray[np.int32] | None = None
+        if tally.jaccard is not None and tally.listed_image is not None:
+            # By image: merged tallies have them in any order, and blank ones several times.
+            self._jaccard = np.zeros((self.images.size, *tally.jaccard.shape[1:]), np.int32)
+            np.add.at(self._jaccard, np.searchsorted(self.images, tally.listed_image), tally.jaccard)
 
     def measure(self, weight: NDArray[Any] | None = None) -> ExtraNumbers:
         """The numbers. `weight`: how often each image is there; None: once. Shape (N,)."""
@@ -87,8 +90,8 @@ class ExtraCounter:
                 for name, value in optimal_lrp(rows, protocol.thresholds[0])._asdict().items():
                     per_class[name][k] = value
         numbers = {name: _mean(per_class[name]) for name in protocol.extra_names if name != "ji"}
-        if self.tally.jaccard is not None:
-            numbers["ji"] = jaccard_index(self.tally.jaccard, None if weight is None else weight[self._listed])
+        if self._jaccard is not None:
+            numbers["ji"] = jaccard_index(self._jaccard, weight)
         return ExtraNumbers({name: numbers[name] for name in protocol.extra_names}, per_class)
 
     def _by_class(self, weight: NDArray[Any] | None) -> Iterator[tuple[int, ClassVerdicts]]:
@@ -181,13 +184,14 @@ def jaccard_index(counts: NDArray[np.int32], weight: NDArray[Any] | None = None)
     >>> round(jaccard_index(counts), 4)
     0.5
     """
-    num_pairs, num_truths, num_detections = np.moveaxis(counts.astype(np.float64), -1, 0)
-    weight_N1 = np.ones((len(counts), 1)) if weight is None else weight[:, None]
+    # One row per score threshold, so that each is summed in NumPy's order for a list of images, as in CrowdHuman's.
+    num_pairs, num_truths, num_detections = counts.astype(np.float64).transpose(2, 1, 0)
+    weight_1N = np.ones((1, len(counts))) if weight is None else weight[None, :]
     ratio = num_pairs / (num_truths + num_detections - num_pairs + 1e-6)
     is_used = (num_truths != 0) | (num_detections != 0)
-    num_images = np.add.reduce(is_used * weight_N1, axis=0)
+    total, num_images = (np.add.reduce(np.ascontiguousarray(each * weight_1N), axis=1) for each in (ratio, is_used))
     with np.errstate(invalid="ignore"):
-        return float(np.max(np.add.reduce(ratio * weight_N1, axis=0) / num_images))
+        return float(np.max(total / num_images))
 
 
 def _mean(values: Floats) -> float:
