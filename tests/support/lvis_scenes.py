@@ -119,14 +119,14 @@ def write_lvis(folder: Path, dataset: Dict, results: list[Dict]) -> tuple[str, s
 
 
 def reference(
-    files: tuple[str, str], iou_type: str, *, results: list[Dict] | None = None, max_dets: int = 300, **params: Any
+    files: tuple[str, str], iou_type: str, *, results: list[Dict] | None = None, limit: int = 300, **params: Any
 ) -> Any:
     """The evaluation of `lvis` 0.5.3, after `run`; `results` in place of those in the file."""
     with oracles.old_numpy():
         lvis = oracles.lvis()
         truths = lvis.LVIS(files[0])
         given = files[1] if results is None else copy.deepcopy(results)
-        evaluation = lvis.LVISEval(truths, lvis.LVISResults(truths, given, max_dets=max_dets), iou_type)
+        evaluation = lvis.LVISEval(truths, lvis.LVISResults(truths, given, max_dets=limit), iou_type)
         for name, value in params.items():
             setattr(evaluation.params, name, copy.deepcopy(value))
         evaluation.run()

@@ -201,17 +201,20 @@ class LVIS:
         lazy = get_lazy(self)
         return list(lazy.images if isinstance(lazy, LazyFederated) else self.imgs)
 
+    def _load_helper(self, by_id: dict[Any, Dict], ids: Any) -> list[Dict]:
+        return list(by_id.values()) if ids is None else [by_id[each] for each in ids]
+
     def load_anns(self, ids: Any = None) -> list[Dict]:
         """The annotations with some ids, or all."""
-        return _load(self.anns, ids)
+        return self._load_helper(self.anns, ids)
 
     def load_cats(self, ids: Any) -> list[Dict]:
         """The classes with some ids; all for None."""
-        return _load(self.cats, ids)
+        return self._load_helper(self.cats, ids)
 
     def load_imgs(self, ids: Any) -> list[Dict]:
         """The images with some ids; all for None."""
-        return _load(self.imgs, ids)
+        return self._load_helper(self.imgs, ids)
 
     def download(self, save_dir: FileName, img_ids: Any = None) -> None:
         """Raises: boxscore downloads nothing."""
@@ -283,7 +286,3 @@ def area_of(ann: Dict) -> Any:
     if "area" not in ann:
         raise InputError(f"annotation {ann['id']} of image {ann['image_id']} must have `area`")
     return ann["area"]
-
-
-def _load(by_id: dict[Any, Dict], ids: Any) -> list[Dict]:
-    return list(by_id.values()) if ids is None else [by_id[each] for each in ids]

@@ -135,8 +135,8 @@ class LVISEval:
         if has_own_steps or not p.use_cats:
             self._evaluate_step_by_step()
             return
-        self.freq_groups = self._prepare_freq_group()
         self._columns = select_federated(self.lvis_gt, self.lvis_dt, p)
+        self.freq_groups = self._prepare_freq_group()
         self._tally = self._columns.tally()
 
     def _evaluate_step_by_step(self) -> None:
