@@ -221,14 +221,15 @@ class ClaimExplanation:
         return f"ClaimExplanation({self.claim.text}, {text.count(len(self.matches), 'match', 'matches')})"
 
     def __str__(self) -> str:
-        tried = text.count(self.num_tried, "combination")
-        bounds = f"at least {self.claim.low:.6g} and below {self.claim.high:.6g}"
+        tried = f"of {text.count(self.num_tried, 'combination')} of rules and settings"
+        claim = f"{self.claim.text} (at least {self.claim.low:.6g} and below {self.claim.high:.6g})"
         if self.matches:
-            title = (
-                f"{self.claim.text} ({bounds}) is reproduced by {len(self.matches)} of {tried} of rules and settings"
-            )
+            verb = "gives" if len(self.matches) == 1 else "give"
+            title = f"{text.count(len(self.matches), 'number')} {tried} {verb} {claim}"
         else:
-            title = f"None of {tried} of rules and settings gives {self.claim.text} ({bounds}). The nearest:"
+            title = f"No number {tried} gives {claim}" + (", the nearest are" if self.nearest else "")
+        if not (self.matches or self.nearest):
+            return title
         shown = self.matches[:MOST_SHOWN] or self.nearest
         rows = [
             [each.number, f"{each.value:.6f}", ", ".join(s.name for s in each.settings) or "-", ", ".join(each.names)]

@@ -13,16 +13,13 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.analysis.known_tools import as_rules
 from boxscore.analysis.pairing import Pairing, as_given, pair_rows
-from boxscore.analysis.rule_words import (
+from boxscore.analysis.rule_reasons import (
     FALSE,
     IGNORED,
     LEFT_OUT,
-    STEPS,
     TRUE,
-    FieldChange,
     RuleChange,
     VerdictChange,
-    changed_fields,
     reason_of,
 )
 from boxscore.engines.native.pairs import BEYOND
@@ -30,6 +27,7 @@ from boxscore.model.dataset import Detections, Truths, host_ids
 from boxscore.model.preparation import common_iou_type, kept_detections, prepare, shaped_by
 from boxscore.model.protocol import Protocol
 from boxscore.model.protocol_table import PROTOCOLS
+from boxscore.model.rules_in_words import STEPS, FieldChange, changed_fields
 from boxscore.model.summary import plain
 from boxscore.pipeline import evaluate, protocol_for
 
@@ -37,6 +35,15 @@ NO_EFFECT = "No effect on this data."
 
 _VERDICTS = (IGNORED, FALSE, TRUE, LEFT_OUT)
 """The verdicts in words, by their numbers."""
+
+_LABELS = {
+    "precision_epsilon": "epsilon",
+    "dilation_ratio": "width of boundaries",
+    "sigmas": "sigmas",
+    "recall_at": "recall at",
+    "class_groups": "groups",
+}
+"""What a field is called before its values, where neither these nor the name of the step say it."""
 
 _ORDER = tuple(map(_VERDICTS.index, (TRUE, FALSE, IGNORED, LEFT_OUT)))
 """The numbers of verdicts in the order in which changes are listed."""
@@ -79,7 +86,8 @@ class Step:
     @property
     def what(self) -> str:
         """What changes, on one line."""
-        return f"{self.name}: {'; '.join(map(str, self.fields))}"
+        changes = (f"{_LABELS.get(change.field, '')} {change}".strip() for change in self.fields)
+        return f"{self.name}: {'; '.join(changes)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; undefined is None."""

@@ -35,6 +35,7 @@ _LABELS = {
     "sigmas": "sigmas",
     "min_score": "lowest score",
     "thresholds": "thresholds",
+    "ignored": "ignored truths",
     "areas": "area ranges",
     "limits": "limits",
     "limits_per": "limits",

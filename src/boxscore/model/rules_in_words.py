@@ -50,10 +50,10 @@ _CHOICES: Mapping[str, Mapping[Any, str]] = {
     },
     "ties": {"first": "the first of equal truths", "last": "the last of equal truths"},
     "ignored": {
-        "crowd": "ignored truths are crowds",
-        "difficult": "ignored truths are difficult",
-        "regular": "ignored truths are regular",
-        "absent": "ignored truths are left out",
+        "crowd": "crowds",
+        "difficult": "difficult",
+        "regular": "regular",
+        "absent": "left out",
     },
     "group_of_weight": {None: "no rule for groups", 0: "groups count for nothing", 1: "a group counts as one truth"},
     "federated": {False: "every class counts in every image", True: "a class counts where it was looked for"},
@@ -98,11 +98,13 @@ def value_in_words(protocol: Protocol, field: str) -> str:
     if field in _SEQUENCES:
         return _SEQUENCES[field](value) if value else "none"
     if field == "keypoints":
-        return ", ".join(f"{name} {each}" for name, each in value._asdict().items() if each is not None)
+        parts = (f"{name} {each}" for name, each in value._asdict().items() if each is not None)
+        return ", ".join(parts).replace("_", " ")
     return "none" if value is None else f"{value:.6g}"
 
 
-def _range(name: str, low: float, high: float) -> str:
+def range_in_words(name: str, low: float, high: float) -> str:
+    """An area range with its bounds."""
     return f"{name} {low:g} to {high:g}" if math.isfinite(high) else f"{name} from {low:g}"
 
 
@@ -111,7 +113,7 @@ _SEQUENCES: Mapping[str, Callable[[Any], str]] = {
     "recall_at": text.thresholds,
     "recall_points": lambda points: f"{len(points)} points from {points[0]:g} to {points[-1]:g}",
     "sigmas": lambda sigmas: f"{len(sigmas)} from {min(sigmas):g} to {max(sigmas):g}",
-    "areas": lambda areas: ", ".join(_range(*area) for area in areas),
+    "areas": lambda areas: ", ".join(range_in_words(*area) for area in areas),
     "limits": lambda limits: ", ".join("all" if limit is None else f"{limit:,}" for limit in limits),
     "class_groups": ", ".join,
 }
@@ -136,61 +138,3 @@ def changed_fields(before: Protocol, after: Protocol, names: tuple[str, ...]) ->
             old, new = value_in_words(before, name), value_in_words(after, name)
             changes.append(FieldChange(name, old, new if new != old else f"{new}, with other last digits"))
     return tuple(changes)
-
-
-_SENTENCES: Mapping[str, Mapping[Any, str]] = {
-    "pixels": {
-        "inclusive": "Every box is one pixel wider and higher, which changes the IoU of small boxes most",
-        "continuous": "Every box is one pixel narrower and lower, which changes the IoU of small boxes most",
-    },
-    "clips_boxes": {
-        True: "Boxes end where their image ends, which changes the IoU of those at its border",
-        False: "Boxes no longer end where their image ends, which changes the IoU of those at its border",
-    },
-    "comparison": {
-        ">": "An IoU equal to the threshold no longer suffices",
-        ">=": "An IoU equal to the threshold now suffices",
-    },
-    "matching": {
-        "best": "A detection may take its best truth alone, and is a false positive if that is taken",
-        "best_regular": "A detection may take its best regular truth alone, and is a false positive if that is taken",
-        "next_best": "A detection whose best truth is taken may take its next best",
-    },
-    "ties": {
-        "first": "Of truths with equal IoU a detection takes the first, which leaves others for later detections",
-        "last": "Of truths with equal IoU a detection takes the last, which leaves others for later detections",
-    },
-    "ignored": {
-        "crowd": "A truth marked as ignored is a crowd, which any number of detections may take",
-        "difficult": "A truth marked as ignored is difficult, and one detection may take it",
-        "regular": "A truth marked as ignored counts as any other",
-        "absent": "Truths marked as ignored are left out, so nothing can take them",
-    },
-    "group_of_weight": {
-        0: "Groups count for nothing, and detections in them are ignored",
-        1: "A group counts as one truth, and its first detection as a true positive",
-    },
-    "federated": {
-        True: "A class counts only in images where it was looked for",
-        False: "A class counts in every image, also where it was not looked for",
-    },
-    "truth_area": {
-        "given": "The area that decides the range of a truth is the one given",
-        "shape": "The area that decides the range of a truth is that of its shape",
-    },
-    "empty": {
-        "keep": "Shapes without area count as any other",
-        "drop_detections": "Detections without area are left out",
-        "drop": "Detections and truths without area are left out",
-    },
-    "average": {
-        "macro": "Every class has the same weight",
-        "weighted": "The weight of a class is its number of truths",
-        "micro": "The detections of all classes make one curve, in which their scores compete",
-    },
-    "class_agnostic": {
-        True: "Labels are disregarded, so a detection may take a truth of any class",
-        False: "A detection may take a truth of its own class only",
-    },
-}
-"""What a rule does, by field and value."""

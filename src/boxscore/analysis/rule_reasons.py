@@ -1,138 +1,15 @@
-"""The rules of protocols in words: the values of their fields, and why a change of a rule moves a number."""
+"""Why a change of a rule moves a number, in words."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore.model.protocol import Protocol
+from boxscore.model.rules_in_words import FieldChange, range_in_words, value_in_words
 
 TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
 """What a detection may be. Left out: beyond the limits, below the lowest score, of a class that was not looked for, or
 with nothing to compare."""
-
-
-class RuleStep(NamedTuple):
-    """The fields that change together."""
-
-    name: str
-    fields: tuple[str, ...]
-
-
-STEPS = (
-    RuleStep("geometry", ("iou_type", "pixels", "clips_boxes", "dilation_ratio", "sigmas", "keypoints")),
-    RuleStep("score cut-off", ("min_score",)),
-    RuleStep("thresholds", ("thresholds", "recall_at")),
-    RuleStep("match condition", ("comparison",)),
-    RuleStep("matching rule", ("matching",)),
-    RuleStep("ties", ("ties",)),
-    RuleStep("ignored truths", ("ignored",)),
-    RuleStep("groups", ("group_of_weight",)),
-    RuleStep("classes looked for", ("federated",)),
-    RuleStep("areas", ("truth_area", "areas", "ranges_by", "empty")),
-    RuleStep("limits", ("limits", "limits_per")),
-    RuleStep("AP rule", ("ap", "recall_points", "precision_epsilon")),
-    RuleStep("averaging", ("average", "class_agnostic", "class_groups")),
-)
-"""Every rule, in the order in which a path from one protocol to another changes them."""
-
-_CHOICES: Mapping[str, Mapping[Any, str]] = {
-    "iou_type": {
-        "bbox": "boxes",
-        "segm": "masks",
-        "boundary": "masks and their boundaries",
-        "keypoints": "keypoints",
-        "obb": "oriented boxes",
-        "probiou": "oriented boxes as distributions",
-    },
-    "pixels": {"continuous": "continuous coordinates", "inclusive": "inclusive pixels (+1)"},
-    "clips_boxes": {False: "boxes as they are", True: "boxes end where their image ends"},
-    "matching": {
-        "best": "the best truth alone",
-        "best_regular": "the best truth alone, regular ones first",
-        "next_best": "the best truth that is free",
-    },
-    "ties": {"first": "the first of equal truths", "last": "the last of equal truths"},
-    "ignored": {
-        "crowd": "crowds",
-        "difficult": "difficult",
-        "regular": "regular",
-        "absent": "left out",
-    },
-    "group_of_weight": {None: "no rule for groups", 0: "groups count for nothing", 1: "a group counts as one truth"},
-    "federated": {False: "every class counts in every image", True: "a class counts where it was looked for"},
-    "truth_area": {"given": "areas as given", "shape": "areas of the shapes"},
-    "ranges_by": {"area": "ranges of areas", "crowd_index": "ranges of crowd indices"},
-    "empty": {
-        "keep": "empty shapes count",
-        "drop_detections": "empty detections are left out",
-        "drop": "empty shapes are left out",
-    },
-    "limits_per": {"class": "per image and class", "image": "per image", "dataset": "per class over all images"},
-    "ap": {
-        "recall_points": "mean precision at recall points",
-        "interpolated": "mean precision at recall points, by class",
-        "linear_points": "trapezoids through interpolated points",
-        "linear_points_to_end": "trapezoids through interpolated points to (1, 0)",
-        "envelope": "every step under the envelope",
-        "trapezoid": "trapezoids through the curve",
-        "trapezoid_from_first": "trapezoids from the first point on",
-    },
-    "average": {
-        "macro": "mean over classes",
-        "weighted": "mean over classes, weighted by truths",
-        "micro": "one curve of all classes",
-    },
-    "class_agnostic": {False: "labels count", True: "labels are disregarded"},
-}
-
-
-def value_in_words(protocol: Protocol, field: str) -> str:
-    """The value of a field, in words.
-
-    >>> coco = Protocol.named("coco")
-    >>> value_in_words(coco, "limits"), value_in_words(coco, "min_score"), value_in_words(coco, "comparison")
-    ('1, 10, 100 detections', 'any score', 'IoU >= threshold')
-    """
-    value: Any = getattr(protocol, field)
-    if field in _CHOICES:
-        return _CHOICES[field].get(value, str(value))
-    if field == "comparison":
-        return f"{protocol.similarity} {value} threshold"
-    if field == "thresholds":
-        return f"{protocol.similarity} {text.thresholds(value)}"
-    if field in _SEQUENCES:
-        return _SEQUENCES[field](value)
-    if field == "keypoints":
-        return ", ".join(f"{name} {each}" for name, each in value._asdict().items() if each is not None)
-    if field == "min_score":
-        return "any score" if value is None else f"scores from {value:g}"
-    return f"epsilon {value:.2g}" if field == "precision_epsilon" else f"{value:g} of the diagonal"
-
-
-def _range(name: str, low: float, high: float) -> str:
-    return f"{name} {low:g} to {high:g}" if math.isfinite(high) else f"{name} from {low:g}"
-
-
-_SEQUENCES: Mapping[str, Callable[[Any], str]] = {
-    "recall_at": lambda recalls: f"recall at {text.thresholds(recalls)}" if recalls else "no recall at one threshold",
-    "recall_points": lambda points: f"{len(points)} points from {points[0]:g} to {points[-1]:g}",
-    "sigmas": lambda sigmas: text.count(len(sigmas), "sigma"),
-    "areas": lambda areas: ", ".join(_range(*area) for area in areas),
-    "limits": lambda limits: f"{', '.join('all' if each is None else f'{each:,}' for each in limits)} detections",
-    "class_groups": lambda groups: f"groups {', '.join(groups)}" if groups else "no groups of classes",
-}
-
-
-class FieldChange(NamedTuple):
-    """A field with another value, both in words."""
-
-    field: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        return f"{self.before} -> {self.after}"
 
 
 class VerdictChange(NamedTuple):
@@ -159,16 +36,6 @@ class RuleChange(NamedTuple):
     def count(self, before: str | None = None, after: str | None = None) -> int:
         """How many detections changed from and to a verdict; None: any."""
         return sum(num for old, new, num in self.verdicts if before in (None, old) and after in (None, new))
-
-
-def changed_fields(before: Protocol, after: Protocol, names: tuple[str, ...]) -> tuple[FieldChange, ...]:
-    """The fields among `names` that differ, with their values in words."""
-    changes = []
-    for name in names:
-        if getattr(before, name) != getattr(after, name):
-            old, new = value_in_words(before, name), value_in_words(after, name)
-            changes.append(FieldChange(name, old, new if new != old else f"{new}, with other last digits"))
-    return tuple(changes)
 
 
 _SENTENCES: Mapping[str, Mapping[Any, str]] = {
@@ -232,6 +99,7 @@ _SENTENCES: Mapping[str, Mapping[Any, str]] = {
 def reason_of(change: RuleChange) -> str:
     """Why the number moves, in one sentence per field that matters; "" for fields that have nothing to do with `map`.
 
+    >>> from boxscore.model.rules_in_words import changed_fields
     >>> before, after = Protocol.named("coco"), Protocol.named("coco", limits=[300])
     >>> fields = changed_fields(before, after, ("limits",))
     >>> reason_of(RuleChange(before, after, fields, (VerdictChange("left out", "false positive", 1234),)))
@@ -301,7 +169,7 @@ def _thresholds(change: RuleChange) -> str:
 def _areas(change: RuleChange) -> str:
     if change.before.areas[0] == change.after.areas[0]:
         return ""
-    return f"Truths outside of the range {_range(*change.after.areas[0])} are ignored"
+    return f"Truths outside of the range {range_in_words(*change.after.areas[0])} are ignored"
 
 
 def _ranges_by(change: RuleChange) -> str:
@@ -344,7 +212,7 @@ _AREA = {
 
 def _recall_points(change: RuleChange) -> str:
     old, new = change.before, change.after
-    if new.ap not in ("recall_points", "interpolated", "linear_points"):
+    if new.ap not in ("recall_points", "interpolated", "linear_points", "linear_points_to_end"):
         return ""
     if len(old.recall_points) == len(new.recall_points):
         return "Recall points have other last digits, which matters where a recall lies on one"
