@@ -335,6 +335,14 @@ MASKS: dict[str, Any] = {"iou_type": ("bbox", "segm"), "keep_polygons": True}
 GROUPS = json.dumps({"a.jpg": "night", "b.jpg": 7})
 IMAGES = json.dumps({"images": [{"id": 0, "night": True, "file_name": "a.jpg"}, {"id": 1, "night": "x"}]})
 
+LABELS = "ImageID,Source,LabelName,Confidence\na,x,cat,1\nc,x,dog,0\n"
+TREE = {"LabelName": "root", "Subcategory": [{"LabelName": "pet", "Subcategory": [{"LabelName": "cat"}]}]}
+TREE["Subcategory"].append({"LabelName": "dog", "Part": [{"LabelName": "tail"}]})  # type: ignore[attr-defined]
+PERSON = {"tag": "person", "fbox": [1, 2, 3.5, 4], "vbox": [1, 2, 3, 4], "extra": {"ignore": 0}}
+CROWD = "".join(json.dumps({"ID": name, "width": 90, "height": 80, "gtboxes": [PERSON] * 2}) + "\n" for name in "ab")
+FOUND_CROWD = json.dumps({"ID": "a", "width": 9, "height": 8, "dtboxes": [{"box": [1, 2, 3.5, 4], "score": 0.5}]})
+PERSONS = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], image_names={0: "a"}, class_names=["person"])
+
 DOTA = texts(a_dot_txt="gsd:0.1\n0 0 9 0 9 9 0 9 ship 0\n", b_dot_txt="0 0 9 1 9 9 0 8 plane 1\n")
 
 FORMATS: dict[str, Format] = {
@@ -365,6 +373,20 @@ FORMATS: dict[str, Format] = {
     "openimages results": Format(
         make=texts(o_dot_csv=OPEN, names_dot_csv="cat,cat\ndog,dog\n"),
         read=lambda folder: boxscore.read_detections(folder / "o.csv", TRUTHS, names=folder / "names.csv"),
+    ),
+    "openimages labels": Format(
+        make=texts(o_dot_csv=OPEN, l_dot_csv=LABELS, t_dot_json=json.dumps(TREE)),
+        read=lambda folder: boxscore.read_truths(
+            folder / "o.csv", image_labels=folder / "l.csv", hierarchy=folder / "t.json"
+        ),
+    ),
+    "odgt": Format(make=text("c.odgt", CROWD), read=truths_at("c.odgt")),
+    "odgt results": Format(
+        make=text("c.odgt", FOUND_CROWD), read=lambda folder: boxscore.read_detections(folder / "c.odgt", PERSONS)
+    ),
+    "odgt sizes": Format(
+        make=texts(c_dot_odgt=CROWD, o_dot_csv=OPEN),
+        read=lambda folder: boxscore.read_truths(folder / "o.csv", sizes=folder / "c.odgt"),
     ),
     "csv": Format(make=text("t.csv", TABLE), read=truths_at("t.csv")),
     "csv results": Format(make=text("t.csv", SCORED), read=detections_at("t.csv")),

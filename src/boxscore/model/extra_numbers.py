@@ -66,6 +66,9 @@ class ExtraCounter:
         self._columns: tuple[NDArray[Any], ...] = (rows.verdict_at(0), rows.score, np.zeros(len(rows)))
         if rows.similarity is not None:
             self._columns[2][rows.is_hit] = rows.similarity
+        keys = (rows.label, rows.score, rows.image)
+        is_tied = np.logical_and.reduce([column[1:] == column[:-1] for column in keys])
+        self._tie = np.cumsum(np.append(True, ~is_tied)[: len(rows)])
         self._bounds = [np.searchsorted(rows.label, tally.classes, side=side).tolist() for side in ("left", "right")]
         is_counted = (tally.truth_state & tally.truth_state.dtype.type(1)).astype(bool)
         self._truth_image = np.searchsorted(self.images, tally.truth_image[is_counted])
@@ -102,9 +105,24 @@ class ExtraCounter:
         num_truths = np.bincount(self._truth_class, truth_weight, minlength=self.tally.classes.size)
         for k, (start, end) in enumerate(zip(*self._bounds, strict=True)):
             if num_truths[k]:
-                verdict, score, similarity = (column[start:end] for column in self._columns)
+                columns = [column[start:end] for column in self._columns]
                 own = None if row_weight is None else row_weight[start:end]
-                yield k, ClassVerdicts(verdict, score, similarity, int(num_truths[k]), own)
+                if own is not None and end > start and self._tie[end - 1] - self._tie[start] + 1 < end - start:
+                    # An image that is drawn twice is there twice: a, b, a, b, and not a, a, b, b.
+                    drawn = _repeated(own, self._tie[start:end])
+                    columns, own = [column[drawn] for column in columns], None
+                yield k, ClassVerdicts(*columns, int(num_truths[k]), own)
+
+
+def _repeated(weight: NDArray[np.int64], tie: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The index of each row, as often as it is there; rows of one tie, of one image, come again together.
+
+    >>> _repeated(np.array([2, 2, 1]), np.array([1, 1, 2])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    row = np.repeat(np.arange(weight.size), weight)
+    copy = np.arange(row.size) - np.repeat(np.cumsum(weight) - weight, weight)
+    return row[np.lexsort((row, copy, tie[row]))]
 
 
 def miss_rate(rows: ClassVerdicts, num_images: int) -> float:
