@@ -168,7 +168,7 @@ def ap_until_april_2026(recall: Floats, precision: Floats) -> tuple[float]:
     recall, precision = np.concatenate([[0.0], recall, [1.0]]), np.concatenate([[1.0], precision, [0.0]])
     envelope = np.flip(np.maximum.accumulate(np.flip(precision)))
     points = np.linspace(0, 1, 101)
-    return (np.trapezoid(np.interp(points, recall, envelope), points),)
+    return (float(np.trapezoid(np.interp(points, recall, envelope), points)),)
 
 
 @pytest.mark.parametrize("tool", ["ultralytics", "ultralytics-8.3"])

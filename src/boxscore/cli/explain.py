@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.claims import ClaimExplanation
     from boxscore.analysis.explanation import Explanation
     from boxscore.model.dataset import Detections, Truths
+    from boxscore.model.result import Result
 
 _EXAMPLES = """\
 examples:
@@ -64,7 +65,7 @@ def add_to(commands: Any) -> None:
     arguments.add_selection(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--json", metavar="FILE", help="write the explanation as JSON; `-`: to stdout, not the table")
-    group.add_argument("--html", metavar="FILE", help="write a page with a waterfall chart (needs boxscore[report])")
+    group.add_argument("--html", metavar="FILE", help="write a report with a waterfall chart (needs boxscore[report])")
     group.add_argument("--title", metavar="TEXT", help="title of the page (default: the names of the files)")
     group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no notes on files written")
     group.add_argument(
@@ -92,16 +93,14 @@ def run(options: argparse.Namespace) -> Outcome:
         if options.claim is not None:
             explanation = _explain_claim(options)
         else:
-            explanation = path = _explain(options)
+            explanation, result = _explain(options)
     except InputError as error:
         raise InputError(f"{error}{hint_if_swapped(options.truths, [options.detections])}") from None
-    notes = []
-    if options.html is not None:
-        _save_page(options, model, path)
-        notes.append(f"wrote {options.html}")
     document = {"detections": options.detections, **explanation.to_dict()}
     documents = {"json": lambda: f"{json.dumps(document, indent=1)}\n"}
-    return deliver(options, documents, lambda: _text(explanation), notes=notes)
+    if options.html is not None:
+        documents["html"] = lambda: _report(options, model, result, explanation)
+    return deliver(options, documents, lambda: _text(explanation))
 
 
 def _check_usage(options: argparse.Namespace) -> None:
@@ -115,7 +114,8 @@ def _check_usage(options: argparse.Namespace) -> None:
             options.command.error(f"argument --claim: not allowed with argument {name}")
 
 
-def _explain(options: argparse.Namespace) -> "Explanation":
+def _explain(options: argparse.Namespace) -> "tuple[Explanation, Result]":
+    """The explanation, and the result under the first rules."""
     from boxscore.analysis.explanation import explain
     from boxscore.pipeline import evaluate
 
@@ -130,7 +130,7 @@ def _explain(options: argparse.Namespace) -> "Explanation":
         explanation = explain(detections, truths, source, target, threads=options.threads)
     if options.min_score is None:
         warn_of_ids(options, source, [(options.detections, result["map"])])
-    return explanation
+    return explanation, result
 
 
 def _explain_claim(options: argparse.Namespace) -> "ClaimExplanation":
@@ -181,10 +181,17 @@ def _both_rules(options: argparse.Namespace) -> list[Protocol]:
     ]
 
 
-def _save_page(options: argparse.Namespace, model: Model, explanation: "Explanation") -> None:
-    from boxscore.report.explanation_page import save_explanation
+def _report(options: argparse.Namespace, model: Model, result: "Result", explanation: Any) -> str:
+    """The HTML report on the result under the first rules, with the path to the others."""
+    from boxscore.report.html import make_report
 
-    save_explanation(explanation, options.html, title=options.title or title_of([model.name], options.truths))
+    return make_report(
+        {model.name: result},
+        title=options.title or title_of([model.name], options.truths),
+        made_from={"ground truth": options.truths, "detections": options.detections},
+        intervals={},
+        explanation=explanation,
+    )
 
 
 def _text(explanation: "Explanation | ClaimExplanation") -> str:
