@@ -235,7 +235,8 @@ class TestStreams:
         truths = Truths.from_images([{"boxes": box, "labels": labels, "neg_category_ids": [5, 3, 5]}])
         assert truths.coverage is not None
         assert (truths.coverage.label.tolist(), truths.coverage.image.tolist()) == ([5, 3], [0, 0])
-        assert truths.coverage.is_exhaustive is not None and truths.coverage.is_exhaustive.all()
+        assert truths.coverage.is_exhaustive is not None
+        assert truths.coverage.is_exhaustive.all()
 
     def test_groups_of_classes_are_for_any_protocol_that_has_them(self) -> None:
         """Also where batches are matched in one step."""

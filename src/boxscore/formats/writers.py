@@ -48,21 +48,19 @@ def without_kinds(
     the groups of classes, for a format that has them.
     """
     losses = []
+    if truths.kind is not None:
+        kind = to_numpy(truths.kind)
+        is_lost = (kind != REGULAR) & ~(keeps_groups & (kind == GROUP))
+        losses.append(Loss(num=int(is_lost.sum()), what="truth kind"))
+        if not keeps_groups:
+            truths = replace(truths, kind=None, ignore=np.isin(kind, IGNORED_KINDS))
     if not keeps_coverage:
         num_rows = 0 if truths.coverage is None else len(truths.coverage.label)
-        losses += [
-            Loss(num=num_rows, what="coverage row"),
-            Loss(num=len(truths.class_groups or ()), what="group of a class", plural="groups of classes"),
-        ]
+        num_groups = len(truths.class_groups or ())
+        losses.append(Loss(num=num_rows, what="coverage row"))
+        losses.append(Loss(num=num_groups, what="group of a class", plural="groups of classes"))
         truths = replace(truths, coverage=None, class_groups=None)
-    if truths.kind is None:
-        return truths, losses
-    kind = to_numpy(truths.kind)
-    is_lost = (kind != REGULAR) & ~(keeps_groups & (kind == GROUP))
-    losses.append(Loss(num=int(is_lost.sum()), what="truth kind"))
-    if keeps_groups:
-        return truths, losses
-    return replace(truths, kind=None, ignore=np.isin(kind, IGNORED_KINDS)), losses
+    return truths, losses
 
 
 def number(value: float) -> str:
