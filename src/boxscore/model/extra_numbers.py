@@ -111,7 +111,8 @@ class ExtraCounter:
                     # An image that is drawn twice is there twice: a, b, a, b, and not a, a, b, b.
                     drawn = _repeated(own, self._tie[start:end])
                     columns, own = [column[drawn] for column in columns], None
-                yield k, ClassVerdicts(*columns, int(num_truths[k]), own)
+                verdict, score, similarity = columns
+                yield k, ClassVerdicts(verdict, score, similarity, int(num_truths[k]), own)
 
 
 def _repeated(weight: NDArray[np.int64], tie: NDArray[np.int64]) -> NDArray[np.int64]:
