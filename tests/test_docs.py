@@ -67,7 +67,10 @@ def test_the_examples_of_protocols_run() -> None:
     truths = boxscore.Truths(**shapes)
     detections = boxscore.Detections(**shapes, score=[0.9])
     names: dict[str, Any] = {"boxscore": boxscore, "np": np, "truths": truths, "detections": detections}
-    changing, comparing, posing, turning, covering = blocks("docs/protocols.md", "python")
+    saying, changing, comparing, posing, turning, covering, adding = blocks("docs/protocols.md", "python")
+    exec(saying, names)
+    for expression, words in re.findall(r"^(\S.*?)  # (.*)$", saying, flags=re.MULTILINE):
+        assert str(eval(expression, names)) == words
     exec(changing, names)
     assert "mar_300" in boxscore.evaluate(detections, truths, names["coco300"])
     assert boxscore.evaluate(detections, truths, names["strict"])["map_tiny"] == pytest.approx(1)
@@ -79,6 +82,8 @@ def test_the_examples_of_protocols_run() -> None:
     assert boxscore.evaluate(names["found_ships"], names["ships"], "dota")["map"] == 0.5
     exec(covering, names)
     assert names["coverage"].is_exhaustive.tolist() == [True, False, True]
+    exec(adding, names)
+    assert {"map", "mr", "olrp"} <= boxscore.evaluate(detections, truths, names["pedestrians"]).keys()
 
 
 def test_the_pieces_of_scaling_make_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
