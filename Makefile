@@ -56,6 +56,7 @@ bench: .venv-bench/.installed
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet torch==2.13.0
 	.venv-bench/bin/pip install --quiet $(PEERS) .
+	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
 	@touch $@
 
 # The types of the compiled module, for mypy; a test fails when they are not those of what was built.

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contestants, files, keypoints, masks, oriented, scale, script
+from benchmarks import contestants, federated, files, keypoints, masks, oriented, scale, script
 from benchmarks.workloads import FOLDER, SHARED, is_present, prepare
 
 FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
@@ -33,6 +33,7 @@ SECTIONS = (
     "masks",
     "keypoints",
     "oriented",
+    "federated",
     "folders",
     "voc2007",
     "bootstrap",
@@ -284,6 +285,8 @@ def markdown(report: dict[str, Any]) -> str:
         lines += keypoints.markdown(report["keypoints"])
     if report["oriented"]:
         lines += oriented.markdown(report["oriented"])
+    if report["federated"]:
+        lines += federated.markdown(report["federated"])
     if report["folders"]:
         lines += [
             "",
@@ -370,6 +373,7 @@ def main() -> None:
         "masks": masks.measure(worker, say, options.rounds) if "masks" in chosen else None,
         "keypoints": keypoints.measure(worker, say, options.rounds) if "keypoints" in chosen else None,
         "oriented": oriented.measure(worker, say, options.rounds) if "oriented" in chosen else None,
+        "federated": federated.measure(worker, say, options.rounds) if "federated" in chosen else None,
         "folders": folders(options.rounds) if "folders" in chosen else None,
         "voc": voc2007(options.rounds) if has_voc else None,
         "bootstrap": resampling(options.rounds, cores) if "bootstrap" in chosen else None,
