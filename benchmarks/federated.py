@@ -54,7 +54,7 @@ def _write(folder: Path) -> None:
         is_wrong, random.choice(np.arange(1, NUM_CLASSES + 1), NUM_DETECTIONS, p=share), label[found]
     )
     score = random.random(NUM_DETECTIONS).round(6)
-    images = [
+    images: list[dict[str, Any]] = [
         {
             "id": number,
             "width": SIZE,

@@ -16,7 +16,7 @@ from boxscore.cli import main
 from boxscore.cli.sample import FOLDER
 from boxscore.model.protocol_table import PROTOCOLS, REFERENCES
 from tests.support.documents import ROOT, blocks
-from tests.support.rule_table import documented, rule_table
+from tests.support.rule_table import RULES, TOOLS_BETWEEN, documented, rule_table, tool_table
 from tests.support.shared import shared_data
 
 
@@ -197,7 +197,8 @@ def test_every_link_between_documents_leads_somewhere() -> None:
 
 
 def test_the_table_of_rules_is_true() -> None:
-    """Every rule of every protocol, as docs/protocols.md has it; every protocol has a reference."""
-    assert documented() == rule_table()
+    """Every rule of every protocol and every known tool are in docs/protocols.md; every protocol has a reference."""
+    assert documented(RULES) == rule_table()
+    assert documented(TOOLS_BETWEEN) == tool_table()
     parts = {name for name in PROTOCOLS if name.startswith("coco_wholebody_")}
     assert {*REFERENCES} == {*PROTOCOLS} - parts

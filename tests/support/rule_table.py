@@ -1,16 +1,22 @@
-"""The table of docs/protocols.md, every rule of every protocol; `python -m tests.support.rule_table` writes it there."""
+"""The tables of docs/protocols.md: every rule of every protocol, and the known tools.
+
+`python -m tests.support.rule_table` writes them there.
+"""
 
 import math
 from dataclasses import fields
 from typing import Any
 
 from boxscore._support import text
+from boxscore.analysis.known_tools import TOOLS
 from boxscore.model.keypoint_rules import KeypointRules
 from boxscore.model.protocol import Protocol
 from boxscore.model.protocol_table import PROTOCOLS, REFERENCES
 from tests.support.documents import ROOT
 
-START, END = "<!-- every rule of every protocol -->\n", "<!-- end of the table -->\n"
+PATH = ROOT / "docs" / "protocols.md"
+RULES = "<!-- every rule of every protocol -->\n", "<!-- end of the table -->\n"
+TOOLS_BETWEEN = "<!-- known tools -->\n", "<!-- end of the tools -->\n"
 
 
 def rule_table() -> str:
@@ -50,16 +56,24 @@ def _cell(protocol: Protocol, name: str) -> str:
     return "-" if value is None else str(value)
 
 
-def documented() -> str:
-    """The table as the docs have it."""
-    return (ROOT / "docs" / "protocols.md").read_text().split(START)[1].split(END)[0]
+def tool_table() -> str:
+    """One row per tool."""
+    rows = [[f"`{tool.name}`", tool.title, tool.note, tool.source] for tool in TOOLS.values()]
+    lines = [["`--from`, `--to`", "tool", "what to know", "rules from"], ["---"] * 4, *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def documented(between: tuple[str, str]) -> str:
+    """A table as the docs have it, by the comments around it."""
+    start, end = between
+    return PATH.read_text().split(start)[1].split(end)[0]
 
 
 def write() -> None:
-    """The docs have the table."""
-    path = ROOT / "docs" / "protocols.md"
-    content = path.read_text()
-    path.write_text(f"{content.split(START)[0]}{START}{rule_table()}{END}{content.split(END)[1]}")
+    """The docs have the tables."""
+    for (start, end), table in ((RULES, rule_table()), (TOOLS_BETWEEN, tool_table())):
+        content = PATH.read_text()
+        PATH.write_text(f"{content.split(start)[0]}{start}{table}{end}{content.split(end)[1]}")
 
 
 if __name__ == "__main__":
