@@ -104,13 +104,14 @@ class TestByHand:
         assert average_precision(found((5, 5, 5, 9), CAT), annotated(CAT), engine) == 1
 
 
+PART = {"LabelName": "/m/limb", "Subcategory": [{"LabelName": "/m/tail"}, {"LabelName": "/m/tree"}]}
 TREE = {
     "LabelName": "/m/root",
     "Subcategory": [
         {
             "LabelName": "/m/animal",
             "Subcategory": [
-                {"LabelName": "/m/cat", "Part": [{"LabelName": "/m/tail"}]},
+                {"LabelName": "/m/cat", "Part": [PART, {"LabelName": "/m/dog"}]},
                 {"LabelName": "/m/dog", "Subcategory": [{"LabelName": "/m/pug"}]},
             ],
         },
@@ -261,7 +262,9 @@ class TestHierarchy:
     """Expansion to the classes above."""
 
     def test_rows_count_for_all_classes_above(self, tmp_path: Path) -> None:
-        """A cat is an animal and a pet, a tail is no cat, and the root is no class."""
+        """A cat is an animal and a pet, and the root is no class. A limb is no cat, a tail is a limb; the tree and the
+        dog have their places in the tree, where their being parts changes nothing.
+        """
         files = write_all(tmp_path)
         tree = read_hierarchy(files["tree"])
         assert tree.ancestors == {
@@ -271,15 +274,18 @@ class TestHierarchy:
             "/m/pug": ("/m/dog", "/m/animal"),
             "/m/pet": (),
             "/m/tree": (),
+            "/m/limb": (),
+            "/m/tail": ("/m/limb",),
         }
         assert tree.descendants["/m/animal"] == ("/m/cat", "/m/dog", "/m/pug")
+        assert tree.descendants["/m/limb"] == ("/m/tail",)
         options = {"hierarchy": files["tree"], "names": files["names"]}
         truths = boxscore.read_truths(files["truths"], image_labels=files["labels"], **options)
         assert [row[:2] for row in rows_of(truths, truths)] == [
             *(("a", "Cat"), ("a", "Animal"), ("a", "Pet"), ("a", "Pug"), ("a", "Dog"), ("a", "Animal"), ("b", "Tree"))
         ]
         assert np.asarray(truths.kind).tolist() == [0, 0, 0, 3, 3, 3, 0]
-        assert truths.names_by_label == dict(enumerate(sorted(NAMES.values())))
+        assert truths.names_by_label == dict(enumerate(sorted([*NAMES.values(), "/m/limb", "/m/tail"])))
         detections = boxscore.read_detections(files["detections"], truths, **options)
         assert [(*row[:2], row[-1]) for row in rows_of(detections, truths)] == [
             *(("a", "Cat", 0.9), ("a", "Animal", 0.9), ("a", "Pet", 0.9), ("a", "Dog", 0.8), ("a", "Animal", 0.8)),
@@ -288,7 +294,7 @@ class TestHierarchy:
         # Animals were looked for in image c in vain, so cats, dogs and pugs were; whether pets were nobody knows.
         result = boxscore.evaluate(detections, truths, "openimages")
         false = {row.name: row.num_false[0] for row in result.per_class.rows()}
-        assert false == {"Animal": 1, "Cat": 1, "Dog": 0, "Pet": 0, "Pug": 0, "Tree": 0}
+        assert false == {"Animal": 1, "Cat": 1, "Dog": 0, "Pet": 0, "Pug": 0, "Tree": 0, "/m/limb": 0, "/m/tail": 0}
 
     def test_labels_may_be_written_as_names(self, tmp_path: Path) -> None:
         """By the same descriptions."""
@@ -340,6 +346,7 @@ class TestHierarchy:
             ([], "a hierarchy must have objects with `LabelName`, a text, and perhaps `Subcategory`"),
             ({"LabelName": "/m/root"}, "must be a hierarchy, a tree of classes; '/m/root' has no `Subcategory`"),
             ({"LabelName": "r", "Subcategory": {"a": 1}}, "`Subcategory` of 'r' must be a list; got an object with a"),
+            ({"LabelName": "r", "Part": 1}, "`Part` of 'r' must be a list; got 1"),
             (
                 {"LabelName": "r", "Subcategory": [{"LabelName": "a", "Subcategory": [{"Name": "x"}]}]},
                 "below r > a: a hierarchy must have objects with `LabelName`",
@@ -375,12 +382,12 @@ class TestHierarchy:
     @pytest.mark.parametrize(
         ("label", "message"),
         [
-            ("/m/tail", "'/m/tail' is not in it: it has /m/animal, /m/cat, /m/dog, /m/pug, /m/pet, …"),
+            ("/m/wing", "'/m/wing' is not in it: it has /m/animal, /m/cat, /m/dog, /m/pug, /m/pet, …"),
             ("/m/root", "'/m/root' is its root, which stands for no class"),
         ],
     )
     def test_a_class_that_the_tree_does_not_have_is_refused(self, tmp_path: Path, label: str, message: str) -> None:
-        """In truths, in detections and among labels; a part is no class of the tree."""
+        """In truths, in detections and among labels."""
         files = write_all(tmp_path)
         tree = files["tree"]
         truths = boxscore.read_truths(files["truths"], hierarchy=tree)
@@ -405,7 +412,8 @@ def random_tree(random: np.random.Generator, labels: list[str], depth: int) -> l
     for label in random.permutation(labels)[: random.integers(1, 4)].tolist():
         rest = [each for each in labels if each != label]
         below = random_tree(random, rest, depth - 1) if depth and rest and random.random() < 0.7 else []
-        nodes.append({"LabelName": label} | ({"Subcategory": below} if below else {}))
+        parts = {"Part": random_tree(random, rest, 0)} if rest and random.random() < 0.2 else {}
+        nodes.append({"LabelName": label} | ({"Subcategory": below} if below else {}) | parts)
     return nodes
 
 
@@ -416,7 +424,7 @@ def test_expansion_is_that_of_tensorflow(tmp_path: Path, seed: int) -> None:
     tree = {"LabelName": "/m/root", "Subcategory": random_tree(random, [f"/m/{number}" for number in range(8)], 3)}
     expansion = oracles.open_images_hierarchy().OIDHierarchicalLabelsExpansion(tree)
     path = write(tmp_path / "tree.json", json.dumps(tree))
-    classes = sorted(read_hierarchy(path).ancestors)
+    classes = sorted(expansion._hierarchy_keyed_child)  # it knows nothing of parts
     header = "ImageID,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf"
     is_group = (random.random(20) < 0.3).astype(int).tolist()
     lines = [
@@ -458,7 +466,7 @@ def test_the_command_reads_all_five_files(tmp_path: Path, capsys: Captured) -> N
     assert main([*arguments, "--hierarchy", files["tree"]]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert plain["map"] == pytest.approx(5 / 6, abs=1e-15)
-    values = {"Animal": 1, "Cat": 1, "Dog": 1, "Pet": 1, "Pug": 0, "Tree": 1}
+    values = {"Animal": 1, "Cat": 1, "Dog": 1, "Pet": 1, "Pug": 0, "Tree": 1, "/m/limb": None, "/m/tail": None}
     assert {row["name"]: row["ap"] for row in plain["per_class"]} == values
     assert main([*arguments, "--unmatched", "warn"]) == 0
     assert json.loads(capsys.readouterr().out)["map"] == pytest.approx(2 / 3, abs=1e-15)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def read_hierarchy(path: Any, names: Any = None) -> Hierarchy:
     """The tree in a JSON file: nodes have a `LabelName` and, if there are classes below, their list `Subcategory`.
 
     `names`: descriptions of labels, a mapping or a file of two columns; other kinds of names are not for this. What is
-    listed as `Part` is no class below: a wheel is not a car.
+    listed as `Part` is not below: a wheel is not a car. A class that is nowhere but among parts has nothing above it.
     """
     if isinstance(path, Hierarchy):
         return path
@@ -76,51 +76,72 @@ def _are_descriptions(names: Any) -> bool:
     return isinstance(names, Mapping) and all(isinstance(label, str) for label in names)
 
 
+class _Node(NamedTuple):
+    """A class in the tree."""
+
+    label: str
+    children: Sequence[Any]
+    """The nodes of `Subcategory`."""
+    parts: Sequence[Any]
+    """The nodes of `Part`."""
+
+
 def _from_tree(tree: Any, source: Source, descriptions: Mapping[str, str]) -> Hierarchy:
-    root, children = _node(tree, source, (), descriptions)
-    if not children:
-        raise InputError(f"{source}: must be a hierarchy, a tree of classes; {shown(root)} has no `Subcategory`")
+    top = _node(tree, source, (), descriptions)
+    if not top.children:
+        raise InputError(f"{source}: must be a hierarchy, a tree of classes; {shown(top.label)} has no `Subcategory`")
     ancestors: dict[str, dict[str, None]] = {}
     descendants: dict[str, dict[str, None]] = {}
-    stack: list[tuple[Any, tuple[str, ...]]] = [(child, ()) for child in reversed(children)]
-    while stack:
-        node, above = stack.pop()
-        label, children = _node(node, source, (root, *above), descriptions)
-        if label in above or label == root:
-            path = " > ".join((root, *above, label))
-            raise InputError(f"{source}: class {shown(label)} must not be among its own ancestors; got {path}")
-        if len(above) >= MAX_DEPTH:
-            raise InputError(f"{source}: must have at most {MAX_DEPTH} levels of classes; {shown(label)} is deeper")
-        # A class may be in several places of the tree: those above it are above it in any of these.
-        ancestors.setdefault(label, {}).update(dict.fromkeys(reversed(above)))
-        descendants.setdefault(label, {})
-        for each in above:
-            descendants[each][label] = None
-        stack += [(child, (*above, label)) for child in reversed(children)]
+    nodes, parts = list(top.children), list(top.parts)
+    while nodes:
+        # What is a part only is a class of its own, with classes below; what is known keeps its place.
+        known = {*ancestors}
+        stack: list[tuple[Any, tuple[str, ...]]] = [(node, ()) for node in reversed(nodes)]
+        while stack:
+            each, above = stack.pop()
+            node = _node(each, source, (top.label, *above), descriptions)
+            _check_path((top.label, *above, node.label), source)
+            parts += node.parts
+            stack += [(child, (*above, node.label)) for child in reversed(node.children)]
+            if node.label not in known:
+                # A class may be in several places of the tree: those above it are above it in any of these.
+                ancestors.setdefault(node.label, {}).update(dict.fromkeys(reversed(above)))
+                for label in above:
+                    descendants.setdefault(label, {})[node.label] = None
+        nodes, parts = parts, []
     return Hierarchy(
         source=str(source),
-        root=root,
+        root=top.label,
         ancestors={label: tuple(above) for label, above in ancestors.items()},
-        descendants={label: tuple(below) for label, below in descendants.items()},
+        descendants={label: tuple(descendants.get(label, ())) for label in ancestors},
         descriptions=descriptions,
     )
 
 
-def _node(
-    node: Any, source: Source, above: Sequence[str], descriptions: Mapping[str, str]
-) -> tuple[str, Sequence[Any]]:
-    """The class of a node, and the nodes below it."""
+def _check_path(path: Sequence[str], source: Source) -> None:
+    """Raise `InputError` if the last class of a path is among those above it, or is too deep."""
+    *above, label = path
+    if label in above:
+        got = " > ".join(path)
+        raise InputError(f"{source}: class {shown(label)} must not be among its own ancestors; got {got}")
+    if len(above) > MAX_DEPTH:
+        raise InputError(f"{source}: must have at most {MAX_DEPTH} levels of classes; {shown(label)} is deeper")
+
+
+def _node(node: Any, source: Source, above: Sequence[str], descriptions: Mapping[str, str]) -> _Node:
     place = f"{source}: " + (f"below {' > '.join(above)}: " if above else "")
     if not isinstance(node, dict) or not isinstance(node.get("LabelName"), str) or not node["LabelName"]:
         rule = "a hierarchy must have objects with `LabelName`, a text, and perhaps `Subcategory`, a list of the same"
         raise InputError(f"{place}{rule}; got {_kind(node)}")
-    children = node.get("Subcategory", [])
-    if not isinstance(children, list):
-        raise InputError(f"{place}`Subcategory` of {shown(node['LabelName'])} must be a list; got {_kind(children)}")
     label: str = node["LabelName"]
     if not label.isprintable():
         raise InputError(f"{place}`LabelName` must be printable text; got {shown(label)}")
-    return descriptions.get(label, label), children
+    lists = []
+    for key in ("Subcategory", "Part"):
+        lists.append(node.get(key, []))
+        if not isinstance(lists[-1], list):
+            raise InputError(f"{place}`{key}` of {shown(label)} must be a list; got {_kind(lists[-1])}")
+    return _Node(descriptions.get(label, label), *lists)
 
 
 def _kind(value: Any) -> str:
