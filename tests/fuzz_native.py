@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,6 +19,8 @@ import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.analysis.bootstrap import Plan, resample
 from boxscore.engines.native import compiled_engine as native
+from boxscore.model.protocol import ApRule
+from boxscore.model.tally import EXTRAS
 from boxscore.scaling.map_reduce import reduce_tallies
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.resampling import assert_resamples_are_exact
@@ -42,8 +44,14 @@ def random_protocol(random: np.random.Generator) -> Protocol:
         pixels=str(random.choice(["continuous", "inclusive"])),
         comparison=str(random.choice([">=", ">"])),
         matching=str(random.choice(["best", "best_regular", "next_best"])),
-        ignored=str(random.choice(["crowd", "difficult"])),
-        ap=str(random.choice(["recall_points", "interpolated", "envelope", "trapezoid"])),
+        ties=str(random.choice(["first", "last"])),
+        ignored=str(random.choice(["crowd", "difficult", "regular", "absent"])),
+        group_of_weight=int(random.choice([0, 1])),
+        limits_per=str(random.choice(["class", "image"])),
+        min_score=None if random.random() < 0.8 else 0.3,
+        empty=str(random.choice(["keep", "drop", "drop_detections"])),
+        extra_numbers=[name for name in ("mr", "ji", "olrp") if random.random() < 0.1],
+        ap=str(random.choice(get_args(ApRule))),
         class_agnostic=bool(random.random() < 0.2),
         average=str(random.choice(["macro", "weighted", "micro"])),
         precision_epsilon=float(random.choice([0.0, np.spacing(1)])),
@@ -61,6 +69,9 @@ def check_case(seed: int) -> None:
     spread = int(random.choice([1, 1000, 10**10]))
     found = scene.detection | {"box": scene.detection["box"].astype(real), "image": scene.detection["image"] * spread}
     there = scene.truth | {"image": scene.truth["image"] * spread}
+    if random.random() < 0.3:
+        there.pop("ignore")
+        there["kind"] = random.integers(0, 4, there["label"].size)
 
     def columns(is_found: Any, is_there: Any) -> tuple[Detections, Truths]:
         detections = Detections(**{n: c[is_found] for n, c in found.items()}, box_format="xywh")
@@ -69,7 +80,7 @@ def check_case(seed: int) -> None:
     everything = columns(slice(None), slice(None))
     tally = boxscore.match(*everything, protocol, "native", threads=int(random.integers(1, 4)))
     expected = boxscore.match(*everything, protocol, "parallel")
-    for column in TALLY:
+    for column in (*TALLY, *EXTRAS):
         assert np.array_equal(getattr(tally, column), getattr(expected, column)), column
     result = boxscore.finish(tally, "native", threads=int(random.integers(1, 4)))
     assert_same(result, boxscore.finish(expected, "parallel"))
@@ -81,6 +92,8 @@ def check_case(seed: int) -> None:
     assert_same(boxscore.finish(halves[0].merge(halves[1])), result)
     assert_resamples_are_exact(scene, protocol, seed=seed, resamples=2)
 
+    if protocol.extra_numbers or protocol.ap.startswith("linear"):
+        return  # which need all verdicts of a class at once
     size = int(random.integers(1, 60))
     assert_same(
         reduce_tallies(MemoryStore(halves, size, bool(random.random() < 0.5)), int(random.integers(1, 4))), result

@@ -28,8 +28,11 @@ KEYS = {
         *PARTS,
         *SCORES,
     },
-    "images": {"id", "file_name", "width", "height", "crowdIndex"},
-    "categories": {"id", "name"},
+    "images": {
+        *("id", "file_name", "coco_url", "width", "height", "crowdIndex"),
+        *("neg_category_ids", "not_exhaustive_category_ids"),
+    },
+    "categories": {"id", "name", "frequency"},
 }
 
 
@@ -278,11 +281,35 @@ def _images(rows: Any) -> dict[str, Any]:
     return {
         "id": ids,
         "names": names,
-        "file_name": ["" if row.get("file_name") is None else _text(row["file_name"]) for row in rows],
+        "file_name": [_name(row) for row in rows],
         "width": np.array([size(row.get("width")) for row in rows], np.float64),
         "height": np.array([size(row.get("height")) for row in rows], np.float64),
         "crowd_index": np.array([size(row.get("crowdIndex")) for row in rows], np.float64),
+        "negative": _lists(rows, "neg_category_ids"),
+        "not_exhaustive": _lists(rows, "not_exhaustive_category_ids"),
     }
+
+
+def _name(row: Record) -> str:
+    """The file's name, or the last part of the address."""
+    name, url = ("" if row.get(key) is None else _text(row[key]) for key in ("file_name", "coco_url"))
+    return name or url.rpartition("/")[2]
+
+
+def _lists(rows: list[Record], key: str) -> tuple[Any, Any, Any] | None:
+    """All ids, the end of each row's, and whether a row has a list; None if none has."""
+    lists = []
+    for row in rows:
+        given = row.get(key)
+        _need(given is None or type(given) is list)
+        lists.append(None if given is None else [_whole(each) for each in given])
+    if all(each is None for each in lists):
+        return None
+    return (
+        np.array([value for each in lists for value in each or ()], np.int64),
+        np.cumsum([len(each or ()) for each in lists], dtype=np.int64),
+        np.array([each is not None for each in lists], np.uint8),
+    )
 
 
 def _categories(rows: Any) -> dict[str, Any]:
@@ -291,7 +318,8 @@ def _categories(rows: Any) -> dict[str, Any]:
         _need({"id", "name"} <= set(row))
     ids = [_whole(row["id"]) for row in rows]
     _need(len(set(ids)) == len(ids))
-    return {"id": np.array(ids, np.int64), "name": [_text(row["name"]) for row in rows]}
+    frequency = ["" if row.get("frequency") is None else _text(row["frequency"]) for row in rows]
+    return {"id": np.array(ids, np.int64), "name": [_text(row["name"]) for row in rows], "frequency": frequency}
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -301,6 +329,8 @@ def same(found: Any, expected: Any) -> bool:
     if isinstance(expected, dict):
         names = {name for name in dir(found) if not name.startswith("_")}
         return names == set(expected) and all(same(getattr(found, key), value) for key, value in expected.items())
+    if isinstance(expected, tuple):
+        return isinstance(found, tuple) and all(same(*pair) for pair in zip(found, expected, strict=True))
     if isinstance(expected, np.ndarray):
         return (
             isinstance(found, np.ndarray)

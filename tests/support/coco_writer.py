@@ -131,6 +131,15 @@ class Writer:
         pairs = [(key, points()) for key in parts if rand.random() < 0.99]
         return pairs + [("num_keypoints", str(num))] * (rand.random() < 0.5)
 
+    def lists(self) -> list[tuple[str, str]]:
+        """What LVIS has for each image, most of the time."""
+        names = ("neg_category_ids", "not_exhaustive_category_ids")
+        lists = [
+            self.join_list([str(self.random.randrange(9)) for _ in range(self.random.randrange(4))]) for _ in names
+        ]
+        pairs = [*zip(names, lists, strict=True), ("coco_url", self.string("http://a/b/c.jpg"))]
+        return [pair for pair in pairs if self.random.random() < 0.9]
+
     def place(self) -> str:
         """A coordinate in an image, or near it."""
         return repr(round(self.random.uniform(-5, 35), self.random.randrange(4)))
@@ -170,10 +179,15 @@ class Writer:
         boxes = self.join_list([box() for _ in range(rand.randrange(8))])
         if rand.random() < 0.5:
             return f"{self.space()}{boxes}{self.space()}".encode()
+        is_federated = rand.random() < 0.3
         images = [
-            [("id", image()), ("file_name", self.string()), ("width", self.number())] for _ in range(rand.randrange(4))
+            [("id", image()), ("file_name", self.string()), ("width", self.number()), *self.lists() * is_federated]
+            for _ in range(rand.randrange(4))
         ]
-        categories = [[("name", self.string()), ("id", str(i))] for i in range(rand.randrange(4))]
+        categories = [
+            [("name", self.string()), ("id", str(i)), *[("frequency", '"r"')] * is_federated]
+            for i in range(rand.randrange(4))
+        ]
         pairs = [("annotations", boxes), ("images", self.join_list([self.record(image) for image in images]))]
         pairs += [
             ("categories", self.join_list([self.record(category) for category in categories])),

@@ -46,13 +46,10 @@ class ClassVerdicts(NamedTuple):
     similarity: Floats
     """Of true positives, else 0. Shape (D,)."""
     num_truths: int
-    weight: NDArray[Any] | None = None
-    """How often each detection is there, for resamples; None: once. Shape (D,)."""
 
-    def running_count(self, verdict: int) -> NDArray[Any]:
+    def running_count(self, verdict: int) -> NDArray[np.int64]:
         """How many have a verdict, down to each detection. Shape (D,)."""
-        is_it = self.verdict == verdict
-        return np.cumsum(is_it if self.weight is None else is_it * self.weight)
+        return np.cumsum(self.verdict == verdict)
 
 
 class ExtraCounter:
@@ -106,22 +103,24 @@ class ExtraCounter:
         for k, (start, end) in enumerate(zip(*self._bounds, strict=True)):
             if num_truths[k]:
                 columns = [column[start:end] for column in self._columns]
-                own = None if row_weight is None else row_weight[start:end]
-                if own is not None and end > start and self._tie[end - 1] - self._tie[start] + 1 < end - start:
-                    # An image that is drawn twice is there twice: a, b, a, b, and not a, a, b, b.
-                    drawn = _repeated(own, self._tie[start:end])
-                    columns, own = [column[drawn] for column in columns], None
+                if row_weight is not None:
+                    drawn = _repeated(row_weight[start:end], self._tie[start:end])
+                    columns = [column[drawn] for column in columns]
                 verdict, score, similarity = columns
-                yield k, ClassVerdicts(verdict, score, similarity, int(num_truths[k]), own)
+                yield k, ClassVerdicts(verdict, score, similarity, int(num_truths[k]))
 
 
 def _repeated(weight: NDArray[np.int64], tie: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The index of each row, as often as it is there; rows of one tie, of one image, come again together.
+    """The index of each row, as often as it is there.
+
+    Rows of one tie, of one image and score, come again together: an image that is drawn twice is there twice.
 
     >>> _repeated(np.array([2, 2, 1]), np.array([1, 1, 2])).tolist()
     [0, 1, 0, 1, 2]
     """
     row = np.repeat(np.arange(weight.size), weight)
+    if tie.size == 0 or tie[-1] - tie[0] + 1 == tie.size:
+        return row
     copy = np.arange(row.size) - np.repeat(np.cumsum(weight) - weight, weight)
     return row[np.lexsort((row, copy, tie[row]))]
 
@@ -180,7 +179,7 @@ def optimal_lrp(rows: ClassVerdicts, threshold: float) -> LrpError:
         return LrpError(1.0, np.nan, np.nan, 1.0, np.nan)
     num_missed = rows.num_truths - num_true
     shared = rows.similarity * (rows.verdict == TRUE)
-    lost = num_true - np.cumsum(shared if rows.weight is None else shared * rows.weight)
+    lost = num_true - np.cumsum(shared)
     error = (lost / (1 - threshold) + num_false + num_missed) / (num_true + num_false + num_missed)
     best = int(np.argmin(error))
     with np.errstate(invalid="ignore"):
@@ -204,11 +203,10 @@ def jaccard_index(counts: NDArray[np.int32], weight: NDArray[Any] | None = None)
     0.5
     """
     # One row per score threshold, so that each is summed in NumPy's order for a list of images, as in CrowdHuman's.
-    num_pairs, num_truths, num_detections = counts.astype(np.float64).transpose(2, 1, 0)
-    weight_1N = np.ones((1, len(counts))) if weight is None else weight[None, :]
-    ratio = num_pairs / (num_truths + num_detections - num_pairs + 1e-6)
-    is_used = (num_truths != 0) | (num_detections != 0)
-    total, num_images = (np.add.reduce(np.ascontiguousarray(each * weight_1N), axis=1) for each in (ratio, is_used))
+    repeated = counts if weight is None else np.repeat(counts, weight, axis=0)
+    num_pairs, num_truths, num_detections = np.ascontiguousarray(repeated.astype(np.float64).transpose(2, 1, 0))
+    total = np.add.reduce(num_pairs / (num_truths + num_detections - num_pairs + 1e-6), axis=1)
+    num_images = np.add.reduce((num_truths != 0) | (num_detections != 0), axis=1, dtype=np.int64)
     with np.errstate(invalid="ignore"):
         return float(np.max(total / num_images))
 

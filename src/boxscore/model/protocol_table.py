@@ -160,6 +160,7 @@ def protocol_of(name: str, iou_type: str) -> Protocol:
     """
     return Protocol.named(_OF_SHAPES.get((name, iou_type), name), iou_type=iou_type)
 
+
 REFERENCES: Mapping[str, str] = {
     "voc2007": "VOC devkit, py-faster-rcnn, detectron2",
     "voc2012": "VOC devkit, py-faster-rcnn, detectron2",

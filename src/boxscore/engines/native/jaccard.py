@@ -52,7 +52,7 @@ def count_jaccard(
     counts = np.zeros((images.size, len(JACCARD_SCORES), 3), np.int32)
     for s, threshold in enumerate(JACCARD_SCORES):
         is_above = score > threshold
-        kept = np.flatnonzero(is_above[row])
+        kept = np.flatnonzero(is_above[row] & (weight > 0))
         pair = _compiled.assign_pairs(row[kept], column[kept], weight[kept], len(detections), len(regular))
         is_paired = pair >= 0
         is_found = np.zeros(len(regular), bool)
