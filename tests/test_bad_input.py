@@ -191,8 +191,8 @@ def test_unknown_fields_of_a_protocol_are_refused() -> None:
 
 def test_evaluate() -> None:
     """Unknown names and foreign types."""
-    with refused(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got 'lvis'"):
-        boxscore.evaluate(detections(), truths(), "lvis")
+    with refused(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got 'lvis2'"):
+        boxscore.evaluate(detections(), truths(), "lvis2")
     with refused("`protocol` must be a name or a boxscore.Protocol; got int"):
         boxscore.evaluate(detections(), truths(), 5)  # type: ignore[arg-type]
     with refused("`engine` must be one of auto, native, parallel, sequential; got 'warp'"):

@@ -146,7 +146,10 @@ def test_truths_are_truths_even_beside_truths(tmp_path: Path, capsys: Captured) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["out"], "argument --to: required, as the suffix of 'out' is not known; one of labelme, odgt, coco, cvat, voc, "),
+        (
+            ["out"],
+            "argument --to: required, as the suffix of 'out' is not known; one of labelme, odgt, coco, cvat, voc, ",
+        ),
         (["out", "--to", "text"], "argument --to: must be one of labelme, odgt, coco, cvat, voc, "),
         (["out.csv", "--from", "jason"], "argument --from: must be one of labelme, odgt, coco, "),
         ([], "the following arguments are required: OUT"),

@@ -8,6 +8,7 @@
 
 #include "candidates.h"
 #include "cells.h"
+#include "match_rows.h"
 #include "order.h"
 #include "rules.h"
 #include "tasks.h"
@@ -24,35 +25,6 @@ struct DetectionColumns {
     const uint8_t* coverage;  // may be null: all are exhaustive
     const double* area;       // may be null: those of the shapes
 };
-
-// What becomes of each detection, one row each, images in order and each image class by class in order of rank. A state has bit 0
-// for a hit; a detection that is none has bit 1 + a where it counts, as a false positive, in area range a. Hits have their
-// verdicts cell by cell in words, in the order of their rows.
-template <class Score, class State>
-struct TallyRows {
-    const int32_t *image_id, *label_id;  // what is written for each index
-    int32_t* image;
-    int32_t* label;
-    Score* score;
-    uint8_t* tier;  // the first limit that the detection's rank is within
-    State* state;
-    std::vector<uint64_t> is_true, is_counted;      // num_words per hit
-    std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
-    std::vector<State> truth_state;                 // bit a where it counts in area range a
-    std::vector<double> similarity;                 // of each hit, if wanted: with the truth that makes it true in the first cell
-    size_t size = 0;
-};
-
-// Truths that count, by class and area range, from the indices of their classes and their states.
-template <class State>
-std::vector<int64_t> count_truths(const int32_t* label, const State* state, size_t size, size_t num_classes,
-                                  size_t num_areas) {
-    std::vector<int64_t> count(num_classes * num_areas);
-    for (size_t g = 0; g < size; ++g) {
-        for (size_t a = 0; a < num_areas; ++a) count[label[g] * num_areas + a] += state[g] >> a & 1;
-    }
-    return count;
-}
 
 // The matcher writes a tally, or calls a recorder instead.
 struct NoRecorder {
@@ -100,14 +72,6 @@ struct MatchWorkspace {
     MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
         : count(num_classes), cursor(num_classes), groups(num_classes), is_present(num_classes / kBitsPerWord + 1),
           candidates(std::move(list)), is_true(num_words), is_counted(num_words) {}
-};
-
-// A run of images that one thread does in one go; its rows start where those of the images before would end.
-struct MatchChunk {
-    size_t first_image, end_image;
-    size_t first_row, num_rows = 0;
-    std::vector<uint64_t> is_true, is_counted;
-    std::vector<double> similarity;
 };
 
 template <class Policy, class Score, class State, class Recorder>
@@ -427,40 +391,6 @@ private:
     const bool is_next_best_, is_plain_;
     std::vector<AreaBounds> bounds_;  // of the area ranges, as many as are compared at once
 };
-
-// Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.
-inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t num_images) {
-    constexpr size_t kRowsPerChunk = size_t{1} << 14;
-    std::vector<MatchChunk> chunks;
-    for (size_t image = 0; image < num_images;) {
-        MatchChunk chunk{};
-        chunk.first_image = image;
-        chunk.first_row = by_image.start[image];
-        while (image < num_images && by_image.start[image + 1] - chunk.first_row <= kRowsPerChunk) ++image;
-        if (image == chunk.first_image) ++image;
-        chunk.end_image = image;
-        chunks.push_back(std::move(chunk));
-    }
-    return chunks;
-}
-
-// Closes the gaps that detections without a row left between chunks.
-template <class Score, class State>
-void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally) {
-    for (MatchChunk& chunk : chunks) {
-        if (chunk.first_row != tally.size) {
-            auto move = [&](auto* column) {
-                std::copy(column + chunk.first_row, column + chunk.first_row + chunk.num_rows, column + tally.size);
-            };
-            move(tally.image), move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
-        }
-        tally.size += chunk.num_rows;
-        tally.is_true.insert(tally.is_true.end(), chunk.is_true.begin(), chunk.is_true.end());
-        tally.is_counted.insert(tally.is_counted.end(), chunk.is_counted.begin(), chunk.is_counted.end());
-        tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());
-        chunk = {};
-    }
-}
 
 // Ids are indices among so many images and classes.
 struct MatchSizes {

@@ -390,11 +390,15 @@ def _names(parts: Sequence[Part]) -> list[str]:
 
 
 def _comparable(parts: Sequence[Part], names: Sequence[str]) -> str:
-    """Whether the numbers of each column may be compared with published ones: once where it is the same for all."""
-    sentences = [part.summary.comparable.sentence for part in parts]
-    if len(set(sentences)) == 1:
-        return sentences[0]
-    return "\n".join(f"{text.line(name)}: {sentence}" for name, sentence in zip(names, sentences, strict=True))
+    """Whether the numbers of each file may be compared with published ones: once where it is the same for all.
+
+    Those of a group of images never may.
+    """
+    pairs = zip(names, parts, strict=True)
+    sentences = {name: part.summary.comparable.sentence for name, part in pairs if part.group is None}
+    if len(set(sentences.values())) == 1:
+        return next(iter(sentences.values()))
+    return "\n".join(f"{text.line(name)}: {sentence}" for name, sentence in sentences.items())
 
 
 def _heads(parts: Sequence[Part]) -> list[str]:

@@ -194,7 +194,8 @@ def _categorize(compared: Compared, protocol: Protocol) -> tuple[NDArray[np.uint
         settled = settle(candidates, rank_S, compared.truths, protocol)
         found_SAT = to_numpy(settled.verdict_DAT)
         verdict_PAT[row_S] = np.where(found_SAT == FALSE, verdict_PAT[row_S], found_SAT)
-        similarity_P[row_S] = to_numpy(settled.similarity_D)
+        if protocol.keeps_similarity:
+            similarity_P[row_S] = to_numpy(settled.similarity_D)
     return verdict_NDAT, similarity_P.reshape(verdict_NDAT.shape[:2])
 
 
