@@ -257,3 +257,21 @@ def test_columns_are_checked_on_every_library(eager: Backend) -> None:
         detections(label=eager.array(np.ones(3)))
     with refused(f"`box` must have shape (N, 4), four numbers per box; got (3, 5){HINT}"):
         detections(box=eager.array(np.ones((3, 5))))
+
+
+def test_rules_that_contradict_each_other() -> None:
+    """Names that two numbers would have, groups without classes of their own, an error that divides by 0."""
+    with refused("`class_groups` must not have names of area ranges, as map_small is one; got 'small'"):
+        Protocol.named("coco", class_groups=("small",))
+    with refused("`class_groups` must be empty where `average` is micro: one curve has no groups of classes"):
+        Protocol.named("lvis", average="micro")
+    with refused("`thresholds` must begin below 1 for olrp, which divides by 1 - threshold; got 1"):
+        Protocol.named("olrp", thresholds=(1.0,))
+    with refused("`limits` must be one number where they are per dataset; got [1, 10]"):
+        Protocol.named("lvis_fixed", limits=(1, 10))
+    with refused("`group_of_weight` must be 0, 1 or None; got 0.5"):
+        Protocol.named("openimages", group_of_weight=0.5)
+    with refused("`extra_numbers` must be of mr, ji, olrp; got 'mrr'"):
+        Protocol.named("coco", extra_numbers=("mrr",))
+    with refused("`federated` must be True or False; got 'yes'"):
+        Protocol.named("coco", federated="yes")

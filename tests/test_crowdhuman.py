@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,7 +14,9 @@ import boxscore
 from boxscore import Detections, MeanAveragePrecision, Protocol, Tally, Truths, _compiled
 from boxscore.analysis.bootstrap import draws
 from boxscore.cli import main
-from boxscore.model.extra_numbers import FALSE_POSITIVES_PER_IMAGE, JACCARD_SCORES
+from boxscore.model.extra_numbers import FALSE_POSITIVES_PER_IMAGE
+from boxscore.model.tally import JACCARD_SCORES
+from boxscore.training import distributed
 from tests.support.crowd_scenes import Record, mmdetection_numbers, random_crowd, read_crowd, write_crowd
 from tests.support.engines import ENGINES
 from tests.support.resampling import repeated
@@ -410,3 +412,42 @@ class TestCommand:
         read = boxscore.read_truths(truths)
         found = boxscore.read_detections(detections, read)
         refused(lambda: boxscore.evaluate(found, read, "crowdhuman"), "`image_sizes` must have every image")
+
+
+class TestListedImages:
+    """Truths may know more images than a batch has; each tally lists them, and has rows of its own only."""
+
+    NAMES: ClassVar[dict[int, str]] = {0: "a", 1: "b", 2: "c"}
+
+    def metric_of(self, image: int) -> boxscore.MeanAveragePrecision:
+        """A metric that has seen one image, with the names of all."""
+        metric = boxscore.MeanAveragePrecision(Protocol.named("coco", extra_numbers=("mr", "ji")), warn=False)
+        shapes: dict[str, Any] = {"image": [image], "label": [1], "box": [[0, 0, 9, 9]]}
+        metric.update(Detections(**shapes, score=[0.9]), Truths(**shapes, image_names=self.NAMES))
+        return metric
+
+    def test_tallies_of_different_images_merge(self) -> None:
+        """In memory, over processes and from a state; the image without anything counts once."""
+        metrics = [self.metric_of(0), self.metric_of(1)]
+        first, second = (metric.tally for metric in metrics)
+        merged = first.merge(second)
+        assert merged.num_truths[:, 0].tolist() == [2]
+        assert merged.listed_image is not None
+        assert merged.listed_image.tolist() == [0, 1, 2]
+        assert [tally.num_truths[0, 0] for tally in distributed.without_copies([first, second])] == [1, 1]
+        again = boxscore.MeanAveragePrecision(metrics[0].protocol, warn=False)
+        again.load_state_dict(metrics[0].state_dict())
+        assert np.array_equal([*again.compute().values()], [*metrics[0].compute().values()], equal_nan=True)
+        whole = metrics[0].merge(metrics[1]).compute()
+        assert whole["ji"] == pytest.approx(1, abs=1e-5)
+        assert whole.images.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["crowdhuman", "olrp"])
+def test_an_empty_tally_has_what_its_protocol_asks_for(name: str, tmp_path: Path) -> None:
+    """It can be finished, stored and merged."""
+    tally = boxscore.Tally.empty(Protocol.named(name))
+    assert all(value != value for value in boxscore.finish(tally).values())
+    tally.save(tmp_path / "empty.tally")
+    assert len(boxscore.Tally.load(tmp_path / "empty.tally").merge(tally)) == 0
+    assert len(boxscore.Tally.from_arrow(tally.to_arrow())) == 0

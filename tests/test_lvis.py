@@ -14,6 +14,7 @@ import boxscore
 from boxscore import Coverage, Detections, InputError, MeanAveragePrecision, Protocol, Result, Tally, Truths
 from boxscore.cli import main
 from boxscore.formats.inspection import inspect_files
+from boxscore.report.contents import default_resamples
 from boxscore.scaling.out_of_core import evaluate_files
 from tests.support.comparisons import assert_same
 from tests.support.engines import ENGINES
@@ -424,3 +425,40 @@ class TestFiles:
         files = write_lvis(tmp_path, dataset, results)
         findings = inspect_files(files[0], [files[1]], Protocol.named("lvis"))
         assert {finding.severity for finding in findings} <= {"note"}
+
+
+class TestALimitOverTheDataset:
+    """Every analysis has the detections within the limit; what would need another limit says so."""
+
+    @pytest.fixture
+    def result(self) -> boxscore.Result:
+        """Two images with three detections of a class each, of which two in all count."""
+        truths = boxscore.Truths(image=[0, 1], label=[1, 1], box=[[0, 0, 10, 10]] * 2)
+        box = [[0, 0, 10, 10], [50, 50, 60, 60], [70, 70, 80, 80]] * 2
+        score = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
+        found = boxscore.Detections(image=[0, 0, 0, 1, 1, 1], label=[1] * 6, score=score, box=box)
+        protocol = boxscore.Protocol.named("lvis_fixed", federated=False, limits=(2,))
+        return boxscore.evaluate(found, truths, protocol)
+
+    def test_numbers_and_analyses_agree(self, result: boxscore.Result) -> None:
+        """One true and one false positive; the second truth is not found."""
+        assert (result.per_class.num_true[0, 0], result.per_class.num_false[0, 0]) == (1, 1)
+        confusion = result.confusion(score=0.0)
+        assert confusion.matrix.sum() == 3  # a pair, a false positive, a truth that is not found
+        errors = result.errors()
+        assert (errors.num_false, errors.num_unfound) == (1, 1)
+        assert result.calibration(bins=1, iou=0.53).count.sum() == 2
+        assert result.worst_images(score=0.0).num_false.tolist() == [1, 0]
+
+    def test_a_slice_has_a_limit_of_its_own(self, result: boxscore.Result) -> None:
+        """As if its images were all there are."""
+        parts = boxscore.slices(result, {0: "a", 1: "b"})
+        assert parts["b"]["mar_2"] == 1
+        assert parts["b"].per_class.num_detections.tolist() == [2]
+
+    def test_resamples_are_refused(self, result: boxscore.Result) -> None:
+        """The report has none, then."""
+        with pytest.raises(boxscore.InputError, match="protocol lvis_fixed has no confidence intervals: its limit"):
+            result.intervals()
+        assert default_resamples(result) == 0
+        assert "<title>boxscore</title>" in result.to_html()

@@ -8,6 +8,7 @@ import numpy as np
 
 from boxscore._support.arrays import is_in_host_memory, library
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import Lazy
 from boxscore._support.threads import num_threads
 from boxscore.engines import sequential
 from boxscore.engines.native import compiled_engine as native
@@ -62,8 +63,8 @@ def evaluate(
     >>> round(result["map_50"], 4), result["mar_100"]
     (0.505, 0.45)
     """
-    tally = match(detections, truths, protocol, engine, threads=threads)
-    inputs = Inputs(*prepare(detections, truths, tally.protocol))
+    inputs, rules = _prepared(detections, truths, protocol)
+    tally = _match(inputs, rules, engine, threads)
     return replace(finish(tally, engine, threads=threads), inputs=inputs, num_given=len(detections))
 
 
@@ -82,12 +83,21 @@ def match(
     >>> match(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]]), truths, "voc2012").verdict.tolist()
     [[[2]]]
     """
+    return _match(*_prepared(detections, truths, protocol), engine, threads)
+
+
+def _prepared(detections: Any, truths: Any, protocol: str | Protocol) -> tuple[Inputs, Protocol]:
+    """Both sides as the protocol compares them."""
     if not isinstance(detections, Detections):
         raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
     protocol = protocol_for(protocol, detections, truths)
-    detections, truths = prepare(detections, truths, protocol)
+    return Inputs(*prepare(detections, truths, protocol)), protocol
+
+
+def _match(inputs: Inputs, protocol: Protocol, engine: str, threads: int | None) -> Tally:
+    detections, truths = inputs
     arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
     library(*arrays)  # one, or NumPy and one
     if engine == "auto":
@@ -136,7 +146,12 @@ def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int
     """
     tallies = [tally] if isinstance(tally, Tally) else _as_tallies(tally)
     if tallies[0].protocol.limits_per == "dataset":
-        tallies = [joined(tallies).limited()]
+        whole = joined(tallies)
+        return replace(_finish([whole.limited()], engine, threads), lazy_tally=Lazy(lambda: whole))
+    return _finish(tallies, engine, threads)
+
+
+def _finish(tallies: list[Tally], engine: str, threads: int | None) -> Result:
     chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
     if chosen is ENGINES["native"]:
         return finish_tallies(tallies, num)

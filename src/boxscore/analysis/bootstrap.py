@@ -180,11 +180,15 @@ def grounds(tally: Tally, labels: Ints) -> Grounds:
     def is_there(area: int) -> NDArray[np.bool_]:
         return np.asarray(tally.truth_state >> bit(area) & bit(1), bool)
 
-    def are_in_several(area: int) -> bool:
-        image = tally.truth_image[is_there(area)]
+    def are_in_several(area: int, group: str | None = None) -> bool:
+        is_member = is_there(area)
+        if group is not None:
+            members = [label for label, each in (tally.class_groups or {}).items() if each == group]
+            is_member = is_member & np.isin(tally.truth_label, members)
+        image = tally.truth_image[is_member]
         return image.size > 0 and bool(image.min() < image.max())
 
-    several = [are_in_several(area) for area in range(len(tally.protocol.areas))]
+    several = [are_in_several(measure.area, measure.group) for measure in measures(tally.protocol)]
     image = tally.truth_image[is_there(0)]
     place = np.searchsorted(labels, tally.truth_label[is_there(0)])
     limits = np.iinfo(np.int64)
@@ -193,9 +197,7 @@ def grounds(tally: Tally, labels: Ints) -> Grounds:
     np.maximum.at(highest, place, image)
     num_extra = len(tally.protocol.extra_names)
     return Grounds(
-        numbers=np.array(
-            [*(several[measure.area] for measure in measures(tally.protocol)), *[several[0]] * num_extra], bool
-        ),
+        numbers=np.array([*several, *several[:1] * num_extra], bool),
         classes=lowest < highest,
     )
 
@@ -241,6 +243,11 @@ def resample(
 
     The bits are the same for any number of threads, and of resamples that are computed side by side.
     """
+    if tally.protocol.limits_per == "dataset":
+        raise InputError(
+            f"protocol {tally.protocol.name} has no confidence intervals: its limit over the dataset would be another"
+            " one for each resample"
+        )
     wanted = list(measures(tally.protocol))
     is_micro = tally.protocol.average == "micro"
     run = Run(num_threads(threads), max_lanes)

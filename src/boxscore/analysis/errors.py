@@ -84,9 +84,9 @@ class Errors:
     gain_of_class: Floats
     """What fixing each type everywhere adds to each class; NaN where AP is undefined. Shape (E, K)."""
     detection_type: NDArray[np.int8]
-    """The type of each detection, -1 for no error, in the order that detections were given. Shape (D,)."""
+    """The type of each detection, -1 for no error, in the order of `result.inputs.detections`. Shape (D,)."""
     detection_truth: Ints
-    """The row of the truth that the error is about, or -1. Shape (D,)."""
+    """The row of the truth in `result.inputs.truths` that the error is about, or -1. Shape (D,)."""
     truth_type: NDArray[np.int8]
     """Of each truth that was not found: missed, or the type of the best error that it is within reach of. Else -1.
     Shape (G,)."""
@@ -234,7 +234,7 @@ class Case:
         if is_corrected is not None:
             label[is_corrected[row]] = self.pairing.truth_label[self.truth[is_corrected]]
             is_true |= is_corrected[row]
-        protocol = self.pairing.protocol.replace(limits=(None,))
+        protocol = self.pairing.protocol.replace(limits=(None,), limits_per="class")
         kind = state_dtype(protocol)
         hits = np.ones((int(is_true.sum()), 1), np.uint64)
         return Tally(

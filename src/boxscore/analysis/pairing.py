@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from boxscore._support.arrays import to_numpy
 from boxscore._support.threads import num_threads
-from boxscore.engines.native.pairs import Pairs, Rows, pair
+from boxscore.engines.native.pairs import BEYOND, Pairs, Rows, pair
 from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, pooled
 from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result
-from boxscore.model.tally import TRUE, Tally
+from boxscore.model.tally import TRUE, Tally, is_within_dataset
 from boxscore.pipeline import match
 
 
@@ -60,11 +60,17 @@ def pair_rows(detections: Detections, truths: Truths, protocol: Protocol, thread
     if protocol.class_agnostic:
         rows = [np.argsort(to_numpy(columns.label), kind="stable") for columns in (detections, truths)]
         detections, truths = pooled(detections), pooled(truths)
+    pairs = pair(detections, truths, protocol, threads)
+    ids = (host_ids(detections.label), host_scores(detections.score), host_ids(detections.image))
+    is_within = is_within_dataset(protocol, *ids)
+    if is_within is not None:
+        verdict = np.where(is_within, pairs.verdict, np.uint8(BEYOND))
+        pairs = pairs._replace(verdict=verdict, truth=np.where(is_within, pairs.truth, np.int32(-1)))
     return Pairing(
         protocol=protocol,
         detections=detections,
         truths=truths,
-        pairs=pair(detections, truths, protocol, threads),
+        pairs=pairs,
         detection_row=rows[0],
         truth_row=rows[1],
         threads=threads,
@@ -80,9 +86,9 @@ def pair_inputs(result: Result, name: str, iou: float | None, threads: int | Non
 def verdicts_at(result: Result, name: str, iou: float | None) -> tuple[Tally, int]:
     """A tally with the verdicts at any threshold, and the threshold's index; matched again if it was not measured."""
     if iou is None or result.protocol.find_threshold(iou) is not None:
-        return result.tally, result.protocol.threshold_index(iou)
+        return result.tally.limited(), result.protocol.threshold_index(iou)
     inputs = result.inputs_for(f"`{name}` at a threshold that was not measured")
-    return match(*inputs, result.protocol.at(iou)), 0
+    return match(*inputs, result.protocol.at(iou)).limited(), 0
 
 
 def as_given(values: NDArray[Any], row: NDArray[np.int64]) -> NDArray[Any]:

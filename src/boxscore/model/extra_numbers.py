@@ -18,9 +18,6 @@ FALSE_POSITIVES_PER_IMAGE = (0.0100, 0.0178, 0.03160, 0.0562, 0.1000, 0.1778, 0.
 """Where miss rates are taken: nine points from 0.01 to 1, evenly spaced in the logarithm (Dollár et al. 2012), rounded
 as in CrowdHuman's evaluation."""
 
-JACCARD_SCORES = tuple(1e-1 * i for i in range(10))
-"""The score thresholds of which the Jaccard index takes the best."""
-
 
 class ExtraNumbers(NamedTuple):
     """The numbers by name, and those of each class."""
@@ -57,7 +54,7 @@ class ExtraCounter:
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
-        self.images = tally.images
+        self.images = tally.all_images
         rows = tally.sorted()
         self._image = np.searchsorted(self.images, rows.image)
         self._columns: tuple[NDArray[Any], ...] = (rows.verdict_at(0), rows.score, np.zeros(len(rows)))
@@ -72,7 +69,7 @@ class ExtraCounter:
         self._truth_class = np.searchsorted(tally.classes, tally.truth_label[is_counted])
         self._jaccard: NDArray[np.int32] | None = None
         if tally.jaccard is not None and tally.listed_image is not None:
-            # By image: merged tallies have them in any order, and blank ones several times.
+            # By image: merged tallies have them in any order.
             self._jaccard = np.zeros((self.images.size, *tally.jaccard.shape[1:]), np.int32)
             np.add.at(self._jaccard, np.searchsorted(self.images, tally.listed_image), tally.jaccard)
 
@@ -161,7 +158,7 @@ _LRP_NAMES = LrpError._fields
 
 
 def optimal_lrp(rows: ClassVerdicts, threshold: float) -> LrpError:
-    """The least localization recall precision error over all score thresholds.
+    """The least localization recall precision error over all cuts of the ranking.
 
     With TP, FP and FN at a score threshold and similarities s of the true positives, the error is
 

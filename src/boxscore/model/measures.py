@@ -85,7 +85,10 @@ def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
     first = f"{protocol.similarity} {text.thresholds(protocol.thresholds[:1])}"
     for name in protocol.extra_names:
         what = _EXTRA_MEANINGS[name].format(similarity=protocol.similarity)
-        yield name, [what, first, protocol.areas[0].name, detections_within(protocol.limits[-1])]
+        within = ["all", detections_within(None)]
+        if name != "ji":
+            within = [protocol.areas[0].name, detections_within(protocol.limits[-1])]
+        yield name, [what, first, *within]
 
 
 def detections_within(limit: int | None) -> str:

@@ -164,9 +164,10 @@ class Protocol:
     are in them (LVIS)."""
 
     extra_numbers: tuple[str, ...] = ()
-    """What is measured beside AP and recall, at the first threshold, in the first area range and within the last limit.
-    "mr": the log-average miss rate over nine numbers of false positives per image from 0.01 to 1. "ji": the Jaccard
-    index (CrowdHuman). "olrp": the optimal localization recall precision error, and its parts `olrp_loc`, `olrp_fp` and
+    """What is measured beside AP and recall, at the first threshold, in the first area range and within the last limit;
+    the plain mean over classes, whatever `average` is. "mr": the log-average miss rate over nine numbers of false
+    positives per image from 0.01 to 1. "ji": the Jaccard index of all detections and truths, without ranges and limits
+    (CrowdHuman). "olrp": the optimal localization recall precision error, and its parts `olrp_loc`, `olrp_fp` and
     `olrp_fn`."""
 
     average: Average = "macro"
@@ -234,6 +235,17 @@ class Protocol:
                 raise InputError(f"`{flag}` must be True or False; got {getattr(self, flag)!r}")
         if self.group_of_weight is not None and self.group_of_weight not in (0, 1):
             raise InputError(f"`group_of_weight` must be 0, 1 or None; got {self.group_of_weight!r}")
+        names = {area.name for area in self.areas}
+        if clash := [name for name in self.class_groups if name in names]:
+            raise InputError(
+                f"`class_groups` must not have names of area ranges, as map_{clash[0]} is one; got {clash[0]!r}"
+            )
+        if self.class_groups and self.average == "micro":
+            raise InputError(
+                "`class_groups` must be empty where `average` is micro: one curve has no groups of classes"
+            )
+        if self.keeps_similarity and self.thresholds[0] >= 1:
+            raise InputError("`thresholds` must begin below 1 for olrp, which divides by 1 - threshold; got 1")
         if self.limits_per == "dataset" and (len(self.limits) > 1 or self.limits[0] is None):
             raise InputError(f"`limits` must be one number where they are per dataset; got {list(self.limits)}")
         if not isinstance(self.iou_type, str) or not self.iou_type:
@@ -329,7 +341,7 @@ class Protocol:
         return not self.needs
 
     @property
-    def limits_of(self) -> str:
+    def limit_scope(self) -> str:
         """What a limit is for, in words."""
         words = {"class": "per image and class", "image": "per image", "dataset": "per class over all images"}
         return words[self.limits_per]
@@ -344,7 +356,7 @@ class Protocol:
         limit = self.limits[-1]
         rules = [
             "" if self.min_score is None else f"with a score below {self.min_score:g}",
-            "" if limit is None else f"beyond the limit of {limit:,} {self.limits_of}",
+            "" if limit is None else f"beyond the limit of {limit:,} {self.limit_scope}",
             "of a class that was not looked for" if self.federated else "",
             "" if self.empty == "keep" else "without area",
             "without a sure keypoint" if self.keypoints.needs_scores else "",

@@ -129,7 +129,7 @@ class Result(Mapping[str, float]):
 
     @property
     def tally(self) -> Tally:
-        """The verdicts that all numbers come from."""
+        """The verdicts that all numbers come from; under a limit over the dataset, those beyond it, too."""
         if self.lazy_tally is None:
             raise InputError("this result has no tally: it was computed class by class, and no verdicts were retained")
         return self.lazy_tally.value
@@ -137,8 +137,8 @@ class Result(Mapping[str, float]):
     @property
     def images(self) -> Ints:
         """Ids of all images, ascending: those with detections or truths, and those that the truths list. Shape (N,)."""
-        listed = self.image_names
-        return self.tally.images if listed is None else np.union1d(self.tally.images, np.array([*listed], np.int64))
+        images, listed = self.tally.all_images, self.image_names
+        return images if listed is None else np.union1d(images, np.array([*listed], np.int64))
 
     @property
     def image_names(self) -> Mapping[int, str] | None:

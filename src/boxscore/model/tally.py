@@ -18,6 +18,9 @@ from boxscore.model.protocol import POOLED, Protocol
 if TYPE_CHECKING:
     from boxscore.model.result import Result
 
+JACCARD_SCORES = tuple(1e-1 * i for i in range(10))
+"""The score thresholds of which the Jaccard index takes the best."""
+
 IGNORED, FALSE, TRUE = 0, 1, 2
 """The verdicts, as the paper numbers them: ignored, false positive, true positive."""
 
@@ -62,7 +65,7 @@ class Tally:
     """Bit 0: a hit. Else bit 1 + a: a false positive in area range a, not ignored. uint8, or uint64 for more than 7
     area ranges. Shape (D,)."""
     is_true: NDArray[np.uint64]
-    """Bit a * T + t: true positive in area range a at threshold t. A row a hit, in words of 64. Shape (H, W)."""
+    """Bit a * T + t: true positive in area range a at threshold t. One row per hit, in words of 64. Shape (H, W)."""
     is_counted: NDArray[np.uint64]
     """The same for true or false positive; the other cells are ignored. Shape (H, W)."""
     classes: NDArray[np.int64]
@@ -91,6 +94,9 @@ class Tally:
         """No detections and no truths: what `merge` leaves out."""
         nothing = np.zeros(0, np.int64)
         verdict = np.zeros((0, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+        extras: dict[str, Any] = {"listed_image": nothing} if protocol.extra_numbers else {}
+        if "ji" in protocol.extra_numbers:
+            extras["jaccard"] = np.zeros((0, len(JACCARD_SCORES), 3), np.int32)
         return cls.from_verdicts(
             protocol=protocol,
             image=nothing,
@@ -102,6 +108,8 @@ class Tally:
             truth_image=nothing,
             truth_label=nothing,
             truth_counts=np.zeros((0, len(protocol.areas)), bool),
+            similarity=np.zeros(0),
+            **extras,
         )
 
     @classmethod
@@ -198,9 +206,13 @@ class Tally:
 
     @property
     def images(self) -> NDArray[np.int64]:
-        """The images that have detections or truths, or are listed, ascending. Shape (N,)."""
-        with_rows = np.union1d(*(_compiled.distinct(compact(column)) for column in (self.image, self.truth_image)))
-        return with_rows if self.listed_image is None else np.union1d(with_rows, self.listed_image)
+        """The images that have detections or truths, ascending. Shape (N,)."""
+        return np.union1d(*(_compiled.distinct(compact(column)) for column in (self.image, self.truth_image)))
+
+    @property
+    def all_images(self) -> NDArray[np.int64]:
+        """The same and those that are listed, ascending. Shape (N,)."""
+        return self.images if self.listed_image is None else np.union1d(self.images, self.listed_image)
 
     def without(self, images: NDArray[Any]) -> "Tally":
         """The same without some images: neither their detections nor their truths."""
@@ -226,22 +238,15 @@ class Tally:
         if self.listed_image is None:
             return self
         new = np.setdiff1d(np.array([*images], np.int64), self.listed_image)
-        blank = None if self.jaccard is None else np.zeros((new.size, *self.jaccard.shape[1:]), np.int32)
-        return replace(
-            self,
-            listed_image=np.concatenate([self.listed_image, new]),
-            jaccard=None if self.jaccard is None or blank is None else np.concatenate([self.jaccard, blank]),
-        )
+        jaccard = self.jaccard
+        if jaccard is not None:
+            jaccard = np.concatenate([jaccard, np.zeros((new.size, *jaccard.shape[1:]), np.int32)])
+        return replace(self, listed_image=np.concatenate([self.listed_image, new]), jaccard=jaccard)
 
     def limited(self) -> "Tally":
         """The same within the limit over the dataset, if the protocol has one: the best detections of each class."""
-        limit = self.protocol.limits[0]
-        if self.protocol.limits_per != "dataset" or limit is None:
-            return self
-        order = np.lexsort((np.arange(len(self)), self.image, -self.score, self.label))
-        label = self.label[order]
-        rank = np.arange(len(self)) - np.searchsorted(label, label)
-        return self._take(np.sort(order[rank < limit]))
+        is_within = is_within_dataset(self.protocol, self.label, self.score, self.image)
+        return self if is_within is None else self._take(np.flatnonzero(is_within))
 
     def merge(self, *others: "Tally") -> "Tally":
         """All of it as one tally. Associative; the grouping and the order change no result.
@@ -268,7 +273,7 @@ class Tally:
         return self._take(order)
 
     def _take(self, rows: NDArray[np.int64]) -> "Tally":
-        """The same with some detections, in the order of `rows`."""
+        """The same with some detections, in the order of `rows`; truths and images stay."""
         index = np.cumsum(self.is_hit) - 1
         hits = index[rows][self.is_hit[rows]]
         columns = {column: getattr(self, column)[rows] for column in ROWS}
@@ -345,7 +350,7 @@ def joined(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         protocol=tallies[0].protocol,
         **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
-        **{column: _concatenate_extra(tallies, column) for column in EXTRAS},
+        **_joined_extras(tallies),
         classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
         class_names=united_names(tallies),
         class_groups=united_groups(tallies),
@@ -421,6 +426,23 @@ def _united(parts: Sequence[Mapping[int, str] | None], what: str) -> dict[int, s
     return names or None
 
 
+def is_within_dataset(
+    protocol: Protocol, label: NDArray[Any], score: NDArray[Any], image: NDArray[Any]
+) -> NDArray[np.bool_] | None:
+    """Which detections are among the best of their class over all images; None: the protocol has no such limit.
+
+    Of equal scores those of lower image ids, then of earlier rows. Shape (D,) each.
+    """
+    limit = protocol.limits[-1]
+    if protocol.limits_per != "dataset" or limit is None:
+        return None
+    order = np.lexsort((np.arange(label.size), image, -score, label))
+    rank = np.arange(label.size) - np.searchsorted(label[order], label[order])
+    is_within = np.zeros(label.size, bool)
+    is_within[order[rank < limit]] = True
+    return is_within
+
+
 def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
     """The ids as int32 where they fit, else as int64."""
     limits = np.iinfo(np.int32)
@@ -452,11 +474,20 @@ def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uin
     return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
 
 
-def _concatenate_extra(tallies: Sequence[Tally], column: str) -> Any:
-    """The rows of all, or None; a tally without images may have none."""
-    columns = [getattr(tally, column) for tally in tallies]
-    known = [each for each in columns if each is not None]
-    return np.concatenate(known) if known else None
+def _joined_extras(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """The extra columns of all; an image may be listed by several tallies, and has rows in one of them only."""
+    similarity, listed, jaccard = (
+        [getattr(tally, column) for tally in tallies if getattr(tally, column) is not None] for column in EXTRAS
+    )
+    extras: dict[str, Any] = {"similarity": np.concatenate(similarity) if similarity else None}
+    if listed:
+        images, index = np.unique(np.concatenate(listed), return_inverse=True)
+        extras["listed_image"] = images
+        if jaccard:
+            counts = np.concatenate(jaccard)
+            extras["jaccard"] = np.zeros((images.size, *counts.shape[1:]), np.int32)
+            np.add.at(extras["jaccard"], index, counts)
+    return extras
 
 
 def _concatenate(tallies: Sequence[Tally], column: str) -> Any:

@@ -51,6 +51,9 @@ MIN_CLASSES = 50
 MAX_HISTOGRAMS = 400
 """With more classes than this there is only the score histogram of all classes."""
 
+MAX_EXTRA_ROWS = 200_000
+"""With more detections than this, resamples of numbers beside AP and recall take minutes."""
+
 MAX_CONFUSED = 25
 """With more classes than this the confusion matrix has only the most confused."""
 
@@ -85,7 +88,7 @@ def describe(
         "main": protocol.threshold_index(None),
         "areas": [{"name": area.name, "text": range_text(area, protocol)} for area in protocol.areas],
         "measures": [*(_measure(each, protocol) for each in measures(protocol)), *_extra_measures(protocol)],
-        "limit": None if protocol.limits[-1] is None else f"{protocol.limits[-1]:,} {protocol.limits_of}",
+        "limit": None if protocol.limits[-1] is None else f"{protocol.limits[-1]:,} {protocol.limit_scope}",
         "notes": _notes(results.values(), intervals, most),
         "models": [
             {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
@@ -130,7 +133,9 @@ def default_resamples(result: Result) -> int:
     """The default number of resamples of a report: 1,000, or 0 where those would take minutes."""
     protocol = result.protocol
     num_points = len(protocol.thresholds) * len(protocol.recall_points) * len(protocol.areas)
-    return 1000 if len(result.per_class) * num_points <= MAX_SAMPLES else 0
+    is_slow = len(result.per_class) * num_points > MAX_SAMPLES
+    is_slow |= bool(protocol.extra_numbers) and len(result.tally) > MAX_EXTRA_ROWS
+    return 0 if is_slow or protocol.limits_per == "dataset" else 1000
 
 
 def _measure(measure: Measure, protocol: Protocol) -> dict[str, Any]:
@@ -154,7 +159,7 @@ def _model(result: Result, intervals: Intervals | None, first: Result, most: int
         "counts": {
             "images": len(result.images),
             "truths": int(per_class.num_truths.sum()),
-            "detections": len(result.tally),
+            "detections": len(result.tally.limited()),
             "classes": len(per_class),
         },
         "numbers": column(result.values()),
@@ -374,7 +379,7 @@ def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
     what = "areas" if protocol.ranges_by == "area" else protocol.ranges_by.replace("_", " ")
     yield what, "; ".join(f"{area.name}: {range_text(area, protocol)}" for area in protocol.areas)
     yield (
-        f"detections {protocol.limits_of}",
+        f"detections {protocol.limit_scope}",
         ", ".join("all" if limit is None else str(limit) for limit in protocol.limits),
     )
 

@@ -239,7 +239,7 @@ def plot_all(result: "Result") -> "dict[str, Figure]":
         "sizes": plot_sizes(result),
         "scores": draw_scores(result.scores()),
     }
-    score = result.tally.score
+    score = result.tally.limited().score
     if not score.size or (score.min() >= 0 and score.max() <= 1):
         figures["calibration"] = draw_calibration(result.calibration())
     if result.inputs is not None:

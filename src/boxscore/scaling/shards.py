@@ -130,7 +130,7 @@ def detections_from(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, mas
 _NOT_IN_TABLES = {
     "ranges_by": "has ranges of `crowd_index`, which tables don't have",
     "federated": "asks which classes were looked for in each image, which tables don't have",
-    "clips_boxes": "clips boxes to their images, whose sizes tables don't have",
+    "clips_boxes": "clips boxes to their images, whose sizes are not read from tables",
     "extra_numbers": "has extra numbers, which need all verdicts in one tally",
 }
 """Why a protocol can't be evaluated table by table, by the field of its rule."""
@@ -139,11 +139,15 @@ _NOT_IN_TABLES = {
 def check_streams(protocol: Protocol) -> None:
     """Raise `InputError` for a protocol that can't be evaluated from tables, class by class."""
     reasons = [reason for name, reason in _NOT_IN_TABLES.items() if name in protocol.needs]
+    if protocol.class_groups:
+        reasons.append("has numbers of groups of classes, which tables don't have")
     if protocol.limits_per == "dataset":
         reasons.append("has a limit over the whole dataset, which needs all verdicts in one tally")
     if reasons:
         rule = f"protocol {protocol.name} {reasons[0]}"
-        raise InputError(f"{rule}; evaluate in one process: boxscore.evaluate, or boxscore eval")
+        raise InputError(
+            f"{rule}; evaluate in one process: boxscore.evaluate, or boxscore eval without --memory and ray"
+        )
 
 
 def _shapes(rows: Mapping[str, NDArray[Any]], box_format: BoxFormat, masks: Masks | None) -> dict[str, Any]:

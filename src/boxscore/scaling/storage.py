@@ -25,9 +25,8 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
-from boxscore.model.extra_numbers import JACCARD_SCORES
 from boxscore.model.protocol import Protocol
-from boxscore.model.tally import EXTRAS, HITS, ROWS, TRUTHS, Tally, num_words, state_dtype
+from boxscore.model.tally import EXTRAS, HITS, JACCARD_SCORES, ROWS, TRUTHS, Tally, num_words, state_dtype
 
 _MAGIC = b"boxscore tally 1\n"
 _LENGTHS = struct.Struct("<QQ")

@@ -9,8 +9,8 @@ from boxscore.engines.native.columns import compiled_columns
 from boxscore.engines.native.rules import rules_of
 from boxscore.model.coverage import NOT_COVERED
 from boxscore.model.dataset import Detections, Truths, coverage_codes, host_ids, host_scores, take
-from boxscore.model.extra_numbers import JACCARD_SCORES
 from boxscore.model.protocol import REGULAR, Protocol
+from boxscore.model.tally import JACCARD_SCORES
 
 Rows = NDArray[np.int32]
 

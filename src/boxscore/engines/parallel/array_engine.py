@@ -291,14 +291,15 @@ def _average_linear_points(curves: ClassCurves, num_truths_K: Ints, protocol: Pr
     """The area under each envelope, interpolated at the recall points as Ultralytics does, by NumPy."""
     ap_K = np.full(num_truths_K.size, np.nan)
     point_R = np.asarray(protocol.recall_points)
-    num_drops = 0 if protocol.ap == "linear_points_to_end" else 1
+    is_to_end = protocol.ap == "linear_points_to_end"
     for k in np.flatnonzero(num_truths_K > 0):
         rows = curves.label == k
         ap_K[k] = 0.0
         if rows.any():
             recall_U, precision_U = curves.recall[rows], curves.precision[rows]
-            recall_U = np.concatenate([[0.0], recall_U, recall_U[-num_drops or recall_U.size :], [1.0]])
-            precision_U = np.concatenate([[1.0], precision_U, [0.0] * num_drops, [0.0]])
+            drop = recall_U[:0] if is_to_end else recall_U[-1:]  # where the curve falls to 0
+            recall_U = np.concatenate([[0.0], recall_U, drop, [1.0]])
+            precision_U = np.concatenate([[1.0], precision_U, 0 * drop, [0.0]])
             envelope_U = np.maximum.accumulate(precision_U[::-1])[::-1]
             sample_R = np.interp(point_R, recall_U, envelope_U)
             ap_K[k] = np.sum(np.diff(point_R) * (sample_R[1:] + sample_R[:-1]) / 2.0)
