@@ -268,7 +268,7 @@ def test_detections_with_low_scores_are_left_out(folder: Path, capsys: Captured)
     plain = json.loads(printed(capsys, "eval truths.json found.json --min-score 0.5 --json -"))
     assert plain == expected.to_dict() | {"min_score": 0.5}
     out = printed(capsys, "eval truths.json found.json --min-score 0.5")
-    left_out = f"{(~kept).sum()} with a score below 0.5 or beyond the limit of 100 per image and class"
+    left_out = f"{(~kept).sum()} left out: with a score below 0.5 or beyond the limit of 100 per image and class"
     assert out.startswith(f"coco, changed: 4 classes, 215 truths, 356 detections ({left_out})\n")
     assert out.endswith("not comparable with COCO leaderboard rules: lowest score 0.5 in place of none\n")
     assert "argument --min-score: must be a finite number; got 'nan'" in refused(

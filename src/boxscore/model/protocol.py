@@ -267,8 +267,23 @@ class Protocol:
         known = PROTOCOLS.get(self.name, self)
         usual = known.iou_type if self.name in PROTOCOLS else "bbox"
         name = self.name if self.iou_type == usual else f"{self.name} {self.iou_type}"
-        is_known = known.replace(iou_type=self.iou_type) == self
+        is_known = known.with_numbers_of(self).replace(iou_type=self.iou_type) == self
         return name if is_known else f"{name}, changed"
+
+    def with_numbers_of(self, other: "Protocol") -> "Protocol":
+        """The same rules with the numbers that another one has: more or fewer of them, but each as it was.
+
+        Those are area ranges beside the first, limits before the last, groups of classes, recalls and extra numbers.
+        """
+        own = {area.name: area for area in self.areas}
+        has_areas = other.areas[0] == self.areas[0] and all(own.get(area.name, area) == area for area in other.areas)
+        return self.replace(
+            areas=other.areas if has_areas else self.areas,
+            limits=other.limits if other.limits[-1] == self.limits[-1] else self.limits,
+            class_groups=other.class_groups if self.average != "micro" else (),
+            extra_numbers=other.extra_numbers,
+            recall_at=other.recall_at,
+        )
 
     @property
     def similarity(self) -> str:

@@ -162,7 +162,8 @@ class Summary:
             words, is_limit = self.protocol.left_out, self.protocol.is_plain
             found += f" {words.replace('beyond', 'within', 1)}" if is_limit else f", without those {words}"
         elif self.num_left_out:
-            found += f" ({self.num_left_out:,} {self.protocol.left_out})"
+            why = "" if self.protocol.is_plain else "left out: "
+            found += f" ({self.num_left_out:,} {why}{self.protocol.left_out})"
         truths = text.count(sum(row.num_truths for row in self.per_class), "truth")
         return f"{text.count(len(self.per_class), 'class', 'classes')}, {truths}, {found}"
 
