@@ -15,7 +15,7 @@ from tests.support.processes import hand_over, join_world
 from tests.support.scenes import Scene, random_scene
 
 SCENE = random_scene(5, num_images=23)
-PROTOCOLS = ("coco", "voc2007", "voc2012")
+PROTOCOLS = ("coco", "voc2007", "voc2012", "ultralytics", "olrp")
 
 
 def seen(scene: Scene, images: Any) -> tuple[boxscore.Detections, boxscore.Truths]:
