@@ -12,6 +12,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Plan, Samples, grounds, resample, spread
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
+from boxscore.model.comparable import Comparable, of_all
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.measures import meanings
 from boxscore.model.result import Result
@@ -152,6 +153,11 @@ class Comparison:
         method = f"{self.resamples:,} paired resamples of {images}, seed {self.seed}"
         return f"{self.results[0].protocol.title}: {self.level * 100:g} % confidence intervals, {method}"
 
+    @property
+    def comparable(self) -> Comparable:
+        """Whether the numbers of all models may be compared with published ones, and what differs, in which of them."""
+        return of_all({name: result.comparable for name, result in self._named.items()})
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: the settings, and `differences`. Undefined is None."""
         return {
@@ -162,6 +168,7 @@ class Comparison:
             "num_images": self.num_images,
             "differences": [difference.to_dict() for difference in self.differences],
             "settings": self.results[0].protocol.to_dict(),
+            "comparable": self.comparable.to_dict(),
         }
 
     def tables(self, *, is_per_class: bool = False, num_images: int = 0) -> str:
@@ -178,6 +185,7 @@ class Comparison:
                 parts.append(text.table(classes, align="<>>>>>", header=["AP by class", *heads]))
             if num_images:
                 parts.append(_image_table(difference, num_images))
+        parts.append(self.comparable.sentence)
         return "\n\n".join(parts)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:

@@ -40,6 +40,11 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: auto-detected)")
     group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: auto-detected)")
     add_details(group)
+    add_expansion(group)
+
+
+def add_expansion(group: Any) -> None:
+    """Open Images' files beside boxes."""
     group.add_argument(
         "--image-labels",
         metavar="FILE",
@@ -105,7 +110,11 @@ def add_limits(parser: argparse.ArgumentParser) -> Any:
         "--protocol", choices=tuple(PROTOCOLS), default="coco", help="evaluation protocol (default: coco)"
     )
     group.add_argument(
-        "--max-dets", type=limits, metavar="N", help="detection limits per image and class: 1,10,100 or all"
+        "--max-dets",
+        type=limits,
+        metavar="N",
+        help="detection limits, 1,10,100 or all, as the protocol has them: per image and class, per image, or over all"
+        " images",
     )
     return group
 
@@ -271,9 +280,12 @@ def protocol_of(options: argparse.Namespace) -> Protocol:
     }
     given |= {name: getattr(options, name, None) for name in ("min_score", "extra_numbers")}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if getattr(options, "class_agnostic", False):
-        changes["class_agnostic"] = True
     base = named_for(options.protocol, iou_types_of(options)[0])
+    if getattr(options, "class_agnostic", False):
+        if base.federated:
+            rule = "a class counts only in images where it was looked for, so classes can't be disregarded"
+            options.command.error(f"argument --class-agnostic: not with --protocol {options.protocol}: there {rule}")
+        changes["class_agnostic"] = True
     if getattr(options, "sigmas", None) is not None:
         if base.iou_type != "keypoints":
             options.command.error("argument --sigmas: needs --iou-type keypoints")

@@ -27,6 +27,7 @@ examples:
   boxscore convert VOC2007/Annotations labels/ --to yolo
   boxscore convert labels/ truths.json --sizes images/ --names data.yaml
   boxscore convert detections.json results/ --truths instances_val2017.json --to voc
+  boxscore convert boxes.csv expanded.csv --to openimages --hierarchy bbox_labels_600_hierarchy.json --sizes images/
 
 With --truths, IN contains detections: GT provides the names and sizes of images, and the classes.
 Masks and keypoints are kept if every row of IN has them.
@@ -48,7 +49,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--from", dest="from_format", metavar="NAME", help="format of IN (default: auto-detected)")
     parser.add_argument("--to", dest="to_format", metavar="NAME", help="format of OUT (default: by its suffix)")
     parser.add_argument("--truths", metavar="GT", help="ground truth of the detections in IN, in any supported format")
-    arguments.add_details(parser.add_argument_group("files"))
+    group = parser.add_argument_group("files")
+    arguments.add_details(group)
+    arguments.add_expansion(group)
     group = parser.add_argument_group("output")
     group.add_argument("--overwrite", action="store_true", help="replace OUT; other files in a folder are kept")
     group.add_argument("--quiet", action="store_true", help="print only errors")
@@ -62,7 +65,8 @@ def run(options: argparse.Namespace) -> Outcome:
     output = Path(options.output)
     if not options.overwrite and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise InputError(f"{output}: already exists; pass --overwrite to replace it")
-    read = [path for path in (options.input, options.truths, options.sizes, options.names) if path is not None]
+    given = (options.input, options.truths, options.sizes, options.names, options.image_labels, options.hierarchy)
+    read = [path for path in given if path is not None]
     if output.exists():
         check_conversion(output, read, is_same_format=_format_to_read(options, role) == name)
     written, losses = (_convert_truths if role == "truths" else _convert_detections)(options, output, name)
@@ -122,13 +126,20 @@ def _details(options: argparse.Namespace) -> dict[str, Any]:
     return {"box_format": options.box_format, "sizes": options.sizes, "names": options.names}
 
 
+def _expansion(options: argparse.Namespace) -> dict[str, Any]:
+    """Open Images' files beside truths."""
+    return {"image_labels": options.image_labels, "hierarchy": options.hierarchy}
+
+
 def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tuple[str, "tuple[Loss, ...]"]:
     from boxscore.formats import read_truths, write_truths
 
     num_scores = _num_scores(options)
     try:
         truths = _with_shapes(
-            options, "truths", lambda more: read_truths(options.input, format=options.from_format, **more)
+            options,
+            "truths",
+            lambda more: read_truths(options.input, format=options.from_format, **more, **_expansion(options)),
         )
     except InputError:
         if num_scores:
@@ -197,11 +208,13 @@ def _num_scores(options: argparse.Namespace) -> int:
 def _convert_detections(options: argparse.Namespace, output: Path, name: str) -> tuple[str, "tuple[Loss, ...]"]:
     from boxscore.formats import read_detections, read_truths, write_detections
 
-    truths = read_truths(options.truths, **_details(options))
+    truths = read_truths(options.truths, **_details(options), **_expansion(options))
     detections = _with_shapes(
         options,
         "detections",
-        lambda more: read_detections(options.input, truths, format=options.from_format, **more),
+        lambda more: read_detections(
+            options.input, truths, format=options.from_format, hierarchy=options.hierarchy, **more
+        ),
     )
     losses = write_detections(output, detections, truths, format=name, overwrite=options.overwrite)
     return f"{count(len(detections), 'detection')} in {count(_num_images(detections, truths), 'image')}", losses

@@ -15,7 +15,7 @@ from boxscore.cli import arguments
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
 from boxscore.cli.large_data import evaluate_large_data
 from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
-from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids, warn_of_masks
+from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.cli.truth_requirements import ready_truths
 from boxscore.engines.native.direct import summarize_files
@@ -150,7 +150,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
         options.command.error("argument --address: needs --engine ray")
     if options.engine == "ray" or options.memory is not None:
         return [
-            Part(model, None, evaluate_large_data(options, model.path, protocol).summary)
+            Part(model, None, evaluate_large_data(options, model.path, protocol))
             for protocol in protocols
             for model in models
         ]
@@ -208,10 +208,18 @@ def evaluate_files(
 
 
 def read_files(
-    options: argparse.Namespace, paths: Sequence[str], protocols: Sequence[Protocol], progress: Progress
+    options: argparse.Namespace,
+    paths: Sequence[str],
+    protocols: Sequence[Protocol],
+    progress: Progress,
+    *,
+    keep_labels: bool = False,
 ) -> Iterator[tuple[str, "Detections", "Truths"]]:
-    """The path of each file of detections, with its detections and the truths, as the options select them."""
-    from boxscore.formats import read_detections, read_truths, selected_images
+    """The path of each file of detections, with its detections and the truths, as the options select them.
+
+    `keep_labels`: detections of classes that the truths do not have stay, if the file has labels and no names.
+    """
+    from boxscore.formats import read_detections_and_report, read_truths, selected_images
 
     # An image set is looked up beside the ground truth, wherever the detections are.
     selection = {"images": selected_images(options.images, options.truths), "classes": options.classes}
@@ -223,18 +231,20 @@ def read_files(
     truths = ready_truths(truths, options, protocols[0], paths)
     for path in paths:
         progress.step(f"reading {path}")
-        detections = read_detections(
+        detections, report = read_detections_and_report(
             path,
             truths,
             format=options.dt_format,
             unmatched=options.unmatched,
             map_classes=options.map_classes,
             score_key=protocols[0].keypoints.score_key,
+            keep_labels=keep_labels,
             **selection,
             **details,
         )
         warn_of_masks(options, path, detections)
-        yield path, detections, truths
+        subset = [left_out(report.num_unmatched, report.num_rows)] if report.num_unmatched else []
+        yield path, detections, replace(truths, subset=(*truths.subset, *subset))
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:

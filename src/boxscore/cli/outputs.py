@@ -16,7 +16,10 @@ STDOUT = "-"
 """The path that means stdout."""
 DOCUMENTS = ("json", "csv", "html", "latex", "markdown")
 """Options that name a file to write, where a command has them."""
-_INPUTS = ("truths", "first", "others", "detections", "sizes", "names", "images", "map_classes", "slice")
+_INPUTS = (
+    *("truths", "first", "others", "detections", "sizes", "names", "images", "map_classes", "slice"),
+    *("image_labels", "hierarchy"),
+)
 """Options and arguments that may name what is read."""
 _OWN_OUTPUT = re.compile(
     rb'\s*(\{\s*"(protocol|detections)":|\[\s*(\{\s*"(detections|severity)":|\])|[a-z,]*class,number,|first,second,class,'

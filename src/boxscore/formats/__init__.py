@@ -40,6 +40,7 @@ __all__ = [
     "format_by_suffix",
     "join",
     "read_detections",
+    "read_detections_and_report",
     "read_groups",
     "read_records",
     "read_truths",
@@ -56,13 +57,14 @@ def read_records(path: AnyPath, role: Role, options: Options | None = None, *, f
     source, each = find_format(format, open_source(path), role)
     options = options or Options()
     records: Records = each.function("read", role)(source, options)
-    if options.image_labels is None and options.hierarchy is None:
-        return records
-    return _with_labels(records, role, options)
+    return with_labels(records, role, options)
 
 
-def _with_labels(records: Records, role: Role, options: Options, known: Mapping[int, str] | None = None) -> Records:
-    """The records, expanded by a hierarchy, if there is one; truths with what was looked for, if it is known."""
+def with_labels(records: Records, role: Role, options: Options, known: Mapping[int, str] | None = None) -> Records:
+    """The records, expanded by a hierarchy, if there is one; truths with what was looked for, if it is known.
+
+    `known`: names of classes by label, for labels without names.
+    """
     hierarchy = None
     if options.hierarchy is not None:
         from boxscore.formats.hierarchy import expand_records, read_hierarchy
@@ -150,6 +152,46 @@ def read_detections(
     >>> read_detections(FOLDER / "detections.json", read_truths(FOLDER / "truths.json"))
     Detections(356 boxes in 40 images, numpy)
     """
+    detections, _ = read_detections_and_report(
+        path,
+        truths,
+        format=format,
+        images=images,
+        classes=classes,
+        box_format=box_format,
+        sizes=sizes,
+        names=names,
+        unmatched=unmatched,
+        map_classes=map_classes,
+        iou_type=iou_type,
+        score_key=score_key,
+        keep_polygons=keep_polygons,
+        hierarchy=hierarchy,
+        threads=threads,
+    )
+    return detections
+
+
+def read_detections_and_report(
+    path: AnyPath,
+    truths: Truths,
+    *,
+    format: str | None = None,  # noqa: A002
+    images: Any = None,
+    classes: Any = None,
+    unmatched: Literal["error", "warn"] = "error",
+    map_classes: Any = None,
+    score_key: str = "score",
+    keep_polygons: bool = False,
+    keep_labels: bool = False,
+    hierarchy: AnyPath | None = None,
+    **details: Any,
+) -> tuple[Detections, Report]:
+    """What `read_detections` returns, and how many rows were left out, as their image or class is unknown.
+
+    `keep_labels`: detections of classes that the truths do not have, or that are not selected, stay with their labels,
+    if the file has labels and no names of classes; `explain_claim` searches for a mapping of them.
+    """
     from boxscore.formats.image_sizes import read_sizes
 
     if not isinstance(truths, Truths):
@@ -157,7 +199,7 @@ def read_detections(
     if unmatched not in ("error", "warn"):
         raise InputError(f"`unmatched` must be one of error, warn; got {unmatched!r}")
     known = list((truths.names_by_label or {}).values())
-    options = _options(box_format=box_format, sizes=sizes, names=names, threads=threads, iou_type=iou_type)
+    options = _options(**details)
     options = replace(options, known_classes=known, keeps_polygons=keep_polygons, score_key=score_key)
     records = read_records(path, "detections", options, format=format)
     if map_classes is not None:
@@ -165,18 +207,19 @@ def read_detections(
 
         records = class_map.map_classes(records, class_map.read_class_map(map_classes), truths)
     if hierarchy is not None:
-        records = _with_labels(records, "detections", replace(options, hierarchy=hierarchy), truths.names_by_label)
+        records = with_labels(records, "detections", replace(options, hierarchy=hierarchy), truths.names_by_label)
     some_images, some_classes = selected_images(images, path), selected_classes(classes)
     settings: dict[str, Any] = {"images": some_images, "classes": some_classes}
-    settings |= {"iou_types": options.iou_types, "keeps_polygons": keep_polygons}
-    detections, report = join(records, truths, read_sizes(sizes), **settings)
+    settings |= {"iou_types": options.iou_types, "keeps_polygons": keep_polygons, "keeps_labels": keep_labels}
+    detections, report = join(records, truths, read_sizes(options.sizes), **settings)
     if report.unmatched and unmatched == "error":
         raise InputError(str(report.unmatched[0]))
     if report.unmatched:
         dropped = count(report.num_unmatched, "detection")
         reasons = "; ".join(map(str, report.unmatched))
         warnings.warn(f"{dropped} of {report.num_rows:,} left out: {reasons}", stacklevel=2)
-    return select_detections(detections, truths, images=some_images, classes=some_classes)
+    some_classes = None if keep_labels else some_classes
+    return select_detections(detections, truths, images=some_images, classes=some_classes), report
 
 
 def _options(

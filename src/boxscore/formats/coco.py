@@ -22,6 +22,7 @@ from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.masks import Masks, Polygons
+from boxscore.model.comparable import NO_FREQUENCY
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.keypoint_rules import NUM_WHOLEBODY
 from boxscore.model.protocol import Protocol
@@ -138,6 +139,8 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
     if file.categories is not None:
         more["class_names"] = dict(zip(file.categories.id.tolist(), file.categories.name, strict=True))
         more["class_groups"] = class_groups(source, file.categories)
+        if more.get("coverage") is not None and more["class_groups"] is None:
+            more["subset"] = (NO_FREQUENCY,)
     box = boxes.box
     if boxes.segmentations is not None:
         more |= _masks(boxes.segmentations, image, more.get("image_sizes") or {}, options, location)

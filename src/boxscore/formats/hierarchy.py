@@ -46,7 +46,8 @@ class Hierarchy:
         reason = "is not in it" if label != self.root else "is its root, which stands for no class"
         raise InputError(
             f"{location}: every class must be one of the hierarchy {self.source}; {shown(label)} {reason}: it has"
-            f" {some(self.ancestors, 5)}"
+            f" {some(self.ancestors, 5)}; take the hierarchy that was published with these classes, give the file of"
+            " their descriptions as names, if one of both has labels like /m/01g317, or leave such rows out"
         )
 
 
@@ -153,9 +154,8 @@ def _kind(value: Any) -> str:
 def expand_records(records: Records, hierarchy: Hierarchy, known: Mapping[int, str] | None = None) -> Records:
     """The records with a copy of each row for every class above its own; each copy keeps the location of its row.
 
-    Records in which every row has these copies already, with the same image, box and score, were expanded before, and
-    stay as they are. The classes of all records are those of the hierarchy. `known`: names of classes by label, for
-    labels without names.
+    Records in which every row has these copies already, with the same image, box and score, are not changed. The
+    classes of all records are those of the hierarchy. `known`: names of classes by label, for labels without names.
     """
     label = _named_labels(records, known)
     names = [hierarchy.name_of(name) for name in label.names]

@@ -99,6 +99,7 @@ def to_truths(
             image_names=image_names,
             image_sizes=image_sizes or None,
             crowd_index=crowd_index,
+            subset=records.subset,
             is_numbered=is_numbered,
             is_normalized=is_normalized,
         )
@@ -171,19 +172,22 @@ def join(
     classes: Selection | None = None,
     iou_types: Sequence[str] = ("bbox",),
     keeps_polygons: bool = False,
+    keeps_labels: bool = False,
 ) -> tuple[Detections, Report]:
     """The records as detections on the truths' images and classes, without unmatched rows, which the report counts.
     Rows outside of the selected `images` and `classes` are not reported. `iou_types`: which shapes they get.
 
     Images are joined by id, by file name, by file name without its folder, or by stem; classes by name, by name but for
     its case, or by id. One rule applies to the whole file: the first that matches every image, else the one that
-    matches most.
+    matches most. `keeps_labels`: rows of unknown classes keep the file's labels, where it has labels alone.
     """
     if records.score is None:
         raise InputError(f"{records.source}: detections must have a score")
     _check_fractions(records)
     image, lost_image = join_images(records, truths)
     label, lost_class = join_classes(records, truths)
+    if keeps_labels and _are_joined_by_label(records, label, lost_class):
+        label, lost_class = np.asarray(records.label), np.zeros_like(lost_class)
     is_lost = lost_image | lost_class
     is_wanted = _is_wanted(records.image, records.image_names, images) & _is_wanted(
         records.label, records.class_names, classes
@@ -211,6 +215,13 @@ def join(
     except InputError as error:
         raise records.refuse(error) from None
     return columns, report
+
+
+def _are_joined_by_label(records: Records, label: Ids, is_lost: NDArray[np.bool_]) -> bool:
+    """Whether the file has labels and no names, and those that the truths have are the same there."""
+    if isinstance(records.label, Named) or records.class_names or records.is_position:
+        return False
+    return np.array_equal(label[~is_lost], records.label[~is_lost])
 
 
 def keep_rows(records: Records, is_kept: NDArray[np.bool_]) -> Records:

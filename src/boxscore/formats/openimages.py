@@ -15,6 +15,7 @@ from boxscore.formats.files import Output, Source, open_source
 from boxscore.formats.records import Named, Options, Records
 from boxscore.formats.tables import SCORES, boxes_only, detection_records, shown, truth_records
 from boxscore.formats.writers import Host, Loss, named_classes, number
+from boxscore.model.comparable import NOT_EXPANDED
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import DIFFICULT, GROUP, REGULAR
 
@@ -33,6 +34,8 @@ def read_truths(source: Source, options: Options) -> Records:
     """The rows of an Open Images file as truths; where `IsGroupOf` is 1 they are groups, of kind 3."""
     table = read_table(source)
     records = _fractions(truth_records(table, options), options)
+    if options.hierarchy is None:
+        records = replace(records, subset=(NOT_EXPANDED,))
     if GROUPS not in table.columns:
         return records
     is_group = boxes_only(table).flags(GROUPS) == 1

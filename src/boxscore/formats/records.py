@@ -152,6 +152,8 @@ class Records(RowKeys):
     """What was looked for; None: every class in every image. Its images and classes are among those of the file."""
     class_groups: Mapping[int, str] | None = None
     """The group of each class by label, where the file has groups."""
+    subset: tuple[str, ...] = ()
+    """What the data lacks, in words; see `Truths.subset`."""
     is_normalized: bool = False
     """Whether boxes and polygons are fractions of their image's width and height."""
     score: Floats | None = None

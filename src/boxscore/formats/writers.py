@@ -20,12 +20,12 @@ from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
 from boxscore.model.keypoint_rules import NUM_WHOLEBODY
-from boxscore.model.protocol import GROUP, REGULAR, Protocol
+from boxscore.model.protocol import GROUP, Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """Something that is not in the written file.
+    """Something that is not in the written file, or not as it was.
 
     >>> print(Loss(num=12, what="ignore flag"))
     12 ignore flags are lost
@@ -34,9 +34,11 @@ class Loss:
     num: int
     what: str
     plural: str | None = None
+    fate: tuple[str, str] = ("is lost", "are lost")
+    """What happens to it: to one, and to several."""
 
     def __str__(self) -> str:
-        return f"{count(self.num, self.what, self.plural)} {'is' if self.num == 1 else 'are'} lost"
+        return f"{count(self.num, self.what, self.plural)} {self.fate[self.num != 1]}"
 
 
 def without_kinds(
@@ -50,8 +52,10 @@ def without_kinds(
     losses = []
     if truths.kind is not None:
         kind = to_numpy(truths.kind)
-        is_lost = (kind != REGULAR) & ~(keeps_groups & (kind == GROUP))
-        losses.append(Loss(num=int(is_lost.sum()), what="truth kind"))
+        losses.append(Loss(num=int(np.isin(kind, IGNORED_KINDS).sum()), what="truth kind"))
+        num_groups = 0 if keeps_groups else int((kind == GROUP).sum())
+        fate = "becomes a regular truth", "become regular truths"
+        losses.append(Loss(num=num_groups, what="group (IsGroupOf)", plural="groups (IsGroupOf)", fate=fate))
         if not keeps_groups:
             truths = replace(truths, kind=None, ignore=np.isin(kind, IGNORED_KINDS))
     if not keeps_coverage:

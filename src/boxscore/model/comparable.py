@@ -1,6 +1,6 @@
 """Whether numbers may be compared with published ones: under whose rules they were measured, and what differs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,13 @@ _LABELS = {
 
 _HARMLESS = ("extra_numbers", "class_groups", "recall_at")
 """Fields that add numbers and change none."""
+
+NOT_EXPANDED = "classes are not expanded by a hierarchy"
+"""Of Open Images' data without a hierarchy."""
+NO_FREQUENCY = "categories have no frequency"
+"""Of LVIS' data without groups of classes."""
+_MATTERS_UNDER = {NOT_EXPANDED: ("openimages",), NO_FREQUENCY: ("lvis", "lvis_fixed")}
+"""What is a difference under some protocols only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,11 +106,18 @@ def _usual_limits(usual: Protocol, protocol: Protocol) -> tuple[int | None, ...]
 
 
 def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[str] = ()) -> Comparable:
-    """What is known of numbers under a protocol. `subset`: what was left out of the data, in words."""
+    """What is known of numbers under a protocol. `subset`: what was left out of the data, in words.
+
+    >>> from boxscore.model.protocol import Protocol
+    >>> [bool(comparable(Protocol.named(name), subset=[NOT_EXPANDED])) for name in ("voc2012", "openimages")]
+    [True, False]
+    """
     usual = PROTOCOLS.get(protocol.name) or next(
         (each for each in PROTOCOLS.values() if each.replace(name=protocol.name) == protocol), None
     )
-    differences = [*subset, *([f"{protocol.similarity}s in {iou_dtype}"] if iou_dtype != "float64" else [])]
+    name = protocol.name if usual is None else usual.name
+    missing = [words for words in subset if name in _MATTERS_UNDER.get(words, (name,))]
+    differences = [*missing, *([f"{protocol.similarity}s in {iou_dtype}"] if iou_dtype != "float64" else [])]
     if usual is None:
         return Comparable(rules="published numbers", differences=("rules of your own", *differences))
     if protocol.iou_type in _SHAPES.get(usual.name, ()):
@@ -116,3 +130,18 @@ def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[
     ]
     rules = RULES.get(usual.name, f"the rules of {usual.name}")
     return Comparable(rules=rules, differences=(*changed, *differences))
+
+
+def of_all(models: Mapping[str, Comparable]) -> Comparable:
+    """What is known of several models under the same rules; what differs in some of them only is named with these.
+
+    >>> cut = comparable(Protocol.named("coco"), subset=["3 of 9 detections left out"])
+    >>> of_all({"a": comparable(Protocol.named("coco")), "b": cut}).differences
+    ('b: 3 of 9 detections left out',)
+    """
+    differences = dict.fromkeys(words for each in models.values() for words in each.differences)
+    named = []
+    for words in differences:
+        names = [name for name, each in models.items() if words in each.differences]
+        named.append(words if len(names) == len(models) else f"{', '.join(names)}: {words}")
+    return Comparable(rules=next(iter(models.values())).rules, differences=tuple(named))

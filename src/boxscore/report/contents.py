@@ -19,6 +19,7 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.explanation import Explanation
 from boxscore.analysis.worst_images import WorstImages
+from boxscore.model.comparable import of_all
 from boxscore.model.curves import Ints
 from boxscore.model.measures import Measure, meanings, measures
 from boxscore.model.protocol import ApRule, Protocol
@@ -68,6 +69,18 @@ AP_RULES: Mapping[ApRule, str] = {
 }
 
 
+CURVES: Mapping[ApRule, str] = {
+    "recall_points": ", as averaged by AP",
+    "interpolated": ", as averaged by AP",
+    "linear_points": "; AP is the area under lines between its recall points",
+    "linear_points_to_end": "; AP is the area under lines between its recall points, the last of which ends at (1, 0)",
+    "envelope": "; AP is the area under it",
+    "trapezoid": "; AP is the area under the raw curve, where precision also rises",
+    "trapezoid_from_first": "; AP is the area under the raw curve, where precision also rises",
+}
+"""What the drawn curve is to AP."""
+
+
 def describe(
     results: Mapping[str, Result],
     intervals: Mapping[str, Intervals],
@@ -89,6 +102,7 @@ def describe(
         "areas": [{"name": area.name, "text": range_text(area, protocol)} for area in protocol.areas],
         "measures": [*(_measure(each, protocol) for each in measures(protocol)), *_extra_measures(protocol)],
         "limit": None if protocol.limits[-1] is None else f"{protocol.limits[-1]:,} {protocol.limit_scope}",
+        "curve": f"The highest precision at each recall or beyond{CURVES[protocol.ap]}.",
         "notes": _notes(results.values(), intervals, most),
         "models": [
             {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
@@ -97,19 +111,17 @@ def describe(
             *made_from.items(),
             *_settings(protocol, titles),
             (f"{protocol.similarity} data type", first.iou_dtype),
-            ("comparable with published numbers", _comparable(results.values())),
+            (
+                "comparable with published numbers",
+                str(of_all({name: result.comparable for name, result in results.items()})),
+            ),
             *_versions(),
         ],
         "comparison": None if comparison is None else _comparison(comparison, first, most),
-        "explanation": None if explanation is None else _explanation(explanation),
+        "explanation": None if explanation is None else explanation.to_dict(),
     }
     room = min(CURVE_BYTES, MAX_BYTES - len(json.dumps(contents, separators=(",", ":"))))
     return contents | {"curves": [thinned_curves(result, room // len(results), most) for result in results.values()]}
-
-
-def _comparable(results: Iterable[Result]) -> str:
-    """Whether the numbers may be compared with published ones."""
-    return "; ".join(dict.fromkeys(str(result.comparable) for result in results))
 
 
 def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: int) -> list[str]:
@@ -162,6 +174,7 @@ def _model(result: Result, intervals: Intervals | None, first: Result, most: int
             "detections": len(result.tally.limited()),
             "classes": len(per_class),
         },
+        "comparable": result.comparable.sentence,
         "numbers": column(result.values()),
         "intervals": None if intervals is None else _intervals(intervals, shown),
         "per_threshold": column(result.per_threshold.values()),
@@ -174,6 +187,7 @@ def _model(result: Result, intervals: Intervals | None, first: Result, most: int
             "true": per_class.num_true[shown, main].tolist(),
             "false": per_class.num_false[shown, main].tolist(),
             **{name: column(getattr(best, name)[1:][shown]) for name in ("f1", "precision", "recall", "score")},
+            "extra": {name: column(values[shown]) for name, values in per_class.extra.items()},
             "ap_at": packed(per_class.ap_at[shown], SHOWN_STEPS),
         },
         "scores": _scores(result, shown),
@@ -305,16 +319,6 @@ def _worst(worst: WorstImages) -> dict[str, Any]:
             [cut(name), int(true), int(false), int(unfound)] for name, true, false, unfound in rows if false + unfound
         ],
     }
-
-
-def _explanation(explanation: Explanation) -> dict[str, Any]:
-    plain = explanation.to_dict()
-    steps = [
-        {**step, "changes": [[change["before"], change["after"]] for change in step["fields"]]}
-        for step in plain["steps"]
-    ]
-    what = f"Verdicts are those of {text.count(explanation.num_detections, 'detection')} at {explanation.verdicts_at}"
-    return {**plain, "steps": steps, "counted": f"{what}: true positive, false positive, ignored or left out"}
 
 
 def _comparison(comparison: Comparison, first: Result, most: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def to_csv(
     ]
     for i, summary in enumerate(summaries):
         whole = summary.to_dict()
-        per_class: tuple[str, ...] = ("ap", "ap_50", "ar", "num_truths", "num_detections")
+        per_class: tuple[str, ...] = ("ap", "ap_50", "ar", "num_truths", "num_detections", *_extra_names(summary))
         if summary.points is not None:
             per_class += ClassPoint._fields
             for row, point in zip(whole["per_class"], summary.points, strict=True):
@@ -122,17 +122,29 @@ def _tables(summaries: Sequence[Summary], columns: Mapping[str, Sequence[str | N
                 _cell(style, row.ar, confidence.ar[k] if confidence else None),
                 f"{row.num_truths:,}",
                 f"{row.num_detections:,}",
+                *(_extra_value(style, name, value) for name, value in row.extra.items()),
             ]
             for k, row in enumerate(summary.per_class)
         ]
     head = [*leading, *map(style.measure, summaries[0].numbers)]
     both = ["P", "R"] if summaries[0].points else []
-    class_head = [*leading, "class", *both, "AP", *half, "AR", "truths", "detections"]
+    extra = map(style.measure, _extra_names(summaries[0]))
+    class_head = [*leading, "class", *both, "AP", *half, "AR", "truths", "detections", *extra]
     tables = [
         style.table(head, numbers, num_left=len(leading)),
         style.table(class_head, classes, num_left=len(leading) + 1),
     ]
     return "\n\n".join(tables)
+
+
+def _extra_names(summary: Summary) -> tuple[str, ...]:
+    """The numbers of each class beside AP and recall."""
+    return tuple(summary.per_class[0].extra) if summary.per_class else ()
+
+
+def _extra_value(style: _Style, name: str, value: float) -> str:
+    """Scores are as detectors have them, never in percent."""
+    return text.fraction(value) if name.endswith("_score") else style.value(value)
 
 
 def _cell(style: _Style, value: float, interval: Interval | None) -> str:
@@ -179,7 +191,7 @@ def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, num_lef
 def _short_name(name: str) -> str:
     """A number's name as in papers: `map_50` is AP with subscript 50."""
     quantity, _, which = name.partition("_")
-    short = {"map": "AP", "mar": "AR"}[quantity]
+    short = {"map": "AP", "mar": "AR", "mr": r"MR\textsuperscript{-2}", "ji": "JI", "olrp": "oLRP"}[quantity]
     return rf"{short}\textsubscript{{{text.latex(which)}}}" if which else short
 
 

@@ -5,16 +5,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.diagnosis import Words, diagnose
 from boxscore.analysis.suspicion import Counts
-from boxscore.formats import Records, Role, join, read_records, to_truths
+from boxscore.formats import Records, Role, join, read_records, to_truths, with_labels
+from boxscore.formats.hierarchy import Hierarchy, read_hierarchy
 from boxscore.formats.image_sizes import read_sizes
 from boxscore.formats.inspection import (
     keypoint_checks,
+    list_checks,
     mask_checks,
     oriented_checks,
     pair_checks,
@@ -27,6 +30,7 @@ from boxscore.formats.inspection.pair_checks import Pair
 from boxscore.formats.inspection.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
 from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
 from boxscore.formats.records import Options, RowsWarning, Sizes
+from boxscore.formats.requirements import check_requirements, sizes_of_detections
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
@@ -62,28 +66,73 @@ def inspect_files(
     with np.errstate(all="ignore"):
         known: Truths | None = None
         sizes = read_sizes(reading.options.sizes)
-        options = replace(reading.options, keeps_polygons=True)
+        options = replace(reading.options, keeps_polygons=True, hierarchy=_hierarchy(reading.options, found))
         records = _read(truths, "truths", reading.truths_format, options, found)
         ids = None if records is None else records.id
+        is_ready = False
         if records is not None:
+            if protocol.clips_boxes:
+                records = _with_sizes(records, detections, reading.detections_format)
             known = _inspect_truths(records, protocol, sizes, found)
         if known is not None:
+            is_ready = _is_ready(known, str(truths), protocol, found)
             names = list((known.names_by_label or {}).values())
             options = replace(options, known_classes=names)
         for file in detections:
-            records = _read(file, "detections", reading.detections_format, options, found)
+            records = _read(file, "detections", reading.detections_format, options, found, known)
             if records is not None:
-                _inspect_detections(records, known, protocol, sizes, found)
-                if known is not None and why_ids_differ(ids):
+                _inspect_detections(records, known, protocol, sizes, found, is_ready=is_ready)
+                if known is not None and is_ready and why_ids_differ(ids):
                     found += _different_result(truths, file, records, known, protocol)
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def _read(path: str | Path, role: Role, name: str | None, options: Options, found: list[Finding]) -> Records | None:
-    """The records of a file; errors and warnings become findings."""
+def _hierarchy(options: Options, found: list[Finding]) -> Hierarchy | None:
+    """The hierarchy of classes, read once for all files; without one that can't be read, rows are not expanded."""
+    if options.hierarchy is None:
+        return None
+    try:
+        return read_hierarchy(options.hierarchy, options.names)
+    except InputError as error:
+        found.append(_refusal(str(options.hierarchy), "unreadable", error))
+        return None
+
+
+def _with_sizes(records: Records, detections: Sequence[str | Path], name: str | None) -> Records:
+    """The truths with sizes of images that only files of detections have, as the evaluation takes them."""
+    sizes: dict[Any, tuple[int, int]] = {}
+    for file in detections:
+        with contextlib.suppress(InputError):  # it is a finding of that file
+            sizes = {**sizes_of_detections([file], name), **sizes}
+    return replace(records, image_sizes={**sizes, **(records.image_sizes or {})} or None)
+
+
+def _is_ready(known: Truths, path: str, protocol: Protocol, found: list[Finding]) -> bool:
+    """Whether truths have all that the protocol asks for; if not, that is a finding in their file."""
+    try:
+        check_requirements(known, path, protocol)
+    except InputError as error:
+        found.append(_refusal(path, "refused", error))
+        return False
+    return True
+
+
+def _read(
+    path: str | Path,
+    role: Role,
+    name: str | None,
+    options: Options,
+    found: list[Finding],
+    known: Truths | None = None,
+) -> Records | None:
+    """The records of a file; errors and warnings become findings. `known`: the truths of detections."""
     with warnings.catch_warnings(record=True, action="always", category=RowsWarning) as caught:
         try:
-            records = read_records(path, role, options, format=name)
+            if role == "truths":
+                records = read_records(path, role, options, format=name)
+            else:
+                records = read_records(path, role, replace(options, hierarchy=None), format=name)
+                records = with_labels(records, role, options, None if known is None else known.names_by_label)
             if options.has_masks and not _has_masks(records):
                 wanted = ", ".join(options.iou_types)
                 rule = f"must have masks for `iou_type` {wanted}; the file has boxes alone"
@@ -163,7 +212,7 @@ def _row_checks(records: Records) -> Sequence[row_checks.Check]:
 def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
     """The truths of the valid rows, for detections to be compared with; findings are added."""
     rows = rows_of_truths(records, protocol, sizes)
-    checks = (*_row_checks(records), *truth_checks.CHECKS, *_SHAPE_CHECKS)
+    checks = (*_row_checks(records), *truth_checks.CHECKS, *list_checks.CHECKS, *_SHAPE_CHECKS)
     own = [finding for check in checks for finding in check(rows)]
     found += own
     records = rows.records
@@ -203,9 +252,15 @@ def _is_valid(rows: FileRows) -> Flags:
 
 
 def _inspect_detections(
-    records: Records, known: Truths | None, protocol: Protocol, sizes: Sizes | None, found: list[Finding]
+    records: Records,
+    known: Truths | None,
+    protocol: Protocol,
+    sizes: Sizes | None,
+    found: list[Finding],
+    *,
+    is_ready: bool,
 ) -> None:
-    """Findings are added."""
+    """Findings are added. `is_ready`: whether the truths have all that the protocol asks for."""
     pair, refusal = None, None
     if known is not None:
         try:
@@ -223,7 +278,7 @@ def _inspect_detections(
     if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
         try:
             detections, _ = join(rows.records, known, sizes, iou_types=_iou_types(rows.records))
-            can_evaluate = all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
+            can_evaluate = is_ready and all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
             own += oriented_checks.angle_conventions(detections, known, records.source)
             if can_evaluate and _CAUSES.isdisjoint(finding.kind for finding in own):
                 own += _likely_mistake(detections, known, protocol, records.source)

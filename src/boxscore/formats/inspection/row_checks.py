@@ -86,6 +86,14 @@ def reaches_beyond(corner: Floats, size: Floats, slack: float | Floats) -> Flags
     return np.asarray(is_out.any(axis=1) & ~np.isnan(size[:, 0]))
 
 
+def _outside_effect(rows: FileRows) -> str:
+    if rows.role == "detections":
+        return "each is a false positive"
+    if rows.protocol.clips_boxes:
+        return f"clipped to the image, as under {rows.protocol.name}, it is empty, so each is a miss"
+    return "each is a miss for every detector that stays in the image"
+
+
 def outside_image(rows: FileRows) -> Iterable[Finding]:
     """Boxes that are partly or completely outside of their image."""
     is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
@@ -103,10 +111,10 @@ def outside_image(rows: FileRows) -> Iterable[Finding]:
         severity="warning",
         title=lambda num: f"{count(num, 'box', 'boxes')} completely outside of their image",
         show=show,
-        effect="each is a miss for every detector that stays in the image"
-        if rows.role == "truths"
-        else "each is a false positive",
+        effect=_outside_effect(rows),
     )
+    if rows.protocol.clips_boxes:
+        return
     yield from rows.found(
         is_valid & ~is_outside & reaches_beyond(rows.corner, rows.size, slack),
         kind="over-the-border",
@@ -274,25 +282,32 @@ def scores(rows: FileRows) -> Iterable[Finding]:
 
 
 def over_limit(rows: FileRows) -> Iterable[Finding]:
-    """More detections per image and class than the limit."""
-    limit = rows.protocol.largest_limit
+    """More detections than the limit: per image and class, per image, or per class."""
+    protocol, limit = rows.protocol, rows.protocol.largest_limit
     if rows.records.score is None or not len(rows.records):
         return
-    _, code, counts = np.unique(rows.group, return_inverse=True, return_counts=True)
+    group, nouns = {
+        "class": (rows.group, ("image and class", "images and classes")),
+        "image": (rows.image, ("image", "images")),
+        "dataset": (rows.label, ("class", "classes")),
+    }[protocol.limits_per]
+    _, code, counts = np.unique(group, return_inverse=True, return_counts=True)
     is_over = counts > limit
     if not is_over.any():
         return
     num = int((counts[is_over] - limit).sum())
     row = int(np.argmax(is_over[code]))
-    where = f"image {rows.show_image(row)}, class {rows.show_class(row)}: {counts[code[row]]:,} detections"
-    pairs = count(int(is_over.sum()), "image and class", "images and classes")
+    image, label = f"image {rows.show_image(row)}", f"class {rows.show_class(row)}"
+    place = {"class": f"{image}, {label}", "image": image, "dataset": label}[protocol.limits_per]
+    where = f"{place}: {counts[code[row]]:,} detections"
+    pairs = count(int(is_over.sum()), *nouns)
     yield rows.finding(
         kind="over-limit",
         severity="warning",
         count=num,
-        title=f"{count(num, 'detection')} beyond the limit of {limit:g} per image and class, in {pairs}",
+        title=f"{count(num, 'detection')} beyond the limit of {limit:,g} {protocol.limit_scope}, in {pairs}",
         example=f"{rows.records.location(row)}: {where}",
-        effect=f"only the {limit:g} with the highest scores count under {rows.protocol.title}",
+        effect=f"only the {limit:,g} with the highest scores count under {protocol.title}",
     )
 
 

@@ -179,7 +179,7 @@ function curves() {
     "curves",
     "Precision and recall",
     caption(
-      "The highest precision at each recall or beyond, as averaged by AP. Better detectors are closer to the upper right.",
+      `${report.curve} Better detectors are closer to the upper right.`,
       hint("Hover over the chart to read values."),
       isOne ? null : `AP by ${report.similarity} threshold: a steep fall means that objects are found, but localized poorly.`,
     ),

@@ -4,6 +4,8 @@ function explanation() {
   const of = report.explanation;
   const moving = of.steps.filter((step) => step.has_effect);
   const still = of.steps.filter((step) => !step.has_effect);
+  const changes = (step) =>
+    step.fields.map((change) => `${change.label} ${change.before} → ${change.after}`.trim());
   const signedInk = (difference) => (difference > 0 ? "var(--c1)" : difference < 0 ? "var(--c2)" : "var(--soft)");
   const whole = (label, value) => ({
     label: tick(label),
@@ -25,7 +27,7 @@ function explanation() {
       at: null,
       tip: [
         ["rule", step.name],
-        ...step.changes.map(([before, after]) => ["change", `${before} → ${after}`]),
+        ...changes(step).map((change) => ["change", change]),
         ["mAP", `${fraction(step.before)} → ${fraction(step.after)}`],
         ["changed verdicts", integer(step.num_changed)],
       ],
@@ -89,7 +91,7 @@ function explanation() {
     { name: of.target, after: of.last, difference: of.difference },
   ];
   const why = moving.flatMap((step) => [
-    el("dt", {}, step.name, ...step.changes.map(([before, after]) => el("div", { class: "soft" }, `${before} → ${after}`))),
+    el("dt", {}, step.name, ...changes(step).map((change) => el("div", { class: "soft" }, change))),
     el("dd", {}, step.reason),
   ]);
   return section(
@@ -100,13 +102,15 @@ function explanation() {
       named(of.source),
       ` (mAP ${fraction(of.first)}) to those of `,
       named(of.target),
-      ` (mAP ${fraction(of.last)}), one rule at a time, in a fixed order.`,
-      `${of.counted}.`,
+      ` (mAP ${fraction(of.last)}), one rule at a time. `,
+      of.counting,
     ),
     moving.length
       ? el("div", { class: "lopsided" }, table({ label: "Steps", columns, rows, isWhole: true }), drawing)
       : missing("No rule has an effect on this data."),
     moving.length ? el("dl", { class: "reasons" }, why) : null,
     still.length ? caption(`No effect on this data: ${still.map((step) => step.name).join(", ")}.`) : null,
+    ...of.notes.map((note) => caption(named(note.name), `: ${note.text}`)),
+    of.steps.length ? caption(`The order of steps is fixed: ${of.order.join(", ")}.`) : null,
   );
 }

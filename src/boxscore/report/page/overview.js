@@ -30,6 +30,7 @@ function summary(model) {
       isNumber(low)
         ? el("div", { class: "interval" }, range(low, high), " ", el("span", { class: "soft" }, intervalName(model)))
         : null,
+      el("div", { class: "comparable" }, model.comparable),
     ),
     el(
       "dl",
@@ -163,6 +164,12 @@ function classes(model) {
     { ...column("at score", "score", short), help: "The score threshold with the best F1" },
     { ...column("P", "precision", short), help: "Precision at this score threshold" },
     { ...column("R", "recall", short), help: "Recall at this score threshold" },
+    ...Object.entries(of.extra).map(([title, values]) => ({
+      title,
+      help: report.measures.find(({ name }) => name === title)?.meaning[0],
+      value: (k) => values[k],
+      cell: (k) => fraction(values[k]),
+    })),
   ];
   return section(
     "classes",
