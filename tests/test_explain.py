@@ -1,8 +1,7 @@
-"""The path from one number to another: its steps by hand, its laws, its words, and the command."""
+"""The path from one number to another: its steps by hand, its laws, its words."""
 
 import json
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,14 @@ import pytest
 
 import boxscore
 from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore.analysis import explanation as explanation_module
 from boxscore.analysis import rule_reasons
 from boxscore.analysis.explanation import NO_EFFECT, verdicts_as_given
 from boxscore.analysis.known_tools import TOOLS
-from boxscore.cli import main
-from boxscore.cli.sample import FOLDER
+from boxscore.analysis.pairing import as_given, pair_rows
+from boxscore.model.preparation import kept_detections, prepare
 from boxscore.model.protocol_table import PROTOCOLS
-from boxscore.model.rules_in_words import STEPS, value_in_words
+from boxscore.model.rules_in_words import STEPS, ordered_steps, value_in_words
 from tests.support.scenes import random_scene
 from tests.support.shared import shared_data
 
@@ -55,21 +55,6 @@ BY_HAND: dict[str, tuple[Detections, Truths, Protocol, dict[str, Any], float, fl
         *(detections_of([0, 0, 10, 6]), truths_of(SQUARE), BASE),
         *({"thresholds": (0.75,)}, 1.0, 0.0, [("true positive", "false positive", 1)]),
     ),
-    # IoU 0.5.
-    "match condition": (
-        *(detections_of([0, 0, 10, 5]), truths_of(SQUARE), BASE),
-        *({"comparison": ">"}, 1.0, 0.0, [("true positive", "false positive", 1)]),
-    ),
-    # Both detections are nearest to the first truth; the second has IoU 0.6 with the second truth, too.
-    "matching rule": (
-        *(detections_of(SQUARE, SQUARE), truths_of(SQUARE, [0, 0, 10, 6]), BASE),
-        *({"matching": "next_best"}, 0.5, 1.0, [("false positive", "true positive", 1)]),
-    ),
-    # The first detection has IoU 1/3 with both truths. If it takes the first truth, nothing is left for the second.
-    "ties": (
-        *(detections_of([5, 0, 15, 10], SQUARE), truths_of(SQUARE, [10, 0, 20, 10]), BASE.replace(thresholds=(0.3,))),
-        *({"ties": "last"}, 0.5, 1.0, [("false positive", "true positive", 1)]),
-    ),
     # The difficult truth is found, the other one not: 0 of 1, then 1 of 2.
     "ignored truths": (
         *(detections_of(OTHER), truths_of(SQUARE, OTHER, ignore=[False, True]), BASE),
@@ -85,6 +70,21 @@ BY_HAND: dict[str, tuple[Detections, Truths, Protocol, dict[str, Any], float, fl
         detections_of(SQUARE, SQUARE, image=[1, 0]),
         *(truths_of(SQUARE, coverage=Coverage(image=[0], label=[1])), BASE),
         *({"federated": True}, 0.5, 1.0, [("false positive", "left out", 1)]),
+    ),
+    # IoU 0.5.
+    "match condition": (
+        *(detections_of([0, 0, 10, 5]), truths_of(SQUARE), BASE),
+        *({"comparison": ">"}, 1.0, 0.0, [("true positive", "false positive", 1)]),
+    ),
+    # Both detections are nearest to the first truth; the second has IoU 0.6 with the second truth, too.
+    "matching rule": (
+        *(detections_of(SQUARE, SQUARE), truths_of(SQUARE, [0, 0, 10, 6]), BASE),
+        *({"matching": "next_best"}, 0.5, 1.0, [("false positive", "true positive", 1)]),
+    ),
+    # The first detection has IoU 1/3 with both truths. If it takes the first truth, nothing is left for the second.
+    "ties": (
+        *(detections_of([5, 0, 15, 10], SQUARE), truths_of(SQUARE, [10, 0, 20, 10]), BASE.replace(thresholds=(0.3,))),
+        *({"ties": "last"}, 0.5, 1.0, [("false positive", "true positive", 1)]),
     ),
     # The small truth is not found. From an area of 50 on it does not count.
     "areas": (
@@ -178,8 +178,69 @@ def test_the_steps_lead_from_one_number_to_the_other(names: tuple[str, str], see
     numbers = [explanation.first, *(step.after for step in explanation.steps)]
     assert numbers == [*(step.before for step in explanation.steps), explanation.last]
     assert sum(step.difference for step in explanation.steps) == pytest.approx(explanation.difference)
-    order = [step.name for step in STEPS]
+    order = explanation.order
+    assert sorted(order) == sorted(step.name for step in STEPS)
     assert [step.name for step in explanation.steps] == sorted((s.name for s in explanation.steps), key=order.index)
+
+
+EVERY_RULE = {name: TOOLS[name].protocol if name in TOOLS else PROTOCOLS[name] for name in (*PROTOCOLS, *TOOLS)}
+
+
+@pytest.mark.parametrize("source", EVERY_RULE)
+def test_crowds_are_only_where_regular_truths_come_first(source: str) -> None:
+    """On no path is there a mixture that no tool has: crowds that win against a detection's own truth."""
+    for target in EVERY_RULE.values():
+        steps = [each for *_, each in explanation_module._path(EVERY_RULE[source], target)]
+        assert all(each.matching == "next_best" for each in steps if each.ignored == "crowd")
+
+
+def test_the_order_of_steps_is_fixed() -> None:
+    """Ignored truths come before the matching rule; where they become crowds, behind ties."""
+    coco, voc, lvis = (Protocol.named(name) for name in ("coco", "voc2012", "lvis"))
+    assert ordered_steps(coco, voc) == ordered_steps(coco, lvis) == ordered_steps(voc, lvis) == STEPS
+    names = [step.name for step in ordered_steps(voc, coco)]
+    assert names == [step.name for step in ordered_steps(lvis, coco)]
+    assert names.index("ignored truths") == names.index("ties") + 1
+    assert [name for name in names if name != "ignored truths"] == [
+        step.name for step in STEPS if step.name != "ignored truths"
+    ]
+
+
+def test_verdicts_change_at_any_threshold() -> None:
+    """With IoU 0.75 exactly, a stricter match condition changes nothing at 0.50 and one detection at 0.75."""
+    detections, truths = detections_of([0, 0, 4, 3]), truths_of([0, 0, 4, 4])
+    before = BASE.replace(thresholds=(0.5, 0.75))
+    (step,) = boxscore.explain(detections, truths, before, before.replace(comparison=">")).steps
+    assert (step.before, step.after) == (1, 0.5)
+    assert (step.num_changed, step.verdicts) == (1, ())
+    assert step.reason == (
+        "An IoU equal to the threshold no longer suffices: 1 detection changes its verdict at thresholds other than IoU"
+        " 0.50."
+    )
+    # A second detection, with IoU 0.5 in another image, changes at 0.50.
+    detections = detections_of([0, 0, 4, 3], [0, 0, 4, 2], image=[0, 1])
+    truths = truths_of([0, 0, 4, 4], [0, 0, 4, 4], image=[0, 1])
+    (step,) = boxscore.explain(detections, truths, before, before.replace(comparison=">")).steps
+    assert (step.num_changed, step.verdicts) == (2, (("true positive", "false positive", 1),))
+    assert step.reason.endswith(
+        ": 1 true positive becomes a false positive at IoU 0.50, and 1 more change at other thresholds."
+    )
+
+
+def test_only_shared_thresholds_count() -> None:
+    """Whatever their last digits; without a shared one, the first of each side are compared."""
+    detections, truths = detections_of([0, 0, 10, 6]), truths_of(SQUARE)
+    (step,) = boxscore.explain(detections, truths, "coco", Protocol.named("coco", thresholds=(0.5,))).steps
+    assert (step.num_changed, step.verdicts) == (0, ())
+    first, *_ = boxscore.explain(detections, truths, "coco", "torchmetrics").steps
+    assert (first.name, first.num_changed, first.verdicts) == ("thresholds", 1, ())  # 0.6, which is 0.60000002
+    some = BASE.replace(thresholds=(0.55, 0.7))
+    explanation = boxscore.explain(detections, truths, some, some.replace(thresholds=(0.4, 0.7)))
+    assert explanation.steps[0].num_changed == 0
+    assert explanation.verdicts_at == "IoU 0.70 in area range all"
+    explanation = boxscore.explain(detections, truths, some, some.replace(thresholds=(0.65,)))
+    assert explanation.steps[0].num_changed == 1
+    assert explanation.verdicts_at == "IoU 0.55 in area range all, then IoU 0.65 in area range all"
 
 
 def test_the_threads_change_nothing() -> None:
@@ -196,6 +257,7 @@ def test_the_path_from_a_protocol_to_itself_is_empty(name: str) -> None:
     explanation = boxscore.explain(detections_of(SQUARE), truths, name, Protocol.named(name, extra_numbers=("mr",)))
     assert explanation.steps == ()
     assert explanation.first == explanation.last
+    assert "order of steps" not in str(explanation)
     assert "The rules are the same." in str(explanation)
 
 
@@ -213,13 +275,23 @@ CHANGES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("name", ["coco", "voc2012", "paper", "ultralytics"])
 @pytest.mark.parametrize("changes", CHANGES)
-def test_verdicts_are_those_of_the_tally(name: str, changes: dict[str, Any]) -> None:
-    """Of rows as they were given; those that the tally has not are left out."""
+def test_verdicts_are_those_of_pairs_and_of_the_tally(name: str, changes: dict[str, Any]) -> None:
+    """Of rows as they were given, at each threshold; those that the tally has not are left out."""
     scene = random_scene(5, num_images=20)
     detections, truths = scene.detections, scene.truths
     protocol = Protocol.named(name, **changes)
-    tally = boxscore.match(detections, truths, protocol).limited()
-    verdict = verdicts_as_given(detections, truths, protocol, 1)
+    tally = boxscore.match(detections, truths, protocol)
+    every = verdicts_as_given(detections, truths, tally, 1)
+    assert every.shape == (len(protocol.thresholds), len(detections))
+    is_kept = kept_detections(detections, protocol)
+    rows = np.flatnonzero(np.ones(len(detections), bool) if is_kept is None else is_kept)
+    for t, threshold in enumerate(protocol.thresholds):
+        pairing = pair_rows(*prepare(detections, truths, protocol), protocol.at(threshold), 1)
+        expected = as_given(pairing.pairs.verdict, pairing.detection_row)
+        is_in = every[t] != 3  # fewer than those of pairs, where the limit is over the dataset
+        assert np.array_equal(every[t][rows][is_in[rows]], expected[is_in[rows]])
+        assert protocol.limits_per == "dataset" or np.array_equal(is_in[rows], expected != 3)
+    tally, verdict = tally.limited(), every[protocol.threshold_index()]
     is_in = verdict != 3
     label = np.full(len(detections), -1) if protocol.class_agnostic else np.asarray(detections.label)
     mine = np.stack([np.asarray(detections.image), label, np.asarray(detections.score), verdict])[:, is_in]
@@ -232,7 +304,7 @@ def test_steps_without_effect_say_so() -> None:
     """They stay in the list, and share one line of the table."""
     explanation = boxscore.explain(detections_of(SQUARE), truths_of(SQUARE), "coco", "ultralytics")
     idle = [step.name for step in explanation.steps if not step.has_effect]
-    assert idle == ["score cut-off", "ties", "ignored truths", "areas", "limits"]
+    assert idle == ["score cut-off", "ignored truths", "ties", "areas", "limits"]
     assert all(step.reason == NO_EFFECT for step in explanation.steps if not step.has_effect)
     assert f"No effect on this data: {', '.join(idle)}." in str(explanation)
     assert "\nties" not in str(explanation)
@@ -263,9 +335,10 @@ def test_the_table() -> None:
         "",
         "No effect on this data: ties.",
         "",
-        "Verdicts are TP, FP, ignored or left out, of 3 detections, at IoU 0.50 in area range all.",
-        "The order of steps is fixed: geometry, score cut-off, thresholds, match condition, matching rule, ties,"
-        " ignored truths, groups, classes looked for, areas, limits, AP rule, averaging.",
+        "A verdict is TP, FP, ignored or left out. Of 3 detections, those are counted whose verdict changes at any"
+        " threshold that a step keeps; reasons count at IoU 0.50 in area range all.",
+        "The order of steps is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked for,"
+        " match condition, matching rule, ties, areas, limits, AP rule, averaging.",
     ]
 
 
@@ -338,8 +411,64 @@ def test_coverage_on_the_way_to_lvis() -> None:
     assert list(step.verdicts) == [("false positive", "ignored", 1), ("false positive", "left out", 1)]
     assert step.reason == (
         "A class counts only in images where it was looked for: 1 false positive is ignored and 1 false positive is"
-        " left out."
+        " left out at IoU 0.50."
     )
+
+
+@pytest.mark.parametrize("names", [("coco", "voc2012"), ("voc2012", "coco"), ("coco", "ultralytics-8.3")])
+def test_reasons_do_not_contradict_their_counts(names: tuple[str, str]) -> None:
+    """On COCO val2017, the matching rule moves a hundred verdicts, and crowds thousands, all in one direction."""
+    truths = boxscore.read_truths(shared_data("coco_val2017/instances_val2017_boxes.json"))
+    detections = boxscore.read_detections(shared_data("coco_val2017/yolox_nano.json"), truths)
+    steps = {step.name: step for step in boxscore.explain(detections, truths, *names).steps}
+    assert 50 < steps["matching rule"].num_changed < 200
+    (change,) = steps["ignored truths"].verdicts
+    assert {change.before, change.after} == {"ignored", "false positive"}
+    assert change.num > 10_000
+
+
+def test_rules_are_told_in_words() -> None:
+    """Float32 is named, and so is the end of a curve."""
+    detections, truths = detections_of(SQUARE), truths_of(SQUARE, OTHER)
+    steps = boxscore.explain(detections, truths, "coco", "torchmetrics").steps
+    assert [step.what for step in steps] == [
+        "thresholds: 0.50:0.95 -> 0.50:0.95 in float32",
+        "AP rule: 101 points from 0 to 1 -> 101 points from 0 to 1 in float32",
+    ]
+    *_, step = boxscore.explain(detections, truths, "coco", "ultralytics-8.3").steps
+    assert step.reason.startswith(
+        "AP is the area of trapezoids through points of the envelope down to (1, 0) instead of the mean"
+    )
+
+
+def test_the_notes_of_tools_are_shown() -> None:
+    """Also where the rules are the same; protocols have none."""
+    detections, truths = detections_of(SQUARE), truths_of(SQUARE)
+    explanation = boxscore.explain(detections, truths, "torchmetrics", "supervision")
+    assert explanation.notes == tuple((name, TOOLS[name].note) for name in ("torchmetrics", "supervision"))
+    assert explanation.to_dict()["notes"][1] == {"name": "supervision", "text": TOOLS["supervision"].note}
+    assert f"\n\ntorchmetrics: {TOOLS['torchmetrics'].note}\nsupervision: " in str(explanation)
+    same = boxscore.explain(detections, truths, "coco", "supervision")
+    assert str(same).endswith(f"The rules are the same.\n\nsupervision: {TOOLS['supervision'].note}")
+    assert boxscore.explain(detections, truths, "coco", "voc2012").notes == ()
+
+
+POSES: dict[str, Any] = {"image": [0], "label": [1], "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(17)]]}
+
+
+def test_rules_without_sigmas_get_those_of_the_other_side() -> None:
+    """In both directions, and the notes say so; if neither has any, an error says who has."""
+    truths, detections = Truths(**POSES, area=[400.0]), Detections(**POSES, score=[0.9])
+    there = boxscore.explain(detections, truths, "coco", "ultralytics")
+    back = boxscore.explain(detections, truths, "ultralytics", "pycocotools")
+    assert (there.source, there.target) == ("coco_keypoints", "ultralytics keypoints")
+    assert (back.first, back.last) == (there.last, there.first) == pytest.approx((0.995, 1))
+    assert "geometry" not in [step.name for step in there.steps]
+    words = "It has no sigmas of its own here, so it gets those of {}."
+    assert ("ultralytics", words.format("coco_keypoints")) in there.notes
+    assert ("ultralytics", words.format("pycocotools")) in back.notes
+    with pytest.raises(InputError, match=r"`sigmas`, which voc2012 and ultralytics have not: .* coco_keypoints, crowd"):
+        boxscore.explain(detections, truths, "voc2012", "ultralytics")
 
 
 def test_the_limit_is_told_in_numbers() -> None:
@@ -366,76 +495,3 @@ def test_real_detections_from_coco_to_ultralytics() -> None:
     assert (round(explanation.first, 4), round(explanation.last, 4)) == (0.2564, 0.2523)
     moved = [step.name for step in explanation.steps if step.has_effect]
     assert moved == ["ignored truths", "limits", "AP rule"]
-
-
-FILES = [str(FOLDER / "truths.json"), str(FOLDER / "detections.json")]
-
-
-def test_the_command_prints_the_path(capsys: pytest.CaptureFixture[str]) -> None:
-    """That of the function."""
-    assert main(["explain", *FILES, "--from", "coco", "--to", "voc2012"]) == 0
-    out, err = capsys.readouterr()
-    truths = boxscore.read_truths(FILES[0])
-    explanation = boxscore.explain(boxscore.read_detections(FILES[1], truths), truths, "coco", "voc2012")
-    assert out == f"{explanation}\n"
-    assert err == ""
-
-
-def test_the_command_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """To a file beside the table, or to stdout in place of it; quiet prints neither."""
-    path = tmp_path / "path.json"
-    assert main(["explain", *FILES, "--json", str(path)]) == 0
-    out, err = capsys.readouterr()
-    assert out.startswith("coco 0.5375 -> ultralytics 0.5323, one rule at a time\n")
-    assert err == f"wrote {path}\n"
-    assert main(["explain", *FILES, "--json", "-"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document == json.loads(path.read_text())
-    assert document["order"] == [step.name for step in STEPS]
-    assert [step["name"] for step in document["steps"] if step["has_effect"]] == ["ignored truths", "AP rule"]
-    assert main(["explain", *FILES, "--json", str(path), "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_the_command_selects_as_eval_does(capsys: pytest.CaptureFixture[str]) -> None:
-    """Classes, and a lowest score that is no step of the path."""
-    assert main(["explain", *FILES, "--classes", "dog", "--min-score", "0.5", "--json", "-"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert main(["eval", *FILES, "--classes", "dog", "--min-score", "0.5", "--json", "-"]) == 0
-    assert document["first"] == json.loads(capsys.readouterr().out)["map"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--to", "yolo"], "argument --to: "),
-        (
-            ["--from", "dota", "--to", "coco_keypoints"],
-            "argument --to: coco_keypoints needs keypoints, and dota needs obb",
-        ),
-        (["--from", "coco", "--iou-type", "bbox,segm"], "argument --iou-type: must be one of"),
-        (["--claim", "0.5", "--to", "coco"], "argument --claim: not allowed with argument --to"),
-        (["--claim", "0.5", "--html", "a.html"], "argument --claim: not allowed with argument --html"),
-        (["--claim", "abc"], "argument --claim: must be a number from 0 to 1, such as 0.531"),
-        (["--title", "a"], "argument --title: needs --html"),
-        (["--html", "-"], "argument --html: must be a file; got -"),
-    ],
-)
-def test_a_wrong_call_is_a_usage_error(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, and what to do instead."""
-    with pytest.raises(SystemExit) as stop:
-        main(["explain", *FILES, *words])
-    assert stop.value.code == 2
-    assert f"boxscore explain: error: {message}" in capsys.readouterr().err
-
-
-def test_data_that_a_protocol_can_not_use_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, with the file and the option that would help."""
-    assert main(["explain", *FILES, "--to", "lvis"]) == 1
-    assert capsys.readouterr().err.startswith(f"boxscore: {FILES[0]}: protocol lvis counts a class only in images")
-
-
-def test_swapped_files_are_noticed(capsys: pytest.CaptureFixture[str]) -> None:
-    """As eval notices them."""
-    assert main(["explain", *FILES[::-1]]) == 1
-    assert "the ground truth comes first" in capsys.readouterr().err

@@ -1,21 +1,21 @@
 """Claims: which tool, with which settings, gives a number that somebody claims."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boxscore._support import text
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
+from boxscore.analysis.claim_settings import LIMITS, SETTINGS, Labels, Setting, has_ignored, images_with, labelled
 from boxscore.analysis.explanation import rules_for
 from boxscore.analysis.known_tools import TOOLS, as_rules
-from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, classes_of, host_ids, host_scores, take
+from boxscore.model.dataset import Detections, Truths
+from boxscore.model.keypoint_rules import NUM_WHOLEBODY
 from boxscore.model.protocol import Protocol
 from boxscore.model.protocol_table import PROTOCOLS
 from boxscore.model.tally import Tally
@@ -31,95 +31,11 @@ MAIN_RULES = ("coco", "ultralytics", "voc2012", "voc2007")
 MOST_SHOWN = 20
 """How many matches a table shows."""
 
+SURE_DIGITS = 6
+"""From so many digits on, a match among some thousand numbers is hardly chance."""
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Setting:
-    """A change that people make, knowingly or not, to what a tool evaluates."""
-
-    kind: str
-    """Two settings of one kind exclude each other."""
-    name: str
-    reason: str
-    """What it does, in one sentence."""
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """The fields of the protocol that it changes."""
-    label_offset: int = 0
-    """What it adds to the labels of detections; those that are then no class of the truths are left out."""
-    drops_images: bool = False
-    """Whether images without detections are left out."""
-
-
-def _cut_off(score: float) -> Setting:
-    return Setting(
-        kind="score cut-off",
-        name=f"score cut-off {score:g}",
-        reason=f"Detections with a score below {score:g} are left out, often before results are written.",
-        changes={"min_score": score},
-    )
-
-
-_LIMITED = {None: "All detections count", 1: "Only the best detection counts"}
-
-
-def _limit(limit: int | None) -> Setting:
-    return Setting(
-        kind="limit",
-        name="no limit" if limit is None else f"limit {limit:,}",
-        reason=f"{_LIMITED.get(limit, f'Only the {limit} best detections count')}, per image or per image and class, as"
-        " the tool does it.",
-        changes={"limits": (limit,)},
-    )
-
-
-LIMITS = (1, 10, 100, 300, 1000, None)
-
-SETTINGS = (
-    *map(_cut_off, (0.001, 0.01, 0.05, 0.1, 0.25, 0.3, 0.5)),
-    *map(_limit, LIMITS),
-    Setting(
-        kind="pixels",
-        name="+1 pixel",
-        reason="A box from x1 to x2 is x2 - x1 + 1 wide, as if coordinates were inclusive pixels.",
-        changes={"pixels": "inclusive"},
-    ),
-    Setting(
-        kind="labels",
-        name="labels + 1",
-        reason="The labels of detections are one too low: 1 is added to them.",
-        label_offset=1,
-    ),
-    Setting(
-        kind="labels",
-        name="labels - 1",
-        reason="The labels of detections are one too high: 1 is subtracted from them.",
-        label_offset=-1,
-    ),
-    Setting(
-        kind="labels",
-        name="labels disregarded",
-        reason="All boxes are of one class.",
-        changes={"class_agnostic": True},
-    ),
-    Setting(
-        kind="images",
-        name="images without detections left out",
-        reason="Truths of images without detections don't count, as if only images in the results were evaluated.",
-        drops_images=True,
-    ),
-    Setting(
-        kind="ignored truths",
-        name="ignored truths as regular ones",
-        reason="Crowds and difficult truths count as any other, as if the mark were not read.",
-        changes={"ignored": "regular"},
-    ),
-    Setting(
-        kind="ignored truths",
-        name="ignored truths left out",
-        reason="Crowds and difficult truths are left out, so detections of them are false positives.",
-        changes={"ignored": "absent"},
-    ),
-)
-"""All settings that are searched."""
+Progress = Callable[[int, int], None]
+"""Is called before each matching, with how many are done, and how many there may be."""
 
 
 class Claim(NamedTuple):
@@ -133,6 +49,11 @@ class Claim(NamedTuple):
     def holds(self, number: float) -> bool:
         """Whether a number rounds to the claim."""
         return self.low <= number < self.high
+
+    @property
+    def num_digits(self) -> int:
+        """How many digits the claim has as a fraction, behind the point."""
+        return round(-math.log10(self.high - self.low))
 
 
 def read_claim(claim: str | float) -> Claim:
@@ -204,6 +125,16 @@ class ClaimExplanation:
     """What comes nearest without settings, with one, and with two; where nothing reproduces it."""
     num_tried: int
     """How many combinations of rules and settings were tried."""
+    num_unknown: int = 0
+    """How many detections have labels that are no classes of the truths; they count only where a setting makes classes
+    of them."""
+    num_detections: int = 0
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether so few digits may match by chance: with settings, or by another number than `map`."""
+        is_plain = any(each.number == "map" and not each.settings for each in self.matches)
+        return bool(self.matches) and not is_plain and self.claim.num_digits < SURE_DIGITS
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -212,7 +143,10 @@ class ClaimExplanation:
             "low": self.claim.low,
             "high": self.claim.high,
             "is_reproduced": bool(self.matches),
+            "may_be_chance": self.may_be_chance,
             "num_tried": self.num_tried,
+            "num_detections": self.num_detections,
+            "num_unknown": self.num_unknown,
             "matches": [match.to_dict() for match in self.matches],
             "nearest": [match.to_dict() for match in self.nearest],
         }
@@ -227,9 +161,9 @@ class ClaimExplanation:
             verb = "gives" if len(self.matches) == 1 else "give"
             title = f"{text.count(len(self.matches), 'number')} {tried} {verb} {claim}"
         else:
-            title = f"No number {tried} gives {claim}" + (", the nearest are" if self.nearest else "")
+            title = f"No number {tried} gives {claim}"
         if not (self.matches or self.nearest):
-            return title
+            return "\n\n".join(filter(None, [title, self._unknown]))
         shown = self.matches[:MOST_SHOWN] or self.nearest
         rows = [
             [each.number, f"{each.value:.6f}", ", ".join(s.name for s in each.settings) or "-", ", ".join(each.names)]
@@ -238,19 +172,46 @@ class ClaimExplanation:
         table = text.table(rows, align="<><<", header=["number", "value", "settings", "rules"])
         reasons = dict.fromkeys(f"{s.name}: {s.reason}" for each in shown for s in each.settings)
         more = len(self.matches) - MOST_SHOWN
-        parts = [title, table, f"and {more:,} more" if more > 0 else "", "\n".join(reasons)]
+        nearest = "" if self.matches else "The nearest without settings, with one and with two:"
+        rest = f"and {more:,} more" if more > 0 else ""
+        parts = [title, nearest, table, rest, "\n".join(reasons), self._chance, self._unknown]
         return "\n\n".join(filter(None, parts))
+
+    @property
+    def _chance(self) -> str:
+        if not self.may_be_chance:
+            return ""
+        num, digits = self.claim.num_digits, ("no", "one", "two", "three", "four", "five")
+        tried = text.count(self.num_tried, "combination was", "combinations were")
+        noun = "digit" if num == 1 else "digits"
+        return f"{tried} tried, so a match of {digits[max(num, 0)]} {noun} may be chance: more digits tell more."
+
+    @property
+    def _unknown(self) -> str:
+        if not self.num_unknown:
+            return ""
+        having = f"{self.num_unknown:,} of {text.count(self.num_detections, 'detection')}"
+        return (
+            f"{having} have labels that are no classes of the truths; these count only where a setting changes labels."
+        )
 
 
 def explain_claim(
-    detections: Detections, truths: Truths, claim: str | float, *, threads: int | None = None
+    detections: Detections,
+    truths: Truths,
+    claim: str | float,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> ClaimExplanation:
     """Which known tools and settings give a claimed number, to the digits that it was claimed with.
 
     `claim`: 0.531, or 53.1 for percent; as text, "0.530" has three digits. First every tool and every protocol that the
     data allows is tried as it is, all of its numbers; then with one of `SETTINGS`, the numbers that are called mAP;
     then the main rules with two. The search ends where a number that is called mAP is found. With few digits some match
-    by chance.
+    by chance. Labels of detections may be others than those in `Truths.class_names`: such detections are left out, as
+    readers of files do, unless a setting changes labels. `progress` is called before each matching, with how many
+    are done, and how many there may be.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -260,19 +221,38 @@ def explain_claim(
     """
     wanted = read_claim(claim)
     every = distinct_rules(detections, truths)
-    found, possible = _tools_alone(detections, truths, every, threads)
     search = _Search(detections, truths, threads)
-    for variants in (_with_one(possible, search.settings), _with_two(possible, search.settings)):
+    steps = _Steps(search, every, progress)
+    found, possible = _tools_alone(search, every, steps)
+    for with_settings in (_with_one, _with_two):
         if any(wanted.holds(each.value) for each in found if each.number in MAIN_NUMBERS):
             break
-        found += search.numbers_of(list(variants))
+        found += search.numbers_of(list(with_settings(possible, search.settings)), steps)
     order = sorted(found, key=lambda each: (each.number not in MAIN_NUMBERS, len(each.settings), _rank(each.number)))
     return ClaimExplanation(
         claim=wanted,
         matches=(matches := tuple(each for each in order if wanted.holds(each.value))),
         nearest=() if matches else tuple(_nearest(wanted, order)),
         num_tried=len({(each.names, each.settings) for each in found}),
+        num_unknown=len(detections) - len(search.labelled(())),
+        num_detections=len(detections),
     )
+
+
+class _Steps:
+    """Reports each matching before it begins."""
+
+    def __init__(self, search: "_Search", every: Sequence[Rules], progress: Progress | None) -> None:
+        self._num_done, self._progress, self._num = 0, progress, 0
+        if progress is not None:
+            levels = (list(with_settings(every, search.settings)) for with_settings in (_with_one, _with_two))
+            self._num = len(every) + sum(len(search.matchings(variants)) for variants in levels)
+
+    def begin(self) -> None:
+        """Another one begins."""
+        if self._progress is not None:
+            self._progress(self._num_done, self._num)
+        self._num_done += 1
 
 
 def _nearest(claim: Claim, found: Sequence[Reproduction]) -> Iterator[Reproduction]:
@@ -286,8 +266,12 @@ def _nearest(claim: Claim, found: Sequence[Reproduction]) -> Iterator[Reproducti
 def distinct_rules(detections: Detections, truths: Truths) -> list[Rules]:
     """The rules of all tools and protocols for the shapes of the data, each once, the main rules first."""
     by_rules: dict[Protocol, Rules] = {}
+    nums = {getattr(geometry, "num_points", NUM_WHOLEBODY) for geometry in truths.geometries}
+    is_whole_body = nums == {NUM_WHOLEBODY}  # its body has the rules of COCO's keypoints, in all that matters here
     for name in dict.fromkeys((*MAIN_RULES, *PROTOCOLS, *TOOLS)):
         protocol = rules_for(name, detections, truths)
+        if protocol.keypoints.num_area_points is not None and not is_whole_body:
+            continue
         key = protocol.replace(name="", extra_numbers=())
         names, known = by_rules.get(key, Rules((), protocol))
         extra = tuple(dict.fromkeys((*known.extra_numbers, *protocol.extra_numbers)))
@@ -295,16 +279,15 @@ def distinct_rules(detections: Detections, truths: Truths) -> list[Rules]:
     return list(by_rules.values())
 
 
-def _tools_alone(
-    detections: Detections, truths: Truths, every: Sequence[Rules], threads: int | None
-) -> tuple[list[Reproduction], list[Rules]]:
+def _tools_alone(search: "_Search", every: Sequence[Rules], steps: _Steps) -> tuple[list[Reproduction], list[Rules]]:
     """All numbers of the rules that the data allows, and these rules."""
     found: list[Reproduction] = []
     possible = []
     error: InputError | None = None
     for rules in every:
+        steps.begin()
         try:
-            result = evaluate(detections, truths, rules.protocol, threads=threads)
+            result = evaluate(search.labelled(()), search.truths, rules.protocol, threads=search.threads)
         except InputError as reason:
             error = error or reason
             continue
@@ -339,31 +322,12 @@ def _with_two(every: Sequence[Rules], settings: Sequence[Setting]) -> Iterator[V
                     yield Variant(rules, pair)
 
 
-def apply_settings(
-    detections: Detections, truths: Truths, protocol: Protocol, settings: Sequence[Setting]
-) -> tuple[Detections, Truths, Protocol]:
-    """What is evaluated with the settings, and under which protocol."""
-    for setting in settings:
-        protocol = protocol.replace(**setting.changes)
-    for setting in settings:
-        if setting.label_offset:
-            detections = _relabelled(detections, truths, setting.label_offset)
-    if any(setting.drops_images for setting in settings):
-        truths = take(truths, np.isin(host_ids(truths.image), _images_with(detections, protocol.min_score)))
-    return detections, truths, protocol
+class _Member(NamedTuple):
+    """A variant: its row in the list of variants, its protocol and its settings."""
 
-
-def _relabelled(detections: Detections, truths: Truths, offset: int) -> Detections:
-    """The detections with other labels, those of them that are classes of the truths."""
-    label = host_ids(detections.label) + offset
-    known = classes_of(take(detections, np.zeros(len(detections), bool)), truths)
-    return take(replace(detections, label=label), np.isin(label, known))
-
-
-def _images_with(detections: Detections, min_score: float | None) -> NDArray[np.int64]:
-    """The images that have detections of at least this score."""
-    image = host_ids(detections.image)
-    return np.unique(image if min_score is None else image[host_scores(detections.score) >= min_score])
+    row: int
+    protocol: Protocol
+    settings: tuple[Setting, ...]
 
 
 class _Search:
@@ -375,35 +339,65 @@ class _Search:
     """
 
     def __init__(self, detections: Detections, truths: Truths, threads: int | None) -> None:
-        self._detections, self._truths, self._threads = detections, truths, threads
-        self.settings = [setting for setting in SETTINGS if self._is_possible(setting)]
+        self.truths, self.threads = truths, threads
+        self._detections, self._labels = detections, Labels(detections, truths)
+        self._by_labels: dict[bytes | None, Detections] = {}
+        self.settings = list(self._possible_settings())
+        has_others = any(setting.changes_labels for setting in self.settings)
+        if len(detections) and not len(self.labelled(())) and not has_others:
+            labels, classes = (_some(each) for each in (self._labels.own.tolist(), sorted(truths.names_by_label or ())))
+            raise InputError(
+                f"no label of the detections ({labels}) is a class of the truths ({classes}), nor are they off by one"
+                " or positions in the list of classes"
+            )
 
-    def _is_possible(self, setting: Setting) -> bool:
-        """Whether the setting can change anything here."""
-        if setting.label_offset:
-            return len(_relabelled(self._detections, self._truths, setting.label_offset)) > 0
-        return setting.kind != "ignored truths" or _has_ignored(self._truths)
+    def _possible_settings(self) -> Iterator[Setting]:
+        """The settings that can change something here; of those that make the same classes of labels, the first."""
+        seen = {self._key(())}
+        for setting in SETTINGS:
+            if setting.changes_labels:
+                key = self._key((setting,))
+                if key not in seen and len(self.labelled((setting,))):
+                    yield setting
+                seen.add(key)
+            elif setting.kind != "ignored truths" or has_ignored(self.truths):
+                yield setting
 
-    def numbers_of(self, variants: Sequence[Variant]) -> list[Reproduction]:
-        """The main numbers of the variants that are possible, in their order."""
-        by_matching: dict[tuple[Protocol, int], list[int]] = {}
-        protocols: list[Protocol | None] = []
+    def _key(self, settings: Sequence[Setting]) -> bytes | None:
+        """What identifies the classes that settings make of labels."""
+        classes = self._labels.under(settings)
+        return None if classes is None or np.array_equal(classes, self._labels.own) else classes.tobytes()
+
+    def labelled(self, settings: Sequence[Setting]) -> Detections:
+        """The detections with the labels that settings make of them."""
+        key = self._key(settings)
+        if key not in self._by_labels:
+            self._by_labels[key] = labelled(self._detections, self.truths, settings)
+        return self._by_labels[key]
+
+    def matchings(self, variants: Sequence[Variant]) -> "dict[tuple[Protocol, bytes | None], list[_Member]]":
+        """The variants that are possible, by their matching rules and the classes of their labels."""
+        members: dict[tuple[Protocol, bytes | None], list[_Member]] = {}
         for i, (rules, settings) in enumerate(variants):
             protocol = _changed(rules.protocol, settings)
-            protocols.append(protocol)
             if protocol is not None:
-                by_matching.setdefault((_matching(protocol), _offset(settings)), []).append(i)
+                key = _matching(protocol), self._key(settings)
+                members.setdefault(key, []).append(_Member(i, protocol, settings))
+        return members
+
+    def numbers_of(self, variants: Sequence[Variant], steps: _Steps | None = None) -> list[Reproduction]:
+        """The main numbers of the variants that are possible, in their order."""
         results: dict[int, Mapping[str, float]] = {}
-        for (matching, offset), members in by_matching.items():
-            labelled = self._detections if not offset else _relabelled(self._detections, self._truths, offset)
+        for (matching, _), members in self.matchings(variants).items():
+            if steps is not None:
+                steps.begin()
+            detections = self.labelled(members[0].settings)
             try:
-                tally = match(labelled, self._truths, matching, threads=self._threads)
+                tally = match(detections, self.truths, matching, threads=self.threads)
             except InputError:
                 continue  # coverage is by class, which class-agnostic rules have none of
-            for i in members:
-                protocol = protocols[i]
-                assert protocol is not None
-                results[i] = self._finish(tally, labelled, protocol, variants[i].settings)
+            for i, protocol, settings in members:
+                results[i] = self._finish(tally, detections, protocol, settings)
         return [
             Reproduction(number, results[i][number], variant.rules.names, variant.settings)
             for i, variant in enumerate(variants)
@@ -424,8 +418,8 @@ class _Search:
         rows = tally if is_kept.all() else tally.in_order(np.flatnonzero(is_kept))
         rows = replace(rows, protocol=protocol, tier=np.zeros_like(rows.tier))
         if any(setting.drops_images for setting in settings):
-            rows = rows.within(_images_with(detections, protocol.min_score))
-        return finish(rows, threads=self._threads)
+            rows = rows.within(images_with(detections, protocol.min_score))
+        return finish(rows, threads=self.threads)
 
 
 def _changed(protocol: Protocol, settings: Sequence[Setting]) -> Protocol | None:
@@ -462,14 +456,9 @@ def _matching(protocol: Protocol) -> Protocol:
     )
 
 
-def _offset(settings: Sequence[Setting]) -> int:
-    return sum(setting.label_offset for setting in settings)
-
-
-def _has_ignored(truths: Truths) -> bool:
-    if truths.ignore is not None:
-        return bool(np.asarray(to_numpy(truths.ignore), bool).any())
-    return truths.kind is not None and bool(np.isin(to_numpy(truths.kind), IGNORED_KINDS).any())
+def _some(values: Sequence[int]) -> str:
+    """The first few values."""
+    return ", ".join(map(str, values[:10])) + (", …" if len(values) > 10 else "")
 
 
 def _rank(number: str) -> int:

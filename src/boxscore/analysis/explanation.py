@@ -1,9 +1,9 @@
 """Explanation: the path from the number of one protocol to that of another, one rule at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.analysis.known_tools import as_rules
-from boxscore.analysis.pairing import Pairing, as_given, pair_rows
+from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with_sigmas_of
+from boxscore.analysis.pairing import Pairing, pair_rows
 from boxscore.analysis.rule_reasons import (
     FALSE,
     IGNORED,
@@ -26,24 +26,15 @@ from boxscore.engines.native.pairs import BEYOND
 from boxscore.model.dataset import Detections, Truths, host_ids
 from boxscore.model.preparation import common_iou_type, kept_detections, prepare, shaped_by
 from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_table import PROTOCOLS
-from boxscore.model.rules_in_words import STEPS, FieldChange, changed_fields
+from boxscore.model.rules_in_words import FieldChange, changed_fields, ordered_steps
 from boxscore.model.summary import plain
-from boxscore.pipeline import evaluate, protocol_for
+from boxscore.model.tally import Tally
+from boxscore.pipeline import evaluate
 
 NO_EFFECT = "No effect on this data."
 
 _VERDICTS = (IGNORED, FALSE, TRUE, LEFT_OUT)
 """The verdicts in words, by their numbers."""
-
-_LABELS = {
-    "precision_epsilon": "epsilon",
-    "dilation_ratio": "width of boundaries",
-    "sigmas": "sigmas",
-    "recall_at": "recall at",
-    "class_groups": "groups",
-}
-"""What a field is called before its values, where neither these nor the name of the step say it."""
 
 _ORDER = tuple(map(_VERDICTS.index, (TRUE, FALSE, IGNORED, LEFT_OUT)))
 """The numbers of verdicts in the order in which changes are listed."""
@@ -61,9 +52,12 @@ class Step:
     """`map` before the step. NaN: there are no truths."""
     after: float
     """`map` after the step."""
+    num_changed: int
+    """How many detections have another verdict, at any threshold that both protocols of the step have."""
     verdicts: tuple[VerdictChange, ...]
-    """How many detections changed from one verdict to another, in the order of true positive, false positive, ignored,
-    left out. Left out: beyond the limits, below the lowest score, or of a class that was not looked for."""
+    """How many detections changed from one verdict to another at `Explanation.verdicts_at`, in the order of true
+    positive, false positive, ignored, left out. Left out: beyond the limits, below the lowest score, or of a class that
+    was not looked for."""
     reason: str
     """Why the number moves."""
 
@@ -73,27 +67,21 @@ class Step:
         return self.after - self.before
 
     @property
-    def num_changed(self) -> int:
-        """How many detections changed their verdict."""
-        return sum(change.num for change in self.verdicts)
-
-    @property
     def has_effect(self) -> bool:
         """Whether the number or any verdict changed."""
         is_equal = self.before == self.after or (self.before != self.before and self.after != self.after)
-        return bool(self.verdicts) or not is_equal
+        return bool(self.num_changed) or not is_equal
 
     @property
     def what(self) -> str:
         """What changes, on one line."""
-        changes = (f"{_LABELS.get(change.field, '')} {change}".strip() for change in self.fields)
-        return f"{self.name}: {'; '.join(changes)}"
+        return f"{self.name}: {'; '.join(map(str, self.fields))}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; undefined is None."""
         return {
             "name": self.name,
-            "fields": [change._asdict() for change in self.fields],
+            "fields": [{**change._asdict(), "label": change.label} for change in self.fields],
             "before": plain(self.before),
             "after": plain(self.after),
             "difference": plain(self.difference),
@@ -102,6 +90,14 @@ class Step:
             "verdicts": [change._asdict() for change in self.verdicts],
             "reason": self.reason,
         }
+
+
+class Note(NamedTuple):
+    """What is known of a tool that no protocol can express, or what its rules were completed with."""
+
+    name: str
+    """The tool or the protocol."""
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -117,11 +113,15 @@ class Explanation:
     last: float
     """`map` under the last protocol."""
     steps: tuple[Step, ...]
-    """The rules that differ, in the order of `STEPS`, which is always the same."""
+    """The rules that differ, in their order."""
+    order: tuple[str, ...]
+    """The names of all rules, in the order of the path. It is fixed: see `rules_in_words.ordered_steps`."""
     num_detections: int
     """All detections, left out or not."""
     verdicts_at: str
-    """The threshold at which verdicts are counted, in words; in the first area range and within the last limit."""
+    """The threshold of `Step.verdicts`, in words; in the first area range and within the last limit."""
+    notes: tuple[Note, ...] = ()
+    """What to know of the tools at both ends."""
 
     @property
     def difference(self) -> float:
@@ -147,8 +147,10 @@ class Explanation:
             "difference": plain(self.difference),
             "num_detections": self.num_detections,
             "verdicts_at": self.verdicts_at,
-            "order": [step.name for step in STEPS],
+            "counting": self.counting,
+            "order": list(self.order),
             "steps": [step.to_dict() for step in self.steps],
+            "notes": [note._asdict() for note in self.notes],
         }
 
     @property
@@ -161,9 +163,10 @@ class Explanation:
         return f"Explanation({self.source} to {self.target}, {text.count(len(self.steps), 'step')})"
 
     def __str__(self) -> str:
-        return "\n\n".join([self.title, *self._parts()])
+        notes = "\n".join(text.line(f"{name}: {words}") for name, words in self.notes)
+        return "\n\n".join(filter(None, [self.title, *self._path(), notes, *self._footer()]))
 
-    def _parts(self) -> Iterator[str]:
+    def _path(self) -> Iterator[str]:
         if not self.steps:
             yield "The rules are the same."
             return
@@ -181,9 +184,18 @@ class Explanation:
             yield "\n".join(f"{text.line(step.what)}\n  {text.line(step.reason)}" for step in shown)
         if idle := [step.name for step in self.steps if not step.has_effect]:
             yield f"No effect on this data: {', '.join(idle)}."
-        yield (
-            f"Verdicts are TP, FP, ignored or left out, of {text.count(self.num_detections, 'detection')}, at"
-            f" {self.verdicts_at}.\nThe order of steps is fixed: {', '.join(step.name for step in STEPS)}."
+
+    def _footer(self) -> Iterator[str]:
+        if self.steps:
+            yield f"{self.counting}\nThe order of steps is fixed: {', '.join(self.order)}."
+
+    @property
+    def counting(self) -> str:
+        """What the numbers of changed verdicts are."""
+        return (
+            f"A verdict is TP, FP, ignored or left out. Of {text.count(self.num_detections, 'detection')}, those are"
+            " counted whose verdict changes at any threshold that a step keeps; reasons count at"
+            f" {self.verdicts_at}."
         )
 
 
@@ -198,10 +210,11 @@ def explain(
     """The path from the `map` of one protocol to that of another, one rule at a time.
 
     `source`, `target`: the name of a protocol or of a known tool ("torchmetrics", "detectron2-voc2007", …), or a
-    `Protocol`. The order of rules is fixed: geometry, score cut-off, thresholds, match condition, matching rule, ties,
-    ignored truths, groups, classes looked for, areas, limits, AP rule, averaging. Only rules that differ are steps. How
-    much a step adds depends on the steps before it. Every protocol on the path must be possible with the data: one that
-    needs image sizes or coverage is an `InputError` without them.
+    `Protocol`. The order of rules is fixed: geometry, score cut-off, thresholds, ignored truths, groups, classes looked
+    for, match condition, matching rule, ties, areas, limits, AP rule, averaging; but ignored truths become crowds
+    behind ties. Only rules that differ are steps. How much a step adds depends on the steps before it. Every
+    protocol on the path must be possible with the data: one that needs image sizes or coverage is an `InputError`
+    without them. Where one of both has no sigmas for keypoints, it gets those of the other.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -210,34 +223,43 @@ def explain(
     >>> [(step.name, round(step.before, 4), round(step.after, 4)) for step in explanation.steps]
     [('AP rule', 0.5, 0.5455)]
     """
-    first, last = (rules_for(each, detections, truths) for each in (source, target))
+    named = [rules_for(each, detections, truths) for each in (source, target)]
+    first, last = (with_sigmas_of(rules, other) for rules, other in (named, named[::-1]))
     num = num_threads(threads)
     before = first.replace(extra_numbers=())
-    number = evaluate(detections, truths, before, threads=threads)["map"]
-    verdicts = verdicts_as_given(detections, truths, before, num)
-    first_number, steps = number, []
+    state = _State.of(detections, truths, before, num)
+    first_number, cells, steps = state.number, [], []
     for name, fields, after in _path(before, last):
-        new_number = evaluate(detections, truths, after, threads=threads)["map"]
-        new_verdicts = verdicts_as_given(detections, truths, after, num)
-        changes = RuleChange(before, after, fields, _changes(verdicts, new_verdicts))
+        new = _State.of(detections, truths, after, num)
+        shared, main = _shared_thresholds(before, after)
+        is_changed = np.zeros(len(detections), bool)
+        for i, j in shared:
+            is_changed |= state.verdict[i] != new.verdict[j]
+        verdicts = _changes(state.verdict[main[0]], new.verdict[main[1]])
+        threshold = after.thresholds[main[1]]
+        change = RuleChange(before, after, fields, verdicts, int(is_changed.sum()), threshold)
         step = Step(
             name=name,
             fields=fields,
-            before=number,
-            after=new_number,
-            verdicts=changes.verdicts,
-            reason=reason_of(changes),
+            before=state.number,
+            after=new.number,
+            num_changed=change.num_changed,
+            verdicts=verdicts,
+            reason=reason_of(change),
         )
         steps.append(step if step.has_effect else replace(step, reason=NO_EFFECT))
-        before, number, verdicts = after, new_number, new_verdicts
+        cells += [_cell(before, main[0]), _cell(after, main[1])]
+        before, state = after, new
     return Explanation(
-        source=first.title,
-        target=last.title,
+        source=named[0].title,
+        target=named[1].title,
         first=first_number,
-        last=number,
+        last=state.number,
         steps=tuple(steps),
+        order=tuple(step.name for step in ordered_steps(first, last)),
         num_detections=len(detections),
-        verdicts_at=", then ".join(dict.fromkeys(map(_cell, (first, last)))),
+        verdicts_at=", then ".join(dict.fromkeys(cells or [_cell(first, first.threshold_index())])),
+        notes=tuple(_notes(named, (first, last))),
     )
 
 
@@ -250,32 +272,76 @@ def rules_for(rules: str | Protocol, detections: Detections, truths: Truths) -> 
     known = as_rules(rules)
     if not isinstance(rules, str) or known.iou_type != "bbox":
         return known
-    if rules in PROTOCOLS:
-        return protocol_for(rules, detections, truths)
-    return known.replace(iou_type=common_iou_type(detections, truths) or known.iou_type)
+    return rules_of_shapes(rules, common_iou_type(detections, truths) or known.iou_type)
+
+
+def _notes(named: Sequence[Protocol], used: Sequence[Protocol]) -> Iterator[Note]:
+    """What is known of the tools, and whose sigmas were taken."""
+    for name in dict.fromkeys(rules.name for rules in named):
+        if name in TOOLS:
+            yield Note(name, TOOLS[name].note)
+    for rules, other, completed in zip(named, named[::-1], used, strict=True):
+        if completed != rules:
+            yield Note(rules.name, f"It has no sigmas of its own here, so it gets those of {other.name}.")
 
 
 def _path(first: Protocol, last: Protocol) -> Iterator[tuple[str, tuple[FieldChange, ...], Protocol]]:
     """The steps: their names, the fields that change, and the protocols after them, which are named after the last."""
     current = first
-    for step in STEPS:
+    for step in ordered_steps(first, last):
         if fields := changed_fields(current, last, step.fields):
             current = current.replace(name=last.name, **{name: getattr(last, name) for name in step.fields})
             yield step.name, fields, current
 
 
-def verdicts_as_given(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> NDArray[np.uint8]:
-    """The verdict of each detection, in the order of its rows; 3: left out. Shape (D,).
+class _State(NamedTuple):
+    """A number on the path, and the verdicts behind it."""
 
-    At 0.50, or the first threshold where there is no 0.50, in the first area range, within the last limit.
+    number: float
+    verdict: NDArray[np.uint8]
+    """By threshold and row. Shape (T, D)."""
+
+    @classmethod
+    def of(cls, detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> "_State":
+        """The state under a protocol."""
+        result = evaluate(detections, truths, protocol, threads=threads)
+        return cls(result["map"], verdicts_as_given(detections, truths, result.tally, threads))
+
+
+def verdicts_as_given(detections: Detections, truths: Truths, tally: Tally, threads: int) -> NDArray[np.uint8]:
+    """The verdict of each detection at each threshold, in the order of its rows; 3: left out. Shape (T, D).
+
+    In the first area range, within the last limit. `tally`: of these detections and truths.
     """
-    protocol = protocol.at()
+    protocol, tally = tally.protocol, tally.limited()
+    pairing = pair_rows(*prepare(detections, truths, protocol), protocol.at(), threads)
     is_kept = kept_detections(shaped_by(detections, protocol.iou_type), protocol)
-    verdicts = np.full(len(detections), BEYOND, np.uint8)
-    pairing = pair_rows(*prepare(detections, truths, protocol), protocol, threads)
-    kept_verdicts = np.where(_is_within_dataset(pairing), pairing.pairs.verdict, np.uint8(BEYOND))
-    verdicts[slice(None) if is_kept is None else is_kept] = as_given(kept_verdicts, pairing.detection_row)
-    return verdicts
+    given = np.arange(len(detections)) if is_kept is None else np.flatnonzero(is_kept)
+    rows = np.flatnonzero((pairing.pairs.verdict != BEYOND) & _is_within_dataset(pairing))
+    # A tally's rows stand by image, label and falling score; of equal scores, as they were given.
+    image = host_ids(pairing.detections.image)[rows]
+    order = np.lexsort((-pairing.score[rows], pairing.label[rows], image))
+    row = given[pairing.detection_row[rows[order]]]
+    verdict = np.full((len(protocol.thresholds), len(detections)), BEYOND, np.uint8)
+    for t, at_threshold in enumerate(verdict):
+        at_threshold[row] = tally.verdict_at(t)
+    return verdict
+
+
+def _shared_thresholds(before: Protocol, after: Protocol) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+    """The indices of the thresholds that both have, whatever their last digits, and of the one that verdicts are of:
+    0.50, or the first. Where they share none, the verdicts at 0.50, or the first threshold, of each are compared.
+    """
+    shared = [
+        (i, j)
+        for i, one in enumerate(before.thresholds)
+        for j, other in enumerate(after.thresholds)
+        if abs(one - other) < 1e-6
+    ]
+    own = before.threshold_index(), after.threshold_index()
+    if not shared:
+        return [own], own
+    return shared, own if own in shared else shared[0]
 
 
 def _is_within_dataset(pairing: Pairing) -> NDArray[np.bool_]:
@@ -302,10 +368,10 @@ def _changes(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[Verdi
     )
 
 
-def _cell(protocol: Protocol) -> str:
-    """The threshold and the area range of verdicts."""
-    only = protocol.at()
-    return f"{protocol.similarity} {text.threshold(only.thresholds[0])} in area range {only.areas[0].name}"
+def _cell(protocol: Protocol, threshold: int) -> str:
+    """A threshold, by its index, and the area range of verdicts."""
+    value = text.threshold(protocol.thresholds[threshold])
+    return f"{protocol.similarity} {value} in area range {protocol.areas[0].name}"
 
 
 def _signed(difference: float) -> str:

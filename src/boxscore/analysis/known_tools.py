@@ -1,17 +1,17 @@
 """The settings of tools that measure mean average precision, as protocols.
 
-Each was read in the tool's own code; tests run the tool itself where it is on PyPI.
+Each was read in the tool's own code; tests run the tool itself where it is on PyPI. The command lists their names in
+its help, so this needs no NumPy.
 """
 
 import math
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from boxscore._support.exceptions import InputError
 from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_table import PROTOCOLS
+from boxscore.model.protocol_table import PROTOCOLS, protocol_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,10 +40,16 @@ def _in_single_precision(first: float, last: float, num: int) -> tuple[float, ..
     PyTorch steps up from the first in the lower half and down from the last in the upper half; each number is rounded
     once, as on CPUs that multiply and add in one operation.
     """
-    low, high = np.float32(first), np.float32(last)
-    step, index = np.float64((high - low) / np.float32(num - 1)), np.arange(num)
-    values = np.where(index < num // 2, low + step * index, high - step * (num - 1 - index))
-    return tuple(values.astype(np.float32).tolist())
+    low, high = _single(first), _single(last)
+    step = _single(_single(high - low) / (num - 1))
+    values = (low + step * i if i < num // 2 else high - step * (num - 1 - i) for i in range(num))
+    return tuple(map(_single, values))
+
+
+def _single(value: float) -> float:
+    """A number, rounded to float32."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)
 
 
 _COCO, _VOC2007, _VOC2012, _ULTRALYTICS = (PROTOCOLS[name] for name in ("coco", "voc2007", "voc2012", "ultralytics"))
@@ -187,3 +193,34 @@ def as_rules(name_or_protocol: str | Protocol) -> Protocol:
         f"the rules must be those of a tool ({', '.join(TOOLS)}), of a protocol ({', '.join(PROTOCOLS)}) or a"
         f" boxscore.Protocol; got {name_or_protocol!r}"
     )
+
+
+def rules_of_shapes(name: str, iou_type: str) -> Protocol:
+    """The rules that a tool or a protocol has for a similarity.
+
+    >>> rules_of_shapes("pycocotools", "keypoints").limits, rules_of_shapes("torchmetrics", "segm").iou_type
+    ((20,), 'segm')
+    """
+    if name in PROTOCOLS:
+        return protocol_of(name, iou_type)
+    if name in _AS_COCO:
+        return protocol_of("coco", iou_type).replace(name=name)
+    return as_rules(name).replace(iou_type=iou_type)
+
+
+_AS_COCO = ("pycocotools",)
+"""Tools that have the rules of COCO for all shapes that COCO has rules for."""
+
+
+def with_sigmas_of(rules: Protocol, other: Protocol) -> Protocol:
+    """The rules with the sigmas of others, if keypoints are compared and they have none of their own."""
+    if rules.iou_type != "keypoints" or rules.sigmas:
+        return rules
+    if not other.sigmas:
+        having = [name for name, protocol in PROTOCOLS.items() if protocol.sigmas]
+        both = rules.name if rules.name == other.name else f"{rules.name} and {other.name}"
+        raise InputError(
+            f"keypoints can't be compared without `sigmas`, which {both} have not: compare with one of"
+            f" {', '.join(having)}, or with a boxscore.Protocol that has them"
+        )
+    return rules.replace(sigmas=other.sigmas)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore.model.protocol import Protocol
-from boxscore.model.rules_in_words import FieldChange, range_in_words, value_in_words
+from boxscore.model.rules_in_words import FieldChange, range_in_words, thresholds_in_words, value_in_words
 
 TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
 """What a detection may be. Left out: beyond the limits, below the lowest score, of a class that was not looked for, or
@@ -27,6 +27,10 @@ class RuleChange(NamedTuple):
     after: Protocol
     fields: tuple[FieldChange, ...]
     verdicts: tuple[VerdictChange, ...] = ()
+    """At `threshold`."""
+    num_changed: int = 0
+    """How many detections have another verdict at any threshold that both protocols have."""
+    threshold: float = 0.5
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,9 +56,12 @@ _SENTENCES: Mapping[str, Mapping[Any, str]] = {
         ">=": "An IoU equal to the threshold now suffices",
     },
     "matching": {
-        "best": "A detection may take its best truth alone, and is a false positive if that is taken",
-        "best_regular": "A detection may take its best regular truth alone, and is a false positive if that is taken",
-        "next_best": "A detection whose best truth is taken may take its next best",
+        "best": "A detection may take its best truth alone, and is false if that is taken, or ignored if that is"
+        " ignored; truths that it no longer takes are left for later detections",
+        "best_regular": "A detection may take its best regular truth alone, and is false if that is taken, or"
+        " ignored if only ignored truths reach the threshold",
+        "next_best": "A detection may take the best truth that is free, regular ones before ignored ones, which later"
+        " detections then lack",
     },
     "ties": {
         "first": "Of truths with equal IoU a detection takes the first, which leaves others for later detections",
@@ -122,9 +129,18 @@ def _sentence(change: RuleChange, field: str) -> str:
 def _moves(change: RuleChange) -> str:
     """The changes of verdicts, the most frequent first, behind a colon; or nothing."""
     parts = [_became(*each) for each in sorted(change.verdicts, key=lambda each: -each.num)]
-    if len(parts) < 2:
-        return "".join(f": {part}" for part in parts)
-    return f": {', '.join(parts[:-1])} and {parts[-1]}"
+    num_others = change.num_changed - change.count()
+    if not parts and num_others <= 0:
+        return ""
+    has_several = min(len(change.before.thresholds), len(change.after.thresholds)) > 1
+    cell = f"{change.after.similarity} {text.threshold(change.threshold)}"
+    if not parts:
+        does = "changes its verdict" if num_others == 1 else "change their verdicts"
+        return f": {text.count(num_others, 'detection')} {does} at thresholds other than {cell}"
+    counted = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    where = f" at {cell}" if has_several else ""
+    others = f", and {num_others:,} more change at other thresholds" if num_others > 0 else ""
+    return f": {counted}{where}{others}"
 
 
 def _became(before: str, after: str, num: int) -> str:
@@ -161,7 +177,7 @@ def _thresholds(change: RuleChange) -> str:
     similarity = change.after.similarity
     if len(old) == len(new) and max(abs(a - b) for a, b in zip(old, new, strict=True)) < 1e-6:
         return f"Thresholds have other last digits, which matters where an {similarity} lies on one"
-    values = text.thresholds(new)
+    values = thresholds_in_words(new)
     what = "taken at" if len(new) == 1 else f"the mean over {len(new)} thresholds of"
     return f"AP is {what} {similarity} {values}, and a stricter threshold gives a lower AP"
 
@@ -203,7 +219,7 @@ _AREA = {
     "recall_points": "mean of the precisions at recall points",
     "interpolated": "mean of each class over the precisions at recall points",
     "linear_points": "area of trapezoids through points between which the envelope is interpolated",
-    "linear_points_to_end": "area of trapezoids through points of the envelope, which ends at recall 1",
+    "linear_points_to_end": "area of trapezoids through points of the envelope down to (1, 0)",
     "envelope": "whole area under the envelope of the curve",
     "trapezoid": "area of trapezoids through the raw curve",
     "trapezoid_from_first": "area of trapezoids through the raw curve from its first point on",

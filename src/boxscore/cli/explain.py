@@ -3,9 +3,12 @@
 import argparse
 import json
 import sys
+from contextlib import ExitStack
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from boxscore._support.exceptions import InputError
+from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with_sigmas_of
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import read_files
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
@@ -37,7 +40,7 @@ def add_to(commands: Any) -> None:
         help="explain the difference between the numbers of two tools, or find what gives a claimed number",
         description="Explain the difference between the numbers of two protocols or tools, one rule at a time; or find"
         " the tool and the settings that give a claimed number.",
-        epilog=_EXAMPLES,
+        epilog=f"{_names()}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -45,12 +48,17 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("detections", metavar="DT", help="detections, in any supported format")
     group = parser.add_argument_group("rules")
-    group.add_argument(
-        "--from", dest="source", metavar="NAME", help="protocol or tool of the first number (default: coco)"
-    )
-    group.add_argument(
-        "--to", dest="target", metavar="NAME", help="protocol or tool of the other number (default: ultralytics)"
-    )
+    for option, dest, which, default in (
+        ("--from", "source", "first", "coco"),
+        ("--to", "target", "other", "ultralytics"),
+    ):
+        group.add_argument(
+            option,
+            dest=dest,
+            choices=(*PROTOCOLS, *(name for name in TOOLS if name not in PROTOCOLS)),
+            metavar="NAME",
+            help=f"protocol or tool of the {which} number; the names are below (default: {default})",
+        )
     group.add_argument(
         "--claim", metavar="N", help="find the tool and the settings that give this number: 0.531, or 53.1 for percent"
     )
@@ -75,6 +83,16 @@ def add_to(commands: Any) -> None:
         help="number of threads (default: BOXSCORE_THREADS, else all cores)",
     )
     parser.set_defaults(run=run)
+
+
+def _names() -> str:
+    """The protocols and tools, in lines that fit a terminal."""
+    groups = {"protocols": PROTOCOLS, "tools": [name for name in TOOLS if name not in PROTOCOLS]}
+    lines = [
+        fill(", ".join(names), 79, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+        for names in groups.values()
+    ]
+    return "\n\n".join(f"{title}:\n{names}" for title, names in zip(groups, lines, strict=True))
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -124,7 +142,7 @@ def _explain(options: argparse.Namespace) -> "tuple[Explanation, Result]":
         detections, truths = _read(options, source, progress)
         truths = ready_truths(truths, options, target, [options.detections])
         progress.step(f"evaluating {options.detections}")
-        result = evaluate(detections, truths, source, threads=options.threads)
+        result = evaluate(detections, truths, with_sigmas_of(source, target), threads=options.threads)
         warn_if_suspicious(options, options.detections, result)
         progress.step(f"explaining {options.detections}")
         explanation = explain(detections, truths, source, target, threads=options.threads)
@@ -143,16 +161,29 @@ def _explain_claim(options: argparse.Namespace) -> "ClaimExplanation":
     options.protocol = "coco"
     # Groups are an error under rules that have none for them; the search leaves such rules out.
     neutral = protocol_of("coco", arguments.iou_types_of(options)[0]).replace(group_of_weight=0)
-    with Progress(3, is_quiet=options.quiet) as progress:
-        detections, truths = _read(options, neutral, progress)
-        progress.step(f"searching for {options.claim}")
-        return explain_claim(detections, truths, options.claim, threads=options.threads)
+    with Progress(2, is_quiet=options.quiet) as progress:
+        detections, truths = _read(options, neutral, progress, keep_labels=True)
+    with ExitStack() as lines:
+        bars: list[Progress] = []
+
+        def show(num_done: int, num: int) -> None:
+            if not bars:
+                bars.append(lines.enter_context(Progress(num, is_quiet=options.quiet)))
+            bars[0].step(f"searching for {options.claim}: matching {num_done + 1} of {num} at most")
+
+        try:
+            return explain_claim(detections, truths, options.claim, threads=options.threads, progress=show)
+        except InputError as error:
+            raise InputError(f"{options.detections}: {error}") from None
 
 
-def _read(options: argparse.Namespace, protocol: Protocol, progress: Progress) -> "tuple[Detections, Truths]":
+def _read(
+    options: argparse.Namespace, protocol: Protocol, progress: Progress, *, keep_labels: bool = False
+) -> "tuple[Detections, Truths]":
     from boxscore.model.dataset import host_scores, take
 
-    ((_, detections, truths),) = read_files(options, [options.detections], [protocol], progress)
+    files = read_files(options, [options.detections], [protocol], progress, keep_labels=keep_labels)
+    ((_, detections, truths),) = files
     if options.min_score is not None:
         detections = take(detections, host_scores(detections.score) >= options.min_score)
     return detections, truths
@@ -160,25 +191,15 @@ def _read(options: argparse.Namespace, protocol: Protocol, progress: Progress) -
 
 def _both_rules(options: argparse.Namespace) -> list[Protocol]:
     """The rules of both names, for one similarity."""
-    from boxscore.analysis.known_tools import as_rules
-
     names = {"--from": options.source or "coco", "--to": options.target or "ultralytics"}
-    own = {}
-    for option, name in names.items():
-        try:
-            own[option] = as_rules(name).iou_type
-        except InputError as error:
-            options.command.error(f"argument {option}: {error}")
+    own = {option: as_rules(name).iou_type for option, name in names.items()}
     special = [option for option, iou_type in own.items() if iou_type != "bbox"]
     if len({own[option] for option in special}) > 1:
         first, last = names.values()
         options.command.error(f"argument --to: {last} needs {own['--to']}, and {first} needs {own['--from']}")
     options.protocol = names[special[0]] if special else "coco"
     (iou_type,) = arguments.iou_types_of(options)
-    return [
-        protocol_of(name, iou_type) if name in PROTOCOLS else as_rules(name).replace(iou_type=iou_type)
-        for name in names.values()
-    ]
+    return [rules_of_shapes(name, iou_type) for name in names.values()]
 
 
 def _report(options: argparse.Namespace, model: Model, result: "Result", explanation: Any) -> str:

@@ -1,7 +1,8 @@
 """The rules of protocols in words: their steps, the values of their fields, and what differs between two protocols."""
 
 import math
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from boxscore._support import text
@@ -19,18 +20,49 @@ STEPS = (
     RuleStep("geometry", ("iou_type", "pixels", "clips_boxes", "dilation_ratio", "sigmas", "keypoints")),
     RuleStep("score cut-off", ("min_score",)),
     RuleStep("thresholds", ("thresholds", "recall_at")),
-    RuleStep("match condition", ("comparison",)),
-    RuleStep("matching rule", ("matching",)),
-    RuleStep("ties", ("ties",)),
     RuleStep("ignored truths", ("ignored",)),
     RuleStep("groups", ("group_of_weight",)),
     RuleStep("classes looked for", ("federated",)),
+    RuleStep("match condition", ("comparison",)),
+    RuleStep("matching rule", ("matching",)),
+    RuleStep("ties", ("ties",)),
     RuleStep("areas", ("truth_area", "areas", "ranges_by", "empty")),
     RuleStep("limits", ("limits", "limits_per")),
     RuleStep("AP rule", ("ap", "recall_points", "precision_epsilon")),
     RuleStep("averaging", ("average", "class_agnostic", "class_groups")),
 )
-"""Every rule, in the order in which a path from one protocol to another changes them."""
+"""Every rule, in the order in which a path from one protocol to another changes them; see `ordered_steps`."""
+
+
+def ordered_steps(first: Protocol, last: Protocol) -> tuple[RuleStep, ...]:
+    """Every rule, in the order of the path between two protocols: that of `STEPS`, with one exception.
+
+    A crowd is compared by its share of the detection, so it wins against most truths that overlap it. COCO's matching
+    rule tries regular truths first; under the others, detections of regular truths would be lost to crowds, as in no
+    tool. So crowds end before the matching rule changes, and begin after it: where ignored truths become crowds, that
+    step comes behind ties.
+
+    >>> coco, voc = Protocol.named("coco"), Protocol.named("voc2012")
+    >>> [step.name for step in ordered_steps(coco, voc)[3:9]]
+    ['ignored truths', 'groups', 'classes looked for', 'match condition', 'matching rule', 'ties']
+    >>> [step.name for step in ordered_steps(voc, coco)[3:9]]
+    ['groups', 'classes looked for', 'match condition', 'matching rule', 'ties', 'ignored truths']
+    """
+    if last.ignored != "crowd" or first.ignored == "crowd":
+        return STEPS
+    names = [step.name for step in STEPS]
+    moved, behind = names.index("ignored truths"), names.index("ties") + 1
+    return (*STEPS[:moved], *STEPS[moved + 1 : behind], STEPS[moved], *STEPS[behind:])
+
+
+FIELD_LABELS: Mapping[str, str] = {
+    "precision_epsilon": "epsilon",
+    "dilation_ratio": "width of boundaries",
+    "sigmas": "sigmas",
+    "recall_at": "recall at",
+    "class_groups": "groups",
+}
+"""What a field is called before its values, where neither these nor the name of its step say it."""
 
 _CHOICES: Mapping[str, Mapping[Any, str]] = {
     "iou_type": {
@@ -108,10 +140,34 @@ def range_in_words(name: str, low: float, high: float) -> str:
     return f"{name} {low:g} to {high:g}" if math.isfinite(high) else f"{name} from {low:g}"
 
 
+def thresholds_in_words(values: Sequence[float]) -> str:
+    """Thresholds, also where they were rounded to float32.
+
+    >>> thresholds_in_words([0.5, 0.55, 0.6]), thresholds_in_words([0.5, 0.550000011920929, 0.6000000238418579])
+    ('0.50:0.60', '0.50:0.60 in float32')
+    """
+    if not _are_single(values):
+        return text.thresholds(values)
+    return f"{text.thresholds([round(value, 6) for value in values])} in float32"
+
+
+def _are_single(values: Sequence[float]) -> bool:
+    """Whether these are decimals that were rounded to float32."""
+    singles = struct.unpack(f"{len(values)}f", struct.pack(f"{len(values)}f", *values))
+    decimals = [round(value, 6) for value in values]
+    is_near = all(abs(value - decimal) < 1e-7 for value, decimal in zip(values, decimals, strict=True))
+    return is_near and tuple(values) == singles != tuple(decimals)
+
+
+def _recall_points(points: Sequence[float]) -> str:
+    words = f"{len(points)} points from {points[0]:g} to {points[-1]:g}"
+    return f"{words} in float32" if _are_single(points) else words
+
+
 _SEQUENCES: Mapping[str, Callable[[Any], str]] = {
-    "thresholds": text.thresholds,
-    "recall_at": text.thresholds,
-    "recall_points": lambda points: f"{len(points)} points from {points[0]:g} to {points[-1]:g}",
+    "thresholds": thresholds_in_words,
+    "recall_at": thresholds_in_words,
+    "recall_points": _recall_points,
     "sigmas": lambda sigmas: f"{len(sigmas)} from {min(sigmas):g} to {max(sigmas):g}",
     "areas": lambda areas: ", ".join(range_in_words(*area) for area in areas),
     "limits": lambda limits: ", ".join("all" if limit is None else f"{limit:,}" for limit in limits),
@@ -126,8 +182,13 @@ class FieldChange(NamedTuple):
     before: str
     after: str
 
+    @property
+    def label(self) -> str:
+        """What the field is called before its values; "" where that is clear."""
+        return FIELD_LABELS.get(self.field, "")
+
     def __str__(self) -> str:
-        return f"{self.before} -> {self.after}"
+        return f"{self.label} {self.before} -> {self.after}".strip()
 
 
 def changed_fields(before: Protocol, after: Protocol, names: tuple[str, ...]) -> tuple[FieldChange, ...]:

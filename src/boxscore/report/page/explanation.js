@@ -102,7 +102,7 @@ function explanation() {
       named(of.source),
       ` (mAP ${fraction(of.first)}) to those of `,
       named(of.target),
-      ` (mAP ${fraction(of.last)}), one rule at a time. `,
+      ` (mAP ${fraction(of.last)}), one rule at a time.`,
       of.counting,
     ),
     moving.length
@@ -110,7 +110,7 @@ function explanation() {
       : missing("No rule has an effect on this data."),
     moving.length ? el("dl", { class: "reasons" }, why) : null,
     still.length ? caption(`No effect on this data: ${still.map((step) => step.name).join(", ")}.`) : null,
-    ...of.notes.map((note) => caption(named(note.name), `: ${note.text}`)),
+    ...of.notes.map((note) => caption(`${note.name}: ${note.text}`)),
     of.steps.length ? caption(`The order of steps is fixed: ${of.order.join(", ")}.`) : null,
   );
 }
