@@ -126,7 +126,9 @@ def test_compare_says_what_python_says(folder: Path, capsys: pytest.CaptureFixtu
     )
     table = printed(capsys, *command, "--per-class", "--images-changed", "2", "--csv", "changes.csv")
     assert table == expected.tables(is_per_class=True, num_images=2) + "\n"
-    assert len(table.strip().rpartition("\n\n")[2].splitlines()) == 4
+    *_, images, comparable = table.strip().split("\n\n")
+    assert len(images.splitlines()) == 4
+    assert comparable == "comparable with published numbers: COCO leaderboard rules"
     assert json.loads(printed(capsys, *command, "--json", "-")) == expected.to_dict()
     rows = list(csv.DictReader(io.StringIO(Path("changes.csv").read_text())))
     (row,) = [row for row in rows if (row["class"], row["number"]) == ("dog", "ap")]
@@ -138,7 +140,7 @@ def test_one_file_twice_is_compared_with_itself(folder: Path, capsys: pytest.Cap
     """Under two names."""
     table = printed(capsys, "compare", "truths.json", "fewer.json", "fewer.json", "--bootstrap", "10")
     assert "fewer.json (1)  fewer.json (2)" in table
-    assert table.endswith("no image changed\n")
+    assert table.endswith("no image changed\n\ncomparable with published numbers: COCO leaderboard rules\n")
 
 
 @pytest.mark.parametrize(

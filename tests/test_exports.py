@@ -177,3 +177,23 @@ def test_a_table_of_names_with_line_ends_reads_back(tmp_path: Path) -> None:
         boxscore.write_truths(tmp_path / name, truths)
         again = boxscore.read_truths(tmp_path / name)
         assert again.class_names == dict(enumerate(names))
+
+
+def test_extra_numbers_of_classes_are_in_every_export() -> None:
+    """CSV has all digits; Markdown fractions; LaTeX percent, but scores are scores."""
+    protocol = boxscore.Protocol.named("voc2012", extra_numbers=("mr", "ji", "olrp"))
+    result = boxscore.evaluate(*sample.load(), protocol)
+    rows = csv.DictReader(io.StringIO(result.to_csv()))
+    dog = {row["number"]: float(row["value"]) for row in rows if row["class"] == "dog"}
+    extra = {name: float(values[3]) for name, values in result.per_class.extra.items()}
+    assert {name: dog[name] for name in extra} == extra
+    assert {"mr", "olrp", "olrp_score"} <= extra.keys()
+    *_, head, _, _, _, _, last = result.to_markdown().splitlines()
+    assert head.endswith(f" | detections | {' | '.join(extra)} |")
+    assert last.endswith(f" | {' | '.join(f'{value:.4f}' for value in extra.values())} |")
+    table = result.to_latex().splitlines()
+    (head,) = [line for line in table if line.startswith("class ")]
+    assert head.endswith(r"oLRP\textsubscript{fn} & oLRP\textsubscript{score} \\")
+    assert r" & detections & MR\textsuperscript{-2} & " in head
+    (last,) = [line for line in table if line.startswith("dog ")]
+    assert last.endswith(rf" & {100 * extra['olrp_fn']:.1f} & {extra['olrp_score']:.4f} \\")

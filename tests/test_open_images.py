@@ -14,6 +14,7 @@ from boxscore.formats.hierarchy import read_hierarchy
 from boxscore.model.protocol import GROUP, REGULAR
 from tests.support import oracles
 from tests.support.engines import ENGINES
+from tests.support.open_images_files import LABELS, NAMES, RESULTS, TRUTHS, write_all
 from tests.support.open_images_scenes import random_open_images, tensorflow_numbers
 from tests.support.small_files import refused, rows_of, write
 
@@ -104,52 +105,6 @@ class TestByHand:
         assert average_precision(found((5, 5, 5, 9), CAT), annotated(CAT), engine) == 1
 
 
-PART = {"LabelName": "/m/limb", "Subcategory": [{"LabelName": "/m/tail"}, {"LabelName": "/m/tree"}]}
-TREE = {
-    "LabelName": "/m/root",
-    "Subcategory": [
-        {
-            "LabelName": "/m/animal",
-            "Subcategory": [
-                {"LabelName": "/m/cat", "Part": [PART, {"LabelName": "/m/dog"}]},
-                {"LabelName": "/m/dog", "Subcategory": [{"LabelName": "/m/pug"}]},
-            ],
-        },
-        {"LabelName": "/m/pet", "Subcategory": [{"LabelName": "/m/cat"}]},
-        {"LabelName": "/m/tree"},
-    ],
-}
-NAMES = {"/m/animal": "Animal", "/m/cat": "Cat", "/m/dog": "Dog", "/m/pug": "Pug", "/m/pet": "Pet", "/m/tree": "Tree"}
-HEADER = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf,IsDepiction\n"
-TRUTHS = f"""{HEADER}a,x,/m/cat,1,0.0,0.1,0.0,0.1,1,0,0,0
-a,x,/m/pug,1,0.2,0.6,0.0,0.4,0,1,1,0
-b,x,/m/tree,1,0.5,0.9,0.5,0.9,-1,-1,-1,-1
-"""
-RESULTS = """ImageID,LabelName,Score,XMin,XMax,YMin,YMax
-a,/m/cat,0.9,0.0,0.1,0.0,0.1
-a,/m/dog,0.8,0.2,0.3,0.0,0.1
-b,/m/tree,0.7,0.5,0.9,0.5,0.9
-c,/m/cat,0.6,0.5,0.9,0.5,0.9
-"""
-LABELS = """ImageID,Source,LabelName,Confidence
-a,verification,/m/cat,1
-a,verification,/m/pug,1
-b,verification,/m/tree,1
-c,verification,/m/animal,0
-"""
-
-
-def write_all(folder: Path) -> dict[str, Any]:
-    """The five files of a small dataset."""
-    return {
-        "truths": write(folder / "truths.csv", TRUTHS),
-        "detections": write(folder / "detections.csv", RESULTS),
-        "labels": write(folder / "labels.csv", LABELS),
-        "tree": write(folder / "tree.json", json.dumps(TREE)),
-        "names": write(folder / "names.csv", "".join(f"{label},{name}\n" for label, name in NAMES.items())),
-    }
-
-
 def test_groups_are_of_kind_3_and_flags_that_are_unknown_are_not(tmp_path: Path) -> None:
     """-1 is no group; written files read back."""
     truths = boxscore.read_truths(write_all(tmp_path)["truths"], sizes={"a": (100, 100), "b": (50, 10)})
@@ -159,7 +114,7 @@ def test_groups_are_of_kind_3_and_flags_that_are_unknown_are_not(tmp_path: Path)
     again = boxscore.read_truths(tmp_path / "again.csv", sizes={"a": (100, 100), "b": (50, 10)})
     assert np.asarray(again.kind).tolist() == [REGULAR, GROUP, REGULAR]
     lost = boxscore.write_truths(tmp_path / "again.json", truths)
-    assert "1 truth kind is lost" in [str(each) for each in lost]
+    assert "1 group (IsGroupOf) becomes a regular truth" in [str(each) for each in lost]
     plain = write(tmp_path / "plain.csv", TRUTHS.replace("0,1,1,0", "0,1,0,0"))
     assert boxscore.read_truths(plain).kind is None
 
@@ -387,7 +342,7 @@ class TestHierarchy:
         ],
     )
     def test_a_class_that_the_tree_does_not_have_is_refused(self, tmp_path: Path, label: str, message: str) -> None:
-        """In truths, in detections and among labels."""
+        """In truths and detections; among labels if no class is in the tree."""
         files = write_all(tmp_path)
         tree = files["tree"]
         truths = boxscore.read_truths(files["truths"], hierarchy=tree)
@@ -398,8 +353,8 @@ class TestHierarchy:
             write(tmp_path / "d.csv", RESULTS.replace("/m/dog", label)): lambda path: boxscore.read_detections(
                 path, truths, hierarchy=tree
             ),
-            write(tmp_path / "l.csv", LABELS.replace("/m/pug", label)): lambda path: boxscore.read_truths(
-                files["truths"], image_labels=path, hierarchy=tree
+            write(tmp_path / "l.csv", f"ImageID,LabelName,Confidence\n\na,{label},1\n"): lambda path: (
+                boxscore.read_truths(files["truths"], image_labels=path, hierarchy=tree)
             ),
         }.items():
             refused(lambda call=call, path=path: call(path), message)

@@ -318,3 +318,40 @@ def test_the_page_shows_the_digits_that_tables_do() -> None:
         assert f"{short:.4f}" == f"{value:.4f}"
     assert rounded(0.123456789) == 0.123457
     assert rounded(float("nan")) is None
+
+
+def test_it_says_below_the_number_whether_it_is_comparable(show: Open, html: str) -> None:
+    """And what differs."""
+    line = show(html).locator(".headline .comparable")
+    expect(line).to_have_text("comparable with published numbers: COCO leaderboard rules")
+    protocol = boxscore.Protocol.named("coco", thresholds=(0.5,))
+    other = show(boxscore.evaluate(*sample.load(), protocol).to_html(resamples=0)).locator(".headline .comparable")
+    expect(other).to_have_text("not comparable with COCO leaderboard rules: thresholds 0.50 in place of 0.50:0.95")
+
+
+def test_classes_have_their_extra_numbers(show: Open) -> None:
+    """A column each, with four digits."""
+    result = boxscore.evaluate(*sample.load(), "olrp")
+    page = show(result.to_html(resamples=0))
+    table = page.get_by_role("table", name="Classes")
+    heads = [head.removesuffix(" ") for head in table.locator("thead th").all_text_contents()]
+    row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name="dog", exact=True))
+    cells = row.locator("th, td").all_text_contents()
+    extra = {name: fraction(values[3]) for name, values in result.per_class.extra.items()}
+    assert {name: cells[heads.index(name)] for name in extra} == extra
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("recall_points", "beyond, as averaged by AP. Better"),
+        ("envelope", "beyond; AP is the area under it. Better"),
+        ("linear_points", "beyond; AP is the area under lines between its recall points. Better"),
+        ("trapezoid_from_first", "beyond; AP is the area under the raw curve, where precision also rises. Better"),
+    ],
+)
+def test_the_curve_is_what_its_caption_says(show: Open, rule: str, words: str) -> None:
+    """By the rule of AP."""
+    protocol = boxscore.Protocol.named("coco", ap=rule)
+    page = show(boxscore.evaluate(*sample.load(), protocol).to_html(resamples=0))
+    expect(page.locator("#curves .caption").first).to_contain_text(words)

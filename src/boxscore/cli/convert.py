@@ -27,7 +27,7 @@ examples:
   boxscore convert VOC2007/Annotations labels/ --to yolo
   boxscore convert labels/ truths.json --sizes images/ --names data.yaml
   boxscore convert detections.json results/ --truths instances_val2017.json --to voc
-  boxscore convert boxes.csv expanded.csv --to openimages --hierarchy bbox_labels_600_hierarchy.json --sizes images/
+  boxscore convert boxes.csv expanded.csv --to openimages --hierarchy bbox_labels_600_hierarchy.json
 
 With --truths, IN contains detections: GT provides the names and sizes of images, and the classes.
 Masks and keypoints are kept if every row of IN has them.

@@ -84,6 +84,8 @@ def inspect_files(
                 _inspect_detections(records, known, protocol, sizes, found, is_ready=is_ready)
                 if known is not None and is_ready and why_ids_differ(ids):
                     found += _different_result(truths, file, records, known, protocol)
+    if reading.options.hierarchy is not None and options.hierarchy is None:
+        found = [finding for finding in found if finding.kind != "unknown-class"]  # the hierarchy may have them
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 

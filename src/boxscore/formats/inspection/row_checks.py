@@ -66,6 +66,8 @@ def zero_size(rows: FileRows) -> Iterable[Finding]:
     is_thin = rows.is_finite & (rows.extent == 0).any(axis=1) & (rows.extent >= 0).all(axis=1)
     if rows.protocol.pixels == "inclusive":
         effect = f"under {rows.protocol.name}, where the last pixel counts, each is one pixel wide or high"
+    elif rows.protocol.empty == "drop" or (rows.protocol.empty == "drop_detections" and rows.role == "detections"):
+        effect = f"it is left out under {rows.protocol.name}"
     elif rows.role == "truths":
         effect = "no detection can overlap it, so each is a miss"
     else:
@@ -283,8 +285,8 @@ def scores(rows: FileRows) -> Iterable[Finding]:
 
 def over_limit(rows: FileRows) -> Iterable[Finding]:
     """More detections than the limit: per image and class, per image, or per class."""
-    protocol, limit = rows.protocol, rows.protocol.largest_limit
-    if rows.records.score is None or not len(rows.records):
+    protocol, limit = rows.protocol, rows.protocol.limits[-1]
+    if limit is None or rows.records.score is None or not len(rows.records):
         return
     group, nouns = {
         "class": (rows.group, ("image and class", "images and classes")),
@@ -305,9 +307,9 @@ def over_limit(rows: FileRows) -> Iterable[Finding]:
         kind="over-limit",
         severity="warning",
         count=num,
-        title=f"{count(num, 'detection')} beyond the limit of {limit:,g} {protocol.limit_scope}, in {pairs}",
+        title=f"{count(num, 'detection')} beyond the limit of {limit:,} {protocol.limit_scope}, in {pairs}",
         example=f"{rows.records.location(row)}: {where}",
-        effect=f"only the {limit:,g} with the highest scores count under {protocol.title}",
+        effect=f"only the {limit:,} with the highest scores count under {protocol.title}",
     )
 
 

@@ -108,7 +108,9 @@ def areas(rows: FileRows) -> Iterable[Finding]:
         severity="warning",
         title=lambda num: f"{count(num, 'area')} of 0, though the box is not empty",
         show=show,
-        effect="each truth is in the range of small objects",
+        effect=f"it is left out under {rows.protocol.name}"
+        if rows.protocol.empty == "drop"
+        else "each truth is in the range of small objects",
     )
     # Counting the last pixel adds one to each side; that is more than any rounding.
     yield from rows.found(
