@@ -1,6 +1,8 @@
 """The search for what gives a claimed number: every setting is found again, and shortcuts change no bit."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,14 +10,12 @@ import pytest
 
 import boxscore
 from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore.analysis.claim_settings import SETTINGS, Setting, apply_settings
 from boxscore.analysis.claims import (
     MAIN_NUMBERS,
     MAIN_RULES,
-    SETTINGS,
-    Setting,
     Variant,
     _Search,
-    apply_settings,
     distinct_rules,
     explain_claim,
     read_claim,
@@ -47,11 +47,20 @@ def crowded_scene(seed: int = 3) -> Scene:
     return Scene(detection=first, truth=scene.truth, num_classes=scene.num_classes, num_images=scene.num_images)
 
 
+LABELS = np.array([1, 2, 4, 7, 8])
+"""With gaps, so that labels that are off by one, and positions, are others."""
+
+
 @pytest.fixture(scope="module")
 def scene() -> tuple[Detections, Truths]:
     """Both sides of it."""
     crowded = crowded_scene()
-    return crowded.detections, crowded.truths
+    detections, truths = crowded.detections, crowded.truths
+    names = {label: f"class {label}" for label in LABELS.tolist()}
+    return (
+        replace(detections, label=LABELS[np.asarray(detections.label)]),
+        replace(truths, label=LABELS[np.asarray(truths.label)], class_names=names),
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +169,7 @@ def covered(truths: Truths, *, is_federated: bool) -> Truths:
     """With half of the classes looked for in half of the images."""
     if not is_federated:
         return truths
-    image, label = (each.reshape(-1) for each in np.meshgrid(np.arange(0, 30, 2), np.arange(0, 5, 2)))
+    image, label = (each.reshape(-1) for each in np.meshgrid(np.arange(0, 30, 2), LABELS[::2]))
     coverage = Coverage(image=image, label=label, is_exhaustive=(image + label) % 3 > 0)
     return boxscore.Truths(
         image=truths.image,
@@ -170,7 +179,7 @@ def covered(truths: Truths, *, is_federated: bool) -> Truths:
         area=truths.area,
         coverage=coverage,
         class_names=truths.class_names,
-        class_groups={0: "rare", 1: "common"},
+        class_groups={1: "rare", 2: "common"},
         image_sizes=dict.fromkeys(range(30), (60, 60)),
     )
 
@@ -217,8 +226,10 @@ def test_nothing_gives_it(scene: tuple[Detections, Truths]) -> None:
     assert str(explanation).startswith(
         f"No number of {explanation.num_tried} combinations of rules and settings gives 0.98765"
     )
+    assert "\n\nThe nearest without settings, with one and with two:\n\nnumber" in str(explanation)
     document = json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
     assert document["is_reproduced"] is False
+    assert document["may_be_chance"] is False
     assert len(document["nearest"]) == 3
 
 
@@ -227,8 +238,45 @@ def test_settings_that_can_change_nothing_are_not_tried() -> None:
     truths = Truths(image=[0], label=[7], box=[[0, 0, 10, 10]])
     detections = Detections(image=[0], label=[7], score=[0.9], box=[[0, 0, 10, 9]])
     kinds = {setting.name for setting in _Search(detections, truths, 1).settings}
-    assert not kinds & {"ignored truths left out", "ignored truths as regular ones", "labels + 1", "labels - 1"}
+    labels = {setting.name for setting in SETTINGS if setting.changes_labels}
+    assert len(labels) == 4
+    assert not kinds & {"ignored truths left out", "ignored truths as regular ones", *labels}
     assert {"labels disregarded", "+1 pixel", "limit 10"} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "names"),
+    [
+        ([1, 2, 3], [1, 2, 3], {"labels + 1", "labels - 1"}),  # positions from 0 are labels + 1, from 1 as they are
+        ([0, 1, 2], [0, 1, 2], {"labels + 1", "labels - 1"}),
+        (
+            [1, 2, 9],
+            [0, 1, 2],
+            {"labels + 1", "labels - 1", "labels are positions from 0"},  # from 1, those that are known stay
+        ),
+        (
+            [1, 2, 9],
+            [1, 2, 3],
+            {"labels + 1", "labels - 1", "labels are positions from 0", "labels are positions from 1"},
+        ),
+        ([5, 6], [1], {"labels are positions from 0", "labels are positions from 1"}),
+    ],
+)
+def test_other_labels_are_tried_once(classes: list[int], labels: list[int], names: set[str]) -> None:
+    """Of settings that make the same classes of labels only the first; and none that changes nothing."""
+    truths = Truths(
+        image=[0] * len(classes),
+        label=classes,
+        box=[[0, 0, 9, 9]] * len(classes),
+        class_names={label: str(label) for label in classes},
+    )
+    found: dict[str, Any] = {
+        "image": [0] * len(labels),
+        "score": [0.9] * len(labels),
+        "box": [[0, 0, 9, 9]] * len(labels),
+    }
+    search = _Search(Detections(**found, label=labels), truths, 1)
+    assert {setting.name for setting in search.settings if setting.changes_labels} == names
 
 
 def test_labels_that_are_off_by_one_are_found_out() -> None:
@@ -250,12 +298,80 @@ def test_no_truths_and_no_detections() -> None:
     assert str(explanation).startswith("No number of")
 
 
+def test_labels_that_are_no_classes_are_left_out() -> None:
+    """As readers do; they count where a setting makes classes of them. By position, 0 is class 7, and there is no 8."""
+    truths = Truths(image=[0, 0], label=[7, 9], box=[[0, 0, 10, 10]] * 2, class_names={7: "a", 9: "b"})
+    detections = Detections(image=[0, 0], label=[8, 7], score=[0.9, 0.8], box=[[0, 0, 10, 10]] * 2)
+    alone = explain_claim(detections, truths, "0.500000")  # class 7 of both
+    assert (alone.matches[0].how, alone.num_unknown, alone.num_detections) == ("coco", 1, 2)
+    assert str(alone).endswith(
+        "1 of 2 detections have labels that are no classes of the truths; these count only where a setting changes"
+        " labels."
+    )
+    assert boxscore.evaluate(*apply_settings(detections, truths, Protocol.named("coco"), []))["map"] == pytest.approx(
+        0.5
+    )
+    far = replace(detections, label=np.array([100, 101]))
+    with pytest.raises(
+        InputError, match=r"no label of the detections \(100, 101\) is a class of the truths \(7, 9\), nor"
+    ):
+        explain_claim(far, truths, "0.5")
+
+
 def test_data_that_no_rules_can_use_is_an_error() -> None:
     """That of the first rules."""
-    truths = Truths(image=[0], label=[7], box=[[0, 0, 10, 10]], class_names={7: "a"})
-    detections = Detections(image=[0], label=[8], score=[0.9], box=[[0, 0, 10, 9]])
-    with pytest.raises(InputError, match="`label` must be one of those in `class_names`"):
+    truths = Truths(image=[0], label=[7], box=[[0, 0, 10, 10]], kind=[3])
+    detections = Detections(image=[0], label=[7], score=[0.9], mask=np.ones((1, 9, 9), bool))
+    with pytest.raises(InputError, match="`iou_type` 'bbox' needs other shapes"):
         explain_claim(detections, truths, "0.5")
+
+
+@pytest.mark.parametrize(
+    ("claim", "may_be", "words"),
+    [
+        ("0.5", True, "one digit"),
+        ("0.479", True, "three digits"),
+        ("47.87", True, "four digits"),
+        ("0.478652", False, ""),  # six digits
+        ("0.5375", False, ""),  # a tool as it is
+    ],
+)
+def test_a_match_may_be_chance(claim: str, may_be: bool, words: str) -> None:
+    """Where it needs settings, or is not `map`, and has few digits."""
+    truths = boxscore.read_truths(FILES[0])
+    explanation = explain_claim(boxscore.read_detections(FILES[1], truths), truths, claim)
+    if claim == "0.5":
+        explanation = replace(explanation, matches=tuple(m for m in explanation.matches if m.number != "map"))
+    assert explanation.matches
+    assert (explanation.may_be_chance, explanation.to_dict()["may_be_chance"]) == (may_be, may_be)
+    sentence = (
+        f"{explanation.num_tried} combinations were tried, so a match of {words} may be chance: more digits tell more."
+    )
+    assert (sentence in str(explanation)) == may_be
+    assert ("chance" in str(explanation)) == may_be
+
+
+def test_progress_is_reported() -> None:
+    """Before each matching: how many are done, of how many at most."""
+    truths = boxscore.read_truths(FILES[0])
+    detections = boxscore.read_detections(FILES[1], truths)
+    calls: list[tuple[int, int]] = []
+    found = explain_claim(detections, truths, "0.98765", progress=lambda *numbers: calls.append(numbers))
+    assert [done for done, _ in calls] == list(range(len(calls)))
+    (num,) = {num for _, num in calls}
+    assert len(distinct_rules(detections, truths)) < len(calls) <= num
+    assert found.to_dict() == explain_claim(detections, truths, "0.98765").to_dict()
+
+
+def test_poses_of_17_points_are_of_no_whole_body() -> None:
+    """The body of a whole body has the same rules in all that matters, and is no match of its own."""
+    points: dict[str, Any] = {"image": [0], "label": [1], "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(17)]]}
+    truths, detections = Truths(**points, area=[400.0]), Detections(**points, score=[0.9])
+    (match,) = [each for each in explain_claim(detections, truths, "1.000").matches if each.number == "map"]
+    assert match.names == ("coco", "coco_keypoints", "pycocotools")
+    whole = {**points, "keypoints": [[[3.0 * i, 2.0 * i, 2] for i in range(133)]]}
+    both = Detections(**whole, score=[0.9]), Truths(**whole, area=[400.0])
+    assert "coco_wholebody_body" in {name for rules in distinct_rules(*both) for name in rules.names}
 
 
 FILES = [str(FOLDER / "truths.json"), str(FOLDER / "detections.json")]
@@ -275,6 +391,58 @@ def test_the_command_prints_what_gives_the_number(capsys: pytest.CaptureFixture[
     assert main(["explain", *FILES, "--claim", f"{number:.6f}"]) == 0
     out = capsys.readouterr().out
     assert "score cut-off 0.3: Detections with a score below 0.3 are left out" in out
+
+
+@pytest.mark.parametrize(
+    ("setting", "change"),
+    [
+        ("labels + 1", lambda label, _: label - 1),
+        ("labels - 1", lambda label, _: label + 1),
+        ("labels are positions from 0", lambda label, classes: classes.index(label)),
+        ("labels are positions from 1", lambda label, classes: classes.index(label) + 1),
+    ],
+)
+def test_the_command_finds_other_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, change: Any
+) -> None:
+    """In files whose labels are not those of the truths; without --claim these are an error."""
+    classes = sorted(each["id"] for each in json.loads(Path(FILES[0]).read_text())["categories"])
+    rows = json.loads(Path(FILES[1]).read_text())
+    path = tmp_path / "off.json"
+    path.write_text(json.dumps([{**row, "category_id": change(row["category_id"], classes)} for row in rows]))
+    assert main(["explain", FILES[0], str(path), "--claim", "0.5375"]) == 0
+    out, err = capsys.readouterr()
+    assert f"map     0.537482  {setting}" in out
+    assert f"{setting}: The labels of detections are" in out
+    assert "of 356 detections have labels that are no classes of the truths" in out
+    assert err == ""
+    assert main(["explain", FILES[0], str(path)]) == 1
+    assert "is not among those of the truths" in capsys.readouterr().err
+
+
+def test_selected_classes_are_found_by_other_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Labels are selected once they are classes."""
+    rows = json.loads(Path(FILES[1]).read_text())
+    path = tmp_path / "off.json"
+    path.write_text(json.dumps([{**row, "category_id": row["category_id"] - 1} for row in rows]))
+    assert main(["eval", *FILES, "--classes", "dog", "--json", "-"]) == 0
+    number = json.loads(capsys.readouterr().out)["map"]
+    assert main(["explain", FILES[0], str(path), "--classes", "dog", "--claim", f"{number:.9f}", "--json", "-"]) == 0
+    match = json.loads(capsys.readouterr().out)["matches"][0]
+    assert (match["value"], [each["name"] for each in match["settings"]]) == (number, ["labels + 1"])
+
+
+def test_labels_that_can_not_be_joined_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names that the truths don't have, and numbers that are no classes, however they are taken."""
+    rows = json.loads(Path(FILES[1]).read_text())
+    path = tmp_path / "far.json"
+    path.write_text(json.dumps([{**row, "category_id": row["category_id"] + 1000} for row in rows]))
+    assert main(["explain", FILES[0], str(path), "--claim", "0.5375"]) == 1
+    assert capsys.readouterr().err.startswith(f"boxscore: {path}: no label of the detections (1001, 1002, 1003, 1018)")
+    table = tmp_path / "far.csv"
+    table.write_text("image,label,score,x1,y1,x2,y2\n1,zebra,0.5,0,0,9,9\n")
+    assert main(["explain", FILES[0], str(table), "--claim", "0.5375"]) == 1
+    assert "class 'zebra' is not among those of the truths" in capsys.readouterr().err
 
 
 def test_the_command_writes_json(capsys: pytest.CaptureFixture[str]) -> None:

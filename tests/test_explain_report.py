@@ -40,6 +40,13 @@ def test_it_has_every_step_as_table_and_chart(show: Open, page_path: Path) -> No
     assert [mark.strip("\u2060") for mark in marks if mark.strip("\u2060") in names] == names
     still = [step.name for step in explanation.steps if not step.has_effect]
     expect(section).to_contain_text(f"No effect on this data: {', '.join(still)}.")
+    changes = [str(change).replace("->", "→") for step in moving for change in step.fields]
+    assert any(change.startswith("epsilon ") for change in changes)
+    assert section.locator("dl.reasons dt .soft").all_text_contents() == changes
+    expect(section).to_contain_text(explanation.counting)
+    expect(section).to_contain_text(f"The order of steps is fixed: {', '.join(explanation.order)}.")
+    (note,) = explanation.notes
+    expect(section).to_contain_text(f"ultralytics-8.3: {note.text}")
     expect(page.locator("#protocol")).to_contain_text("COCO leaderboard rules")
 
 
@@ -58,4 +65,5 @@ def test_rules_without_effect_say_so(show: Open) -> None:
     result = boxscore.evaluate(detections, truths)
     page = show(make_report({"model": result}, intervals={}, explanation=explanation))
     expect(page.locator("#explanation")).to_contain_text("No rule has an effect on this data.")
+    expect(page.locator("#explanation")).to_contain_text("pycocotools: The reference for COCO's rules")
     assert page.locator("#explanation figure").count() == 0

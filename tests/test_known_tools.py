@@ -1,5 +1,7 @@
 """Each tool's rules give the tool's numbers: the tool itself runs where it is on PyPI, else examples are by hand."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Truths
-from boxscore.analysis.known_tools import TOOLS, as_rules
+from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with_sigmas_of
 from boxscore.model.protocol_table import PROTOCOLS
 from boxscore.model.tally import FALSE, TRUE
 from tests.support import oracles
@@ -119,6 +121,26 @@ def test_torchmetrics_has_thresholds_in_float32(theirs: Any) -> None:
     metric, protocol = theirs(), TOOLS["torchmetrics"].protocol
     assert protocol.thresholds == tuple(metric.iou_thresholds)
     assert np.allclose(protocol.recall_points, metric.rec_thresholds, rtol=0, atol=6e-8)
+
+
+def test_names_need_no_numpy() -> None:
+    """The command lists them in its help, and completes them."""
+    code = "import sys, boxscore.analysis.known_tools, boxscore.cli.explain; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tools_have_rules_for_the_shapes_of_the_data() -> None:
+    """Those of pycocotools for keypoints are others than for boxes; sigmas are taken only where there are none."""
+    poses = rules_of_shapes("pycocotools", "keypoints")
+    assert poses == Protocol.named("coco_keypoints", name="pycocotools")
+    assert rules_of_shapes("pycocotools", "segm") == TOOLS["pycocotools"].protocol.replace(iou_type="segm")
+    assert rules_of_shapes("coco", "keypoints") == Protocol.named("coco_keypoints")
+    turned = rules_of_shapes("ultralytics", "probiou")
+    assert turned == Protocol.named("ultralytics", iou_type="probiou")
+    assert with_sigmas_of(turned, poses) is turned
+    assert with_sigmas_of(rules_of_shapes("ultralytics", "keypoints"), poses).sigmas == poses.sigmas
+    crowded = Protocol.named("crowdpose")
+    assert with_sigmas_of(crowded, poses) is crowded
 
 
 def test_torchmetrics_misses_an_iou_of_exactly_a_threshold() -> None:
