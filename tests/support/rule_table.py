@@ -14,6 +14,9 @@ from boxscore.model.protocol import Protocol
 from boxscore.model.protocol_table import PROTOCOLS, REFERENCES
 from tests.support.documents import ROOT
 
+USES_RECALL_POINTS = ("recall_points", "interpolated", "linear_points", "linear_points_to_end")
+"""The rules of AP that are made from recall points."""
+
 PATH = ROOT / "docs" / "protocols.md"
 RULES = "<!-- every rule of every protocol -->\n", "<!-- end of the table -->\n"
 TOOLS_BETWEEN = "<!-- known tools -->\n", "<!-- end of the tools -->\n"
@@ -37,6 +40,8 @@ def _cell(protocol: Protocol, name: str) -> str:
     value: Any = getattr(protocol, name)
     if name == "thresholds":
         return text.thresholds(value)
+    if name == "recall_points" and protocol.ap not in USES_RECALL_POINTS:
+        return "-"
     if name in ("recall_points", "sigmas"):
         return str(len(value)) if value else "-"
     if name == "areas":
