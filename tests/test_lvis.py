@@ -418,6 +418,10 @@ class TestFiles:
         for number, ann in enumerate(dataset["annotations"]):
             ann.pop("iscrowd", None)
             ann |= box | {"bbox": [5.0 + number % 7, 5.0 + number % 3, 20.0, 30.0]}
+        annotated = {(ann["image_id"], ann["category_id"]) for ann in dataset["annotations"]}
+        for image in dataset["images"]:
+            negative = image["neg_category_ids"]
+            image["neg_category_ids"] = [label for label in negative if (image["id"], label) not in annotated]
         results = [
             {"image_id": ann["image_id"], "category_id": ann["category_id"], "bbox": ann["bbox"], "score": 0.9}
             for ann in dataset["annotations"]

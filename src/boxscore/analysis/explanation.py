@@ -12,7 +12,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with_sigmas_of
-from boxscore.analysis.pairing import Pairing, pair_rows
+from boxscore.analysis.pairing import pair_rows
 from boxscore.analysis.rule_reasons import (
     FALSE,
     IGNORED,
@@ -317,7 +317,7 @@ def verdicts_as_given(detections: Detections, truths: Truths, tally: Tally, thre
     pairing = pair_rows(*prepare(detections, truths, protocol), protocol.at(), threads)
     is_kept = kept_detections(shaped_by(detections, protocol.iou_type), protocol)
     given = np.arange(len(detections)) if is_kept is None else np.flatnonzero(is_kept)
-    rows = np.flatnonzero((pairing.pairs.verdict != BEYOND) & _is_within_dataset(pairing))
+    rows = np.flatnonzero(pairing.pairs.verdict != BEYOND)
     # A tally's rows stand by image, label and falling score; of equal scores, as they were given.
     image = host_ids(pairing.detections.image)[rows]
     order = np.lexsort((-pairing.score[rows], pairing.label[rows], image))
@@ -342,20 +342,6 @@ def _shared_thresholds(before: Protocol, after: Protocol) -> tuple[list[tuple[in
     if not shared:
         return [own], own
     return shared, own if own in shared else shared[0]
-
-
-def _is_within_dataset(pairing: Pairing) -> NDArray[np.bool_]:
-    """Whether a detection is within the limit of its class over all images, if there is one. Shape (D,)."""
-    limit = pairing.protocol.limits[-1]
-    if pairing.protocol.limits_per != "dataset" or limit is None:
-        return np.ones(len(pairing.detections), bool)
-    rows = np.flatnonzero(pairing.pairs.verdict != BEYOND)
-    label, image = pairing.label[rows], host_ids(pairing.detections.image)[rows]
-    order = np.lexsort((rows, image, -pairing.score[rows], label))
-    rank = np.arange(rows.size) - np.searchsorted(label[order], label[order])
-    is_within = np.zeros(len(pairing.detections), bool)
-    is_within[rows[order[rank < limit]]] = True
-    return is_within
 
 
 def _changes(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[VerdictChange, ...]:

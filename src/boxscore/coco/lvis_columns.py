@@ -27,6 +27,7 @@ from boxscore.coco.lvis_dataset import LVIS, ClassPairs, Dict, LazyFederated, ar
 from boxscore.coco.lvis_results import LimitedResults, LVISResults
 from boxscore.engines.native import compiled_engine
 from boxscore.geometry.masks import Masks
+from boxscore.model.batch_keys import COVERAGE_KEYS
 from boxscore.model.coverage import Coverage
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
@@ -266,9 +267,7 @@ def _lists(scope: Scope, truths: LVIS) -> tuple[tuple[Ints, Ints], tuple[Ints, I
         negative, not_exhaustive = (_indices(scope, pairs) for pairs in (lazy.negative, lazy.not_exhaustive))
     else:
         _check_known(scope, truths.imgs, truths.cats)
-        negative, not_exhaustive = (
-            _listed(scope, truths, key) for key in ("neg_category_ids", "not_exhaustive_category_ids")
-        )
+        negative, not_exhaustive = (_listed(scope, truths, key) for key in COVERAGE_KEYS)
     return negative, not_exhaustive
 
 

@@ -15,13 +15,14 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.formats.federated import LIST_KEYS, class_groups, coverage_rows, written_letters, written_lists
+from boxscore.formats.federated import class_groups, coverage_rows, written_letters, written_lists
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.masks import Masks, Polygons
+from boxscore.model.batch_keys import COVERAGE_KEYS
 from boxscore.model.comparable import NO_FREQUENCY
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.keypoint_rules import NUM_WHOLEBODY
@@ -276,7 +277,7 @@ def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:
     shapes = [{**mask, **pose} for mask, pose in zip(_segmentations(host), _keypoints(host), strict=True)]
     lists, letters = written_lists(truths), written_letters(truths)
     images = sorted({*host.images, *lists})
-    nothing: dict[str, list[int]] = {key: [] for key in LIST_KEYS} if lists else {}
+    nothing: dict[str, list[int]] = {key: [] for key in COVERAGE_KEYS} if lists else {}
     dataset = {
         "images": [_image(host, image) | lists.get(image, nothing) for image in images],
         "annotations": [

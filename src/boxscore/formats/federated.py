@@ -11,15 +11,12 @@ import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source
 from boxscore.formats.records import CoverageRows, Key, Named
+from boxscore.model.batch_keys import COVERAGE_KEYS
 from boxscore.model.coverage import Coverage, pair_keys
 from boxscore.model.dataset import Truths, host_ids
 
 GROUPS = {"r": "rare", "c": "common", "f": "frequent"}
 """The groups of classes by LVIS' letter: in fewer than 10 images of the training set, in fewer than 100, in more."""
-
-
-LIST_KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
-"""The lists of an image: classes that were looked for in vain, and those of which some objects have no annotation."""
 
 
 def coverage_rows(source: Source, images: Any, listed: Key, boxes: Any) -> CoverageRows | None:
@@ -64,8 +61,8 @@ def written_lists(truths: Truths) -> dict[int, dict[str, list[int]]]:
     is_partial = np.zeros(own.size, bool) if coverage.is_exhaustive is None else ~coverage.is_exhaustive
     is_negative = ~is_partial | ~np.isin(own, annotated)
     images = np.union1d(coverage.image, host_ids(truths.image)).tolist()
-    lists: dict[int, dict[str, list[int]]] = {image: {key: [] for key in LIST_KEYS} for image in images}
-    for key, is_listed in zip(LIST_KEYS, (is_negative, is_partial), strict=True):
+    lists: dict[int, dict[str, list[int]]] = {image: {key: [] for key in COVERAGE_KEYS} for image in images}
+    for key, is_listed in zip(COVERAGE_KEYS, (is_negative, is_partial), strict=True):
         for image, label in zip(coverage.image[is_listed].tolist(), coverage.label[is_listed].tolist(), strict=True):
             lists[image][key].append(label)
     return lists
@@ -83,7 +80,7 @@ def written_letters(truths: Truths) -> dict[int, dict[str, str]]:
 
 def _check_lists(source: Source, images: Any, listed: Key) -> None:
     """Every image must have both lists, if one has."""
-    for name, lists in zip(LIST_KEYS, (images.negative, images.not_exhaustive), strict=True):
+    for name, lists in zip(COVERAGE_KEYS, (images.negative, images.not_exhaustive), strict=True):
         is_given = np.zeros(len(listed), bool) if lists is None else lists[2].astype(bool)
         if not is_given.all():
             row = int(np.argmin(is_given))

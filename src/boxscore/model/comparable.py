@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_fields import Area
 from boxscore.model.protocol_table import PROTOCOLS
 from boxscore.model.rules_in_words import STEPS, changed_fields
 
@@ -91,20 +90,6 @@ float32
         return f"not comparable with {self.rules}: {'; '.join(self.differences)}"
 
 
-def _usual_areas(usual: Protocol, protocol: Protocol) -> tuple[Area, ...]:
-    """The protocol's own ranges where those that are published are the same; fewer and other ones change no number."""
-    bounds = {area.name: area for area in usual.areas}
-    is_same = protocol.areas[0] == usual.areas[0] and all(
-        bounds.get(area.name, area) == area for area in protocol.areas
-    )
-    return protocol.areas if is_same else usual.areas
-
-
-def _usual_limits(usual: Protocol, protocol: Protocol) -> tuple[int | None, ...]:
-    """The same for limits, of which the last decides."""
-    return protocol.limits if protocol.limits[-1] == usual.limits[-1] else usual.limits
-
-
 def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[str] = ()) -> Comparable:
     """What is known of numbers under a protocol. `subset`: what was left out of the data, in words.
 
@@ -122,7 +107,7 @@ def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[
         return Comparable(rules="published numbers", differences=("rules of your own", *differences))
     if protocol.iou_type in _SHAPES.get(usual.name, ()):
         usual = usual.replace(iou_type=protocol.iou_type)
-    usual = usual.replace(areas=_usual_areas(usual, protocol), limits=_usual_limits(usual, protocol))
+    usual = usual.with_numbers_of(protocol)
     fields = [name for step in STEPS for name in step.fields if name not in _HARMLESS]
     changed = [
         f"{_LABELS.get(name, '')} {after} in place of {before}".strip()

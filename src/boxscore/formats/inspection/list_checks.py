@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from boxscore._support.text import count
-from boxscore.formats.federated import LIST_KEYS
 from boxscore.formats.inspection.file_rows import FileRows, Flags
 from boxscore.formats.inspection.findings import Finding
 from boxscore.formats.records import Ids, Named
+from boxscore.model.batch_keys import COVERAGE_KEYS
 from boxscore.model.coverage import pair_keys
 
-NEGATIVE = LIST_KEYS[0]
+NEGATIVE = COVERAGE_KEYS[0]
 
 
 class _Lists(NamedTuple):
