@@ -1,6 +1,8 @@
 """The search for what gives a claimed number: every setting is found again, and shortcuts change no bit."""
 
 import json
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from boxscore.analysis.claims import (
     read_claim,
 )
 from boxscore.analysis.known_tools import TOOLS
-from boxscore.cli import main
+from boxscore.cli import main, terminal
 from boxscore.cli.sample import FOLDER
 from boxscore.model.protocol_table import PROTOCOLS
 from tests.support.scenes import Scene, random_scene
@@ -418,6 +420,20 @@ def test_the_command_finds_other_labels(
     assert err == ""
     assert main(["explain", FILES[0], str(path)]) == 1
     assert "is not among those of the truths" in capsys.readouterr().err
+
+
+def test_the_search_is_shown_on_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line, which is removed at the end."""
+    monkeypatch.setattr(terminal, "_is_terminal", lambda stream: stream is sys.stderr)
+    assert main(["explain", *FILES, "--claim", "0.98765"]) == 0
+    err = capsys.readouterr().err
+    shown = re.findall(r"searching for 0\.98765: matching (\d+) of (\d+) at most", err)
+    assert [int(index) for index, _ in shown] == list(range(1, len(shown) + 1))
+    assert len({num for _, num in shown}) == 1
+    assert err.endswith("\r\033[K")
+    assert "\n" not in err
+    assert main(["explain", *FILES, "--claim", "0.98765", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_selected_classes_are_found_by_other_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,7 +223,7 @@ def test_verdicts_change_at_any_threshold() -> None:
     (step,) = boxscore.explain(detections, truths, before, before.replace(comparison=">")).steps
     assert (step.num_changed, step.verdicts) == (2, (("true positive", "false positive", 1),))
     assert step.reason.endswith(
-        ": 1 true positive becomes a false positive at IoU 0.50, and 1 more change at other thresholds."
+        ": 1 true positive becomes a false positive at IoU 0.50, and 1 more changes at other thresholds."
     )
 
 

@@ -139,7 +139,8 @@ def _moves(change: RuleChange) -> str:
         return f": {text.count(num_others, 'detection')} {does} at thresholds other than {cell}"
     counted = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     where = f" at {cell}" if has_several else ""
-    others = f", and {num_others:,} more change at other thresholds" if num_others > 0 else ""
+    change_verb = "changes" if num_others == 1 else "change"
+    others = f", and {num_others:,} more {change_verb} at other thresholds" if num_others > 0 else ""
     return f": {counted}{where}{others}"
 
 
