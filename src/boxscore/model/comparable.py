@@ -110,7 +110,9 @@ def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[
     usual = usual.with_numbers_of(protocol)
     fields = [name for step in STEPS for name in step.fields if name not in _HARMLESS]
     changed = [
-        f"{_LABELS.get(name, '')} {after} in place of {before}".strip()
+        after
+        if isinstance(getattr(usual, name), bool)
+        else f"{_LABELS.get(name, '')} {after} in place of {before}".strip()
         for name, before, after in changed_fields(usual, protocol, tuple(fields))
     ]
     rules = RULES.get(usual.name, f"the rules of {usual.name}")
