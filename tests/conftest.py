@@ -115,9 +115,12 @@ def html(result: "Result") -> str:
     return result.to_html(title="The sample")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """Headless Chromium, from the system; where CI is set it has to be there."""
+    """Headless Chromium, from the system; where CI is set it has to be there.
+
+    For one module only: other modules have tests that interrupt processes.
+    """
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome")
