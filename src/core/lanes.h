@@ -6,10 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__SSE2__) || defined(_M_X64)
-#include <emmintrin.h>
-#define BOXSCORE_HAS_SSE2
-#endif
+#include "platform/compiler.h"
 
 namespace boxscore {
 

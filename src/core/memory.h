@@ -2,33 +2,14 @@
 // memory is the system's, page by page.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 #include <type_traits>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "platform/system.h"
 
 namespace boxscore {
-
-inline void* allocate(size_t num_bytes) {
-    void* memory = nullptr;
-#if defined(__linux__)
-    constexpr size_t kHugePage = size_t{1} << 21;
-    if (num_bytes >= kHugePage) {
-        memory = std::aligned_alloc(kHugePage, (num_bytes + kHugePage - 1) / kHugePage * kHugePage);
-        // A hint: where it is not taken, pages are small, and all is as well.
-        if (memory != nullptr) madvise(memory, num_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-    }
-#endif
-    if (memory == nullptr) memory = std::malloc(std::max<size_t>(num_bytes, 1));
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
 
 template <class T>
 class Buffer {

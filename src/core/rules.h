@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#if defined(_MSC_VER)
-#include <intrin.h>
-#endif
+#include "platform/compiler.h"
 
 namespace boxscore {
 
@@ -44,31 +42,11 @@ inline bool is_trapezoid(ApRule rule) { return rule == ApRule::trapezoid || rule
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 inline constexpr size_t kBitsPerWord = 64;
 
-// The index of the lowest bit that is set; not for 0.
-inline unsigned count_trailing_zeros(uint64_t bits) {
-#if defined(_MSC_VER)
-    unsigned long index;
-    _BitScanForward64(&index, bits);
-    return index;
-#else
-    return static_cast<unsigned>(__builtin_ctzll(bits));
-#endif
-}
-
 // How many bits a number takes; 0 for 0.
 inline unsigned bit_width(uint64_t number) {
     unsigned width = 0;
     for (; number != 0; number >>= 1) ++width;
     return width;
-}
-
-// A hint that memory will be read soon.
-inline void prefetch(const void* address) {
-#if defined(_MSC_VER)
-    (void)address;
-#else
-    __builtin_prefetch(address);
-#endif
 }
 
 struct Rules {

@@ -123,28 +123,47 @@ struct OrientedWindow {
     }
 };
 
-// Oriented boxes of one side as they were given.
-template <class Number>
+// Oriented boxes of one side as they were given, in single or double precision. A row is converted when it is read: comparing takes far
+// longer, and a matcher per precision would double the size of the engine for nothing.
 struct OrientedColumn {
-    const Number* box;
+    const float* single;  // null where the numbers are double
+    const double* exact;
     OrientedFormat format;
 
-    const Number* row(size_t index) const { return box + index * numbers_per_row(format); }
+    OrientedColumn(const float* box, OrientedFormat box_format) : single(box), exact(nullptr), format(box_format) {}
+    OrientedColumn(const double* box, OrientedFormat box_format) : single(nullptr), exact(box), format(box_format) {}
+
+    OrientedRow row(size_t index) const { return single != nullptr ? read(single, index) : read(exact, index); }
+
+    void prefetch(size_t index) const {
+        const size_t first = index * numbers_per_row(format);
+        boxscore::prefetch(single != nullptr ? static_cast<const void*>(single + first) : exact + first);
+    }
+
+private:
+    template <class Number>
+    OrientedRow read(const Number* box, size_t index) const {
+        OrientedRow row{};
+        const Number* const from = box + index * numbers_per_row(format);
+        for (size_t i = 0; i < 5; ++i) row[i] = from[i];
+        if (format != OrientedFormat::corners) return row;
+        for (size_t i = 5; i < 8; ++i) row[i] = from[i];
+        return row;
+    }
 };
 
-template <class Number>
 class OrientedPolicy {
 public:
     using Shape = QuadShape;
     using Index = WindowIndex<OrientedWindow>;
     using Workspace = NoWorkspace;
 
-    OrientedPolicy(OrientedColumn<Number> detections, OrientedColumn<double> truths) : detections_(detections), truths_(truths) {}
+    OrientedPolicy(OrientedColumn detections, OrientedColumn truths) : detections_(detections), truths_(truths) {}
 
     Shape detection(size_t row) const { return measure_quad(detections_.row(row), detections_.format); }
     Shape truth(size_t row) const { return measure_quad(truths_.row(row), truths_.format); }
     double area(const Shape& shape) const { return shape.area; }
-    void prefetch(size_t row) const { boxscore::prefetch(detections_.row(row)); }
+    void prefetch(size_t row) const { detections_.prefetch(row); }
 
     template <class Use>
     void compare(const Shape& shape, const Shape& truth, bool is_relative, double least, Workspace&, Use use) const {
@@ -164,8 +183,8 @@ public:
     Index make_index(double least) const { return {OrientedWindow(least), least}; }
 
 private:
-    OrientedColumn<Number> detections_;
-    OrientedColumn<double> truths_;
+    OrientedColumn detections_;
+    OrientedColumn truths_;
 };
 
 // A box as a normal distribution: its centre, and the variances and covariance of points spread evenly over it.
@@ -174,8 +193,7 @@ struct GaussianShape {
     double determinant, area;
 };
 
-template <class Number>
-inline GaussianShape measure_gaussian(const Number* row, OrientedFormat format) {
+inline GaussianShape measure_gaussian(const OrientedRow& row, OrientedFormat format) {
     double area = 0;
     TurnedBox box;
     if (format == OrientedFormat::corners) {
@@ -242,19 +260,18 @@ struct GaussianWindow {
     bool is_solid(const GaussianShape& shape) const { return boxscore::is_solid(shape); }
 };
 
-template <class Number>
 class GaussianPolicy {
 public:
     using Shape = GaussianShape;
     using Index = WindowIndex<GaussianWindow>;
     using Workspace = NoWorkspace;
 
-    GaussianPolicy(OrientedColumn<Number> detections, OrientedColumn<double> truths) : detections_(detections), truths_(truths) {}
+    GaussianPolicy(OrientedColumn detections, OrientedColumn truths) : detections_(detections), truths_(truths) {}
 
     Shape detection(size_t row) const { return measure_gaussian(detections_.row(row), detections_.format); }
     Shape truth(size_t row) const { return measure_gaussian(truths_.row(row), truths_.format); }
     double area(const Shape& shape) const { return shape.area; }
-    void prefetch(size_t row) const { boxscore::prefetch(detections_.row(row)); }
+    void prefetch(size_t row) const { detections_.prefetch(row); }
 
     template <class Use>
     void compare(const Shape& shape, const Shape& truth, bool, double least, Workspace&, Use use) const {
@@ -273,8 +290,8 @@ private:
         return is_far && is_solid(shape) && is_solid(truth);
     }
 
-    OrientedColumn<Number> detections_;
-    OrientedColumn<double> truths_;
+    OrientedColumn detections_;
+    OrientedColumn truths_;
 };
 
 }  // namespace boxscore

@@ -21,6 +21,9 @@ enum class OrientedFormat : uint8_t { corners, radians, degrees, radians_ccw, de
 
 inline size_t numbers_per_row(OrientedFormat format) { return format == OrientedFormat::corners ? 8 : 5; }
 
+// The numbers of one box; the last three are of corners only.
+using OrientedRow = std::array<double, 8>;
+
 struct Point {
     double x, y;
 };
@@ -57,17 +60,15 @@ struct TurnedBox {
     }
 };
 
-template <class Number>
-inline TurnedBox turned_box(const Number* row, OrientedFormat format) {
+inline TurnedBox turned_box(const OrientedRow& row, OrientedFormat format) {
     const bool is_degrees = format == OrientedFormat::degrees || format == OrientedFormat::degrees_ccw;
     const bool is_ccw = format == OrientedFormat::radians_ccw || format == OrientedFormat::degrees_ccw;
-    const double given = is_ccw ? -double{row[4]} : double{row[4]};
+    const double given = is_ccw ? -row[4] : row[4];
     const double angle = is_degrees ? given * (3.14159265358979323846 / 180) : given;
     return {row[0], row[1], row[2], row[3], std::cos(angle), std::sin(angle)};
 }
 
-template <class Number>
-inline Quad corners_of(const Number* row, OrientedFormat format) {
+inline Quad corners_of(const OrientedRow& row, OrientedFormat format) {
     if (format != OrientedFormat::corners) return turned_box(row, format).corners();
     return {{{row[0], row[1]}, {row[2], row[3]}, {row[4], row[5]}, {row[6], row[7]}}};
 }
@@ -115,12 +116,11 @@ inline Quad hull_of(Quad points) {
     return hull;
 }
 
-template <class Number>
-inline QuadShape measure_quad(const Number* row, OrientedFormat format) {
+inline QuadShape measure_quad(const OrientedRow& row, OrientedFormat format) {
     QuadShape out;
     out.corner = corners_of(row, format);
     double known_area = -1;
-    if (format != OrientedFormat::corners) known_area = double{row[2]} * double{row[3]};
+    if (format != OrientedFormat::corners) known_area = row[2] * row[3];
     Quad& corner = out.corner;
     if (format == OrientedFormat::corners && !turns_of(corner).is_convex()) corner = hull_of(corner);
     out.surface = surface_of(corner);
@@ -169,10 +169,9 @@ enum class OrientedFault : uint8_t { none, not_finite, negative_size, large_side
 // A corner that is dented by no more than this share of the diagonal may be due to rounding: the convex hull counts.
 constexpr double kLargestDent = 0.05;
 
-template <class Number>
-inline OrientedFault fault_of(const Number* row, OrientedFormat format, double largest) {
+inline OrientedFault fault_of(const OrientedRow& row, OrientedFormat format, double largest) {
     for (size_t i = 0; i < numbers_per_row(format); ++i) {
-        if (!(std::abs(row[i]) <= std::numeric_limits<Number>::max())) return OrientedFault::not_finite;
+        if (!(std::abs(row[i]) <= std::numeric_limits<double>::max())) return OrientedFault::not_finite;
     }
     if (format != OrientedFormat::corners) {
         if (row[2] < 0 || row[3] < 0) return OrientedFault::negative_size;

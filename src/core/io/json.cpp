@@ -1,12 +1,8 @@
 #include "io/json.h"
 
 #include <charconv>
-#include <clocale>
-#include <cstdlib>
 
-#if defined(__APPLE__)
-#include <xlocale.h>
-#endif
+#include "platform/system.h"
 
 namespace boxscore::json {
 namespace {
@@ -231,30 +227,22 @@ double read_double_general(const char* begin, const char* end) {
     double value = 0;
     if (std::from_chars(begin, end, value).ec == std::errc()) return value;
 #endif
-    // Too large, too small, or not in this standard library: the "C" locale, whose decimal point is a point.
-    const std::string text(begin, end);
-#if defined(_WIN32)
-    static const _locale_t plain = _create_locale(LC_ALL, "C");
-    return _strtod_l(text.c_str(), nullptr, plain);
-#else
-    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
-    return strtod_l(text.c_str(), nullptr, plain);
-#endif
+    return parse_double(begin, end);  // too large, too small, or not in this standard library
 }
 
 double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* end) {
-#if defined(__SIZEOF_INT128__)
+#if defined(BOXSCORE_HAS_INT128)
     (void)begin;
     (void)end;
     // Both have their highest bit set, so the quotient has 63 or 64 bits; the remainder decides a tie.
     const uint64_t power = kWholePowers[k];
-    const int shift = __builtin_clzll(m), power_shift = __builtin_clzll(power);
+    const int shift = static_cast<int>(count_leading_zeros(m)), power_shift = static_cast<int>(count_leading_zeros(power));
     const unsigned __int128 dividend = static_cast<unsigned __int128>(m << shift) << 63;
     const uint64_t divisor = power << power_shift;
     uint64_t quotient = static_cast<uint64_t>(dividend / divisor);
     const bool has_remainder = static_cast<unsigned __int128>(quotient) * divisor != dividend;
     int exponent = power_shift - shift - 63;
-    const int num_extra = 64 - __builtin_clzll(quotient) - 53;
+    const int num_extra = 64 - static_cast<int>(count_leading_zeros(quotient)) - 53;
     const uint64_t half = uint64_t{1} << (num_extra - 1), extra = quotient & (2 * half - 1);
     quotient >>= num_extra;
     exponent += num_extra;

@@ -7,11 +7,7 @@
 #include <string>
 #include <string_view>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-#include "rules.h"
+#include "platform/compiler.h"
 
 namespace boxscore::json {
 
@@ -28,10 +24,7 @@ struct Malformed {
 inline uint64_t load_word(const char* p) {
     uint64_t word;
     std::memcpy(&word, p, sizeof word);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
+    return little_endian(word);
 }
 
 inline constexpr uint64_t every_byte(uint8_t byte) { return 0x0101010101010101u * byte; }
@@ -61,7 +54,7 @@ inline uint64_t join_digits(uint64_t word, unsigned count) {
 // The next character of a string that is a quote, a backslash, a control character or not ASCII. A fast path: long strings, such as
 // masks, are skipped in half the time by 16 bytes at a time.
 inline const char* find_special(const char* p) {
-#if defined(__SSE2__)
+#if defined(BOXSCORE_HAS_SSE2)
     for (;; p += 16) {
         const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
         const __m128i is_quote = _mm_cmpeq_epi8(text, _mm_set1_epi8('"'));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "platform/system.h"
 
 namespace boxscore {
 
@@ -35,10 +36,6 @@ private:
     const char* data_;
     size_t size_;
 };
-
-// Opens a file by its name, in the file system's encoding (UTF-8 on Windows). Throws std::system_error. What is not a regular
-// file, such as a pipe, is read to its end at once.
-std::unique_ptr<Source> open_source(const std::string& path);
 
 // A part of a source in memory, followed by the zero bytes that scanning needs.
 class Window {

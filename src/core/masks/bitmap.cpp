@@ -2,33 +2,18 @@
 
 #include <algorithm>
 
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__GLIBC__)
-// Processors without these instructions get the plain function; the loader chooses once.
-#define BOXSCORE_FAST_BITS __attribute__((target_clones("arch=x86-64-v3", "popcnt", "default")))
-#else
-#define BOXSCORE_FAST_BITS
-#endif
+#include "platform/processor.h"
 
 namespace boxscore {
 namespace {
 
-inline uint64_t count_bits(uint64_t word) {
-#if defined(__GNUC__) || defined(__clang__)
-    return static_cast<uint64_t>(__builtin_popcountll(word));
-#else
-    word -= word >> 1 & 0x5555555555555555u;
-    word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
-    return ((word + (word >> 4) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u) >> 56;
-#endif
-}
-
-BOXSCORE_FAST_BITS uint64_t count_common_words(const uint64_t* a, const uint64_t* b, size_t num) {
+BOXSCORE_INLINE inline uint64_t count_common_words(const uint64_t* a, const uint64_t* b, size_t num) {
     uint64_t count = 0;
     for (size_t i = 0; i < num; ++i) count += count_bits(a[i] & b[i]);
     return count;
 }
 
-BOXSCORE_FAST_BITS uint64_t count_words(const uint64_t* words, size_t num) {
+BOXSCORE_INLINE inline uint64_t count_words(const uint64_t* words, size_t num) {
     uint64_t count = 0;
     for (size_t i = 0; i < num; ++i) count += count_bits(words[i]);
     return count;
@@ -36,7 +21,7 @@ BOXSCORE_FAST_BITS uint64_t count_words(const uint64_t* words, size_t num) {
 
 // Calls `work(x, y, end)` for the pixels that are on of every column before `end_column`: rows y to end - 1 of column x.
 template <class Work>
-inline void for_each_piece(const Runs& runs, uint32_t height, uint32_t end_column, Work work) {
+BOXSCORE_INLINE inline void for_each_piece(const Runs& runs, uint32_t height, uint32_t end_column, Work work) {
     uint32_t x = 0, y = 0;  // of the next pixel
     for (size_t i = 0; i + 1 < runs.size(); i += 2) {
         y += runs[i];
@@ -60,7 +45,7 @@ inline void for_each_piece(const Runs& runs, uint32_t height, uint32_t end_colum
 // Calls `use(word, bits)` for the words of a column that have rows y to end - 1, with these rows as bits. `word` is the first of them,
 // `stride` the number of words from one stripe to the next.
 template <class Word, class Use>
-inline void for_each_word(Word* word, size_t stride, uint32_t y, uint32_t end, Use use) {
+BOXSCORE_INLINE inline void for_each_word(Word* word, size_t stride, uint32_t y, uint32_t end, Use use) {
     constexpr uint32_t kRows = Bitmap::kRows;
     const uint64_t from = ~uint64_t{0} << y % kRows, to = ~uint64_t{0} >> (kRows - 1 - (end - 1) % kRows);
     const uint32_t num_more = (end - 1) / kRows - y / kRows;
@@ -140,29 +125,36 @@ void Bitmap::keep_boundary(uint32_t width) {
     for (size_t i = 0; i < words_.size(); ++i) words_[i] = all[i] & ~words_[i];
 }
 
-BOXSCORE_FAST_BITS uint64_t Bitmap::count_under(const Runs& runs, uint32_t height) const {
+uint64_t Bitmap::count_under(const Runs& runs, uint32_t height) const {
     const uint64_t top = uint64_t{first_stripe_} * kRows, bottom = uint64_t{end_stripe_} * kRows;
-    uint64_t count = 0;
-    for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) {
-        y = static_cast<uint32_t>(std::max<uint64_t>(y, top)), end = static_cast<uint32_t>(std::min<uint64_t>(end, bottom));
-        if (x < left_ || y >= end) return;
-        for_each_word(stripe(y / kRows) + (x - left_), num_columns_, y, end,
-                      [&](uint64_t word, uint64_t bits) { count += count_bits(word & bits); });
+    return per_processor([&]() BOXSCORE_INLINE {
+        uint64_t count = 0;
+        const auto count_word = [&](uint64_t word, uint64_t bits) BOXSCORE_INLINE { count += count_bits(word & bits); };
+        for_each_piece(runs, height, left_ + num_columns_, [&](uint32_t x, uint32_t y, uint32_t end) BOXSCORE_INLINE {
+            y = static_cast<uint32_t>(std::max<uint64_t>(y, top)), end = static_cast<uint32_t>(std::min<uint64_t>(end, bottom));
+            if (x < left_ || y >= end) return;
+            for_each_word(stripe(y / kRows) + (x - left_), num_columns_, y, end, count_word);
+        });
+        return count;
     });
-    return count;
 }
 
-uint64_t Bitmap::area() const { return count_words(words_.data(), words_.size()); }
+uint64_t Bitmap::area() const {
+    return per_processor([&]() BOXSCORE_INLINE { return count_words(words_.data(), words_.size()); });
+}
 
 uint64_t count_common(const Bitmap& a, const Bitmap& b) {
     const uint32_t left = std::max(a.left_, b.left_);
     const uint32_t right = std::min(a.left_ + a.num_columns_, b.left_ + b.num_columns_);
     if (left >= right) return 0;
-    uint64_t count = 0;
-    for (uint32_t i = std::max(a.first_stripe_, b.first_stripe_), end = std::min(a.end_stripe_, b.end_stripe_); i < end; ++i) {
-        count += count_common_words(a.stripe(i) + (left - a.left_), b.stripe(i) + (left - b.left_), right - left);
-    }
-    return count;
+    const uint32_t first = std::max(a.first_stripe_, b.first_stripe_), end = std::min(a.end_stripe_, b.end_stripe_);
+    return per_processor([&]() BOXSCORE_INLINE {
+        uint64_t count = 0;
+        for (uint32_t i = first; i < end; ++i) {
+            count += count_common_words(a.stripe(i) + (left - a.left_), b.stripe(i) + (left - b.left_), right - left);
+        }
+        return count;
+    });
 }
 
 }  // namespace boxscore

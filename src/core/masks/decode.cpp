@@ -3,11 +3,7 @@
 #include <cstring>
 
 #include "masks/runs.h"
-
-#if defined(__GNUC__) && defined(__x86_64__)
-#define BOXSCORE_HAS_SHUFFLE
-#include <immintrin.h>
-#endif
+#include "platform/processor.h"
 
 namespace boxscore {
 namespace {
@@ -34,7 +30,7 @@ struct Decoding {
     }
 };
 
-#if defined(BOXSCORE_HAS_SHUFFLE)
+#if defined(BOXSCORE_HAS_NEWER_X86)
 
 // Which of eight characters make up which count, by those that say that another one follows: the counts of one or two characters
 // before the first that is longer, or that ends beyond the eighth. A count is 16 bits wide: its first character, then its second
@@ -70,7 +66,7 @@ inline uint64_t more_of(__m128i text) {
 inline __m128i load_characters(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
 
 // Reads the counts that these eight characters have in full, and whose characters at `more` are followed by another one.
-__attribute__((target("sse4.1"), always_inline)) inline void read_eight(Decoding& decoding, const Patterns& patterns, unsigned more) {
+BOXSCORE_SSE41 BOXSCORE_INLINE inline void read_eight(Decoding& decoding, const Patterns& patterns, unsigned more) {
     const __m128i first = _mm_set1_epi8(CountCode::kFirst), bits = _mm_set1_epi8(31), low = _mm_set1_epi16(0x00ff);
     const __m128i factors = _mm_set1_epi16(32 << 8 | 1);
     const __m128i half_of_one = _mm_set1_epi16(16), half_of_two = _mm_set1_epi16(512);
@@ -92,7 +88,7 @@ __attribute__((target("sse4.1"), always_inline)) inline void read_eight(Decoding
 
 // Reads eight characters at a time. It is a fast path: reading masks takes half the time of one count after the other. Where the
 // next eight begin depends on what these are, so what decides that is looked up for 64 characters at once.
-__attribute__((target("sse4.1"))) void read_by_eight(Decoding& decoding) {
+BOXSCORE_SSE41 void read_by_eight(Decoding& decoding) {
     constexpr ptrdiff_t kBlock = 64;
     static const Patterns patterns;
     while (decoding.end - decoding.next >= kBlock) {
@@ -116,9 +112,8 @@ __attribute__((target("sse4.1"))) void read_by_eight(Decoding& decoding) {
 DecodedRuns decode_runs(const char* text, size_t num, Runs& runs) {
     runs.resize(num);  // a count has a character at least
     Decoding decoding{text, text + num, runs.data()};
-#if defined(BOXSCORE_HAS_SHUFFLE)
-    static const bool has_shuffle = __builtin_cpu_supports("sse4.1") != 0;
-    if (has_shuffle) read_by_eight(decoding);
+#if defined(BOXSCORE_HAS_NEWER_X86)
+    if (processor().has_sse41) read_by_eight(decoding);
 #endif
     while (decoding.next < decoding.end) decoding.read_one();
     runs.resize(decoding.num);
@@ -128,7 +123,7 @@ DecodedRuns decode_runs(const char* text, size_t num, Runs& runs) {
     decoded.num_off = runs[0];
     uint32_t on = 0;
     size_t i = 1;
-#if defined(BOXSCORE_HAS_SHUFFLE)
+#if defined(BOXSCORE_HAS_NEWER_X86)
     __m128i last = _mm_setzero_si128(), sum = _mm_setzero_si128();  // on and off: two counts of 32 bits, two sums of 64
     for (; i + 1 < runs.size(); i += 2) {
         auto* const pair = reinterpret_cast<__m128i*>(runs.data() + i);

@@ -38,7 +38,7 @@ const Keys& keys() {
 // A float, or an integer that a double holds exactly.
 bool read_number(PyObject* value, double& number) {
     if (PyFloat_Check(value)) {
-        number = PyFloat_AS_DOUBLE(value);
+        number = PyFloat_AsDouble(value);
         return true;
     }
     if (!PyLong_CheckExact(value)) return false;
@@ -71,10 +71,10 @@ bool read_flag(PyObject* annotation, const nb::object& key, uint8_t& flag) {
 
 bool read_box(PyObject* annotation, std::vector<double>& boxes) {
     PyObject* box = find(annotation, keys().bbox);
-    if (box == nullptr || !PyList_CheckExact(box) || PyList_GET_SIZE(box) != 4) return false;
+    if (box == nullptr || !PyList_CheckExact(box) || PyList_Size(box) != 4) return false;
     for (Py_ssize_t i = 0; i < 4; ++i) {
         double number;
-        if (!read_number(PyList_GET_ITEM(box, i), number)) return false;
+        if (!read_number(PyList_GetItem(box, i), number)) return false;
         boxes.push_back(number);
     }
     return true;
@@ -85,10 +85,10 @@ using Annotations = std::vector<nb::object>;
 
 bool read_annotations(nb::handle list, Annotations& annotations) {
     if (!PyList_CheckExact(list.ptr())) return false;
-    const Py_ssize_t size = PyList_GET_SIZE(list.ptr());
+    const Py_ssize_t size = PyList_Size(list.ptr());
     annotations.reserve(static_cast<size_t>(size));
     for (Py_ssize_t i = 0; i < size; ++i) {
-        PyObject* annotation = PyList_GET_ITEM(list.ptr(), i);
+        PyObject* annotation = PyList_GetItem(list.ptr(), i);
         if (!PyDict_CheckExact(annotation)) return false;
         annotations.push_back(nb::borrow(annotation));
     }

@@ -18,6 +18,7 @@
 #include "masks/segmentations.h"
 #include "python/geometry.h"
 #include "python/masks.h"
+#include "python/stable_api.h"
 
 namespace boxscore {
 
@@ -45,10 +46,10 @@ MaskSize checked_size(size_t row, double height, double width) {
 
 MaskSize read_size(nb::handle object, size_t row) {
     double sides[2];
-    nb::object items = nb::steal(PySequence_Fast(object.ptr(), ""));
-    bool is_fine = items.is_valid() && PySequence_Fast_GET_SIZE(items.ptr()) == 2;
+    const nb::object items = nb::steal(PySequence_Fast(object.ptr(), ""));
+    bool is_fine = items.is_valid() && Items(items).size() == 2;
     for (int i = 0; i < 2 && is_fine; ++i) {
-        sides[i] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(items.ptr(), i));
+        sides[i] = PyFloat_AsDouble(Items(items)[i]);
         is_fine = PyErr_Occurred() == nullptr;
     }
     if (!is_fine) {
@@ -106,7 +107,7 @@ private:
             read_polygons(object, row);
         } else {
             throw MaskError(row, std::string("must be a dict with `size` and `counts`, or a list of polygons; got ") +
-                                     Py_TYPE(object.ptr())->tp_name);
+                                     name_of_type(object));
         }
         polygons_.finish_mask();
         items_.push_back(std::move(item));
@@ -128,23 +129,23 @@ private:
             item.num_characters = static_cast<size_t>(num);
         } else if (PyBytes_Check(counts) != 0) {
             item.text = nb::borrow(counts);
-            item.characters = PyBytes_AS_STRING(counts);
-            item.num_characters = static_cast<size_t>(PyBytes_GET_SIZE(counts));
+            item.characters = characters_of(counts, item.num_characters);
         } else {
             read_plain_counts(counts, item, row);
         }
     }
 
     static void read_plain_counts(PyObject* counts, Item& item, size_t row) {
-        const nb::object items = nb::steal(PySequence_Fast(counts, ""));
-        if (!items.is_valid()) {
+        const nb::object sequence = nb::steal(PySequence_Fast(counts, ""));
+        if (!sequence.is_valid()) {
             PyErr_Clear();
             throw MaskError(row, "must have `counts` as text, bytes or a list of integers");
         }
-        const Py_ssize_t num = PySequence_Fast_GET_SIZE(items.ptr());
+        const Items items(sequence);
+        const Py_ssize_t num = items.size();
         uint64_t num_left = item.size.num_pixels();
         for (Py_ssize_t i = 0; i < num; ++i) {
-            const nb::object whole = nb::steal(PyNumber_Index(PySequence_Fast_GET_ITEM(items.ptr(), i)));
+            const nb::object whole = nb::steal(PyNumber_Index(items[i]));
             int overflow = 0;
             const long long count = whole.is_valid() ? PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow) : -1;
             if (!whole.is_valid()) {
@@ -164,21 +165,22 @@ private:
     static std::string counts_rule(RunsError error, MaskSize size) { return "`counts` " + rule_of(error, size); }
 
     void read_polygons(nb::handle object, size_t row) {
-        const nb::object parts = nb::steal(PySequence_Fast(object.ptr(), ""));
-        const Py_ssize_t num_parts = PySequence_Fast_GET_SIZE(parts.ptr());
+        const Items parts(object);
+        const Py_ssize_t num_parts = parts.size();
         if (num_parts == 0) throw MaskError(row, "must have at least one polygon; got none");
         for (Py_ssize_t part = 0; part < num_parts; ++part) {
-            const nb::object numbers = nb::steal(PySequence_Fast(PySequence_Fast_GET_ITEM(parts.ptr(), part), ""));
-            if (!numbers.is_valid()) {
+            const nb::object sequence = nb::steal(PySequence_Fast(parts[part], ""));
+            if (!sequence.is_valid()) {
                 PyErr_Clear();
                 throw MaskError(row, "must be a list of polygons, each a list of numbers x, y, x, y, …");
             }
-            const Py_ssize_t num = PySequence_Fast_GET_SIZE(numbers.ptr());
+            const Items numbers(sequence);
+            const Py_ssize_t num = numbers.size();
             if (num == 0 || num % 2 != 0) {
                 throw MaskError(row, "must have polygons of pairs x, y; got " + std::to_string(num) + " numbers");
             }
             for (Py_ssize_t i = 0; i < num; ++i) {
-                polygons_.points.push_back(PyFloat_AsDouble(PySequence_Fast_GET_ITEM(numbers.ptr(), i)));
+                polygons_.points.push_back(PyFloat_AsDouble(numbers[i]));
                 if (PyErr_Occurred() == nullptr) continue;
                 PyErr_Clear();
                 throw MaskError(row, "must be a list of polygons, each a list of numbers x, y, x, y, …");

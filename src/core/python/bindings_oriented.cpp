@@ -4,7 +4,6 @@
 
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "geometry/oriented_boxes.h"
 #include "python/geometry.h"
@@ -25,12 +24,8 @@ public:
         with_reals(box_, [](const auto*) {});
     }
 
-    // Calls `use` with the rows as the numbers they are.
-    template <class Use>
-    auto with_column(Use use) const {
-        return with_reals(box_, [&](const auto* data) {
-            return use(OrientedColumn<std::decay_t<decltype(*data)>>{data, format_});
-        });
+    OrientedColumn column() const {
+        return with_reals(box_, [&](const auto* data) { return OrientedColumn(data, format_); });
     }
 
     size_t size() const override { return box_.size() / numbers_per_row(format_); }
@@ -39,21 +34,19 @@ public:
 
     // The first row that something is wrong with.
     std::pair<size_t, OrientedFault> find_fault(double largest) const {
-        return with_column([&](const auto& column) -> std::pair<size_t, OrientedFault> {
-            for (size_t i = 0; i < size(); ++i) {
-                const OrientedFault fault = fault_of(column.row(i), format_, largest);
-                if (fault != OrientedFault::none) return {i, fault};
-            }
-            return {0, OrientedFault::none};
-        });
+        const OrientedColumn boxes = column();
+        for (size_t i = 0; i < size(); ++i) {
+            const OrientedFault fault = fault_of(boxes.row(i), format_, largest);
+            if (fault != OrientedFault::none) return {i, fault};
+        }
+        return {0, OrientedFault::none};
     }
 
     // What is wrong with each row; 0: nothing.
     nb::object faults(double largest) const {
         Buffer<uint8_t> found(size());
-        with_column([&](const auto& column) {
-            for (size_t i = 0; i < size(); ++i) found[i] = static_cast<uint8_t>(fault_of(column.row(i), format_, largest));
-        });
+        const OrientedColumn boxes = column();
+        for (size_t i = 0; i < size(); ++i) found[i] = static_cast<uint8_t>(fault_of(boxes.row(i), format_, largest));
         const size_t num = size();
         return to_numpy(std::move(found), {num});
     }
@@ -61,17 +54,16 @@ public:
     // Corners of positive direction, the upright boxes around them, areas that decide ranges, and areas that IoU is made of.
     nb::object measured() const {
         Buffer<double> corners(size() * 8), outer(size() * 4), area(size()), surface(size());
-        with_column([&](const auto& column) {
-            for (size_t i = 0; i < size(); ++i) {
-                const QuadShape shape = measure_quad(column.row(i), format_);
-                for (size_t k = 0; k < 4; ++k) {
-                    corners[i * 8 + k * 2] = shape.corner[k].x, corners[i * 8 + k * 2 + 1] = shape.corner[k].y;
-                }
-                const double box[4] = {shape.left, shape.top, shape.right, shape.bottom};
-                std::copy(box, box + 4, outer.data() + i * 4);
-                area[i] = shape.area, surface[i] = shape.surface;
+        const OrientedColumn boxes = column();
+        for (size_t i = 0; i < size(); ++i) {
+            const QuadShape shape = measure_quad(boxes.row(i), format_);
+            for (size_t k = 0; k < 4; ++k) {
+                corners[i * 8 + k * 2] = shape.corner[k].x, corners[i * 8 + k * 2 + 1] = shape.corner[k].y;
             }
-        });
+            const double box[4] = {shape.left, shape.top, shape.right, shape.bottom};
+            std::copy(box, box + 4, outer.data() + i * 4);
+            area[i] = shape.area, surface[i] = shape.surface;
+        }
         const size_t num = size();
         return nb::make_tuple(to_numpy(std::move(corners), {num, 8}), to_numpy(std::move(outer), {num, 4}),
                               to_numpy(std::move(area), {num}), to_numpy(std::move(surface), {num}));
@@ -80,13 +72,12 @@ public:
     // Centre, variances, covariance and determinant of each box as a normal distribution.
     nb::object gaussians() const {
         Buffer<double> rows(size() * 6);
-        with_column([&](const auto& column) {
-            for (size_t i = 0; i < size(); ++i) {
-                const GaussianShape shape = measure_gaussian(column.row(i), format_);
-                const double row[6] = {shape.x, shape.y, shape.xx, shape.yy, shape.xy, shape.determinant};
-                std::copy(row, row + 6, rows.data() + i * 6);
-            }
-        });
+        const OrientedColumn boxes = column();
+        for (size_t i = 0; i < size(); ++i) {
+            const GaussianShape shape = measure_gaussian(boxes.row(i), format_);
+            const double row[6] = {shape.x, shape.y, shape.xx, shape.yy, shape.xy, shape.determinant};
+            std::copy(row, row + 6, rows.data() + i * 6);
+        }
         const size_t num = size();
         return to_numpy(std::move(rows), {num, 6});
     }
@@ -94,15 +85,14 @@ public:
     // Centre, width, height and angle of the least rectangle around each box; the angle turns x towards y, in radians.
     nb::object rectangles() const {
         Buffer<double> rows(size() * 5);
-        with_column([&](const auto& column) {
-            for (size_t i = 0; i < size(); ++i) {
-                const TurnedBox box = format_ == OrientedFormat::corners
-                                          ? least_rectangle(measure_quad(column.row(i), format_).corner)
-                                          : turned_box(column.row(i), format_);
-                const double row[5] = {box.x, box.y, box.width, box.height, std::atan2(box.sine, box.cosine)};
-                std::copy(row, row + 5, rows.data() + i * 5);
-            }
-        });
+        const OrientedColumn boxes = column();
+        for (size_t i = 0; i < size(); ++i) {
+            const TurnedBox box = format_ == OrientedFormat::corners
+                                      ? least_rectangle(measure_quad(boxes.row(i), format_).corner)
+                                      : turned_box(boxes.row(i), format_);
+            const double row[5] = {box.x, box.y, box.width, box.height, std::atan2(box.sine, box.cosine)};
+            std::copy(row, row + 5, rows.data() + i * 5);
+        }
         const size_t num = size();
         return to_numpy(std::move(rows), {num, 5});
     }
@@ -112,18 +102,7 @@ public:
         if (truths.is_probabilistic_ != is_probabilistic_) {
             throw std::invalid_argument("is_probabilistic: must be the same for both sides");
         }
-        std::vector<double> copy;  // truths are few: one type is enough for them
-        const double* truth_box = with_reals(truths.box_, [&](const auto* data) -> const double* {
-            if constexpr (std::is_same_v<decltype(data), const double*>) return data;
-            copy.assign(data, data + truths.box_.size());
-            return copy.data();
-        });
-        const OrientedColumn<double> truth_column{truth_box, truths.format_};
-        return with_column([&](const auto& column) {
-            using Number = std::decay_t<decltype(*column.box)>;
-            return is_probabilistic_ ? use(GaussianPolicy<Number>(column, truth_column))
-                                     : use(OrientedPolicy<Number>(column, truth_column));
-        });
+        return is_probabilistic_ ? use(GaussianPolicy(column(), truths.column())) : use(OrientedPolicy(column(), truths.column()));
     }
 
 private:

@@ -16,6 +16,7 @@
 #include "masks/pixels.h"
 #include "masks/polygons.h"
 #include "python/arrays.h"
+#include "python/stable_api.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -60,10 +61,9 @@ struct LooseMask {
         } else if (PyBytes_CheckExact(counts.ptr()) != 0) {
             text = counts;
         } else {
-            throw nb::type_error((std::string("Expected bytes, got ") + Py_TYPE(counts.ptr())->tp_name).c_str());
+            throw nb::type_error(("Expected bytes, got " + name_of_type(counts)).c_str());
         }
-        characters = PyBytes_AS_STRING(text.ptr());
-        num_characters = static_cast<size_t>(PyBytes_GET_SIZE(text.ptr()));
+        characters = characters_of(text, num_characters);
         const nb::object size = checked(item_of(object, nb::str("size")));
         height = read_side(checked(item_of(size, nb::int_(0))));
         width = read_side(checked(item_of(size, nb::int_(1))));

@@ -1,8 +1,11 @@
-#include "io/source.h"
+#include "platform/system.h"
 
 #include <cerrno>
+#include <clocale>
 #include <system_error>
 #include <utility>
+
+#include "io/source.h"
 
 #if defined(_WIN32)
 #include <filesystem>
@@ -12,6 +15,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#endif
+#if defined(__APPLE__)
+#include <xlocale.h>
 #endif
 
 namespace boxscore {
@@ -71,6 +77,17 @@ private:
 #endif
 
 }  // namespace
+
+double parse_double(const char* begin, const char* end) {
+    const std::string text(begin, end);
+#if defined(_WIN32)
+    static const _locale_t plain = _create_locale(LC_ALL, "C");
+    return _strtod_l(text.c_str(), nullptr, plain);
+#else
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    return strtod_l(text.c_str(), nullptr, plain);
+#endif
+}
 
 #if defined(_WIN32)
 

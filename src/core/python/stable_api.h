@@ -1,0 +1,39 @@
+// Python objects through Python's stable ABI, so that one wheel serves every Python from 3.12 on. Where the full API has a macro
+// or a field of a struct, the stable ABI has a function.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+namespace boxscore {
+
+// The items of a list or a tuple, such as PySequence_Fast returns. The references are borrowed.
+class Items {
+public:
+    explicit Items(nanobind::handle sequence) : sequence_(sequence.ptr()), is_list_(PyList_Check(sequence_) != 0) {}
+
+    Py_ssize_t size() const { return is_list_ ? PyList_Size(sequence_) : PyTuple_Size(sequence_); }
+    PyObject* operator[](Py_ssize_t i) const { return is_list_ ? PyList_GetItem(sequence_, i) : PyTuple_GetItem(sequence_, i); }
+
+private:
+    PyObject* sequence_;
+    bool is_list_;
+};
+
+// The characters of a bytes object, which owns them.
+inline const char* characters_of(nanobind::handle bytes, size_t& num) {
+    num = static_cast<size_t>(PyBytes_Size(bytes.ptr()));
+    return PyBytes_AsString(bytes.ptr());
+}
+
+// The name of an object's type as CPython's own messages have it: with its module for types of C extensions.
+inline std::string name_of_type(nanobind::handle object) {
+    const nanobind::handle type = object.type();
+    const std::string name = nanobind::cast<std::string>(type.attr("__name__"));
+    if ((PyType_GetFlags(reinterpret_cast<PyTypeObject*>(type.ptr())) & Py_TPFLAGS_HEAPTYPE) != 0) return name;
+    const std::string module = nanobind::cast<std::string>(type.attr("__module__"));
+    return module == "builtins" ? name : module + "." + name;
+}
+
+}  // namespace boxscore
