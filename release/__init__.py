@@ -1,0 +1,1 @@
+"""Building and testing what is released: wheels, the source distribution."""

@@ -1,0 +1,121 @@
+"""Build the source distribution, and wheels from it, into `dist/`; then check all of them.
+
+python -m release.wheels [--targets x86_64-linux-gnu,…] [--pythons 3.11,3.12]
+
+The compiler is that of the PyPI package `ziglang`, so one machine builds for every Linux, without containers.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import ziglang
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from release.pythons import find_python, make_environment
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+PLATFORMS = {
+    "x86_64-linux-gnu": ("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64"),
+    "aarch64-linux-gnu": ("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64"),
+    "x86_64-linux-musl": ("x86_64-linux-musl", "musllinux_1_2_x86_64"),
+    "aarch64-linux-musl": ("aarch64-linux-musl", "musllinux_1_2_aarch64"),
+}
+"""Zig's name of each target, and the tag of its wheels."""
+PYTHONS = ("3.11", "3.12")
+"""3.12's wheels are of the stable ABI: they serve all that come after it, too."""
+LARGEST = 1_500_000
+"""Bytes of a wheel."""
+AUDITWHEEL = (sys.executable, "-m", "auditwheel")
+
+
+def run(*command: str | Path, environment: dict[str, str] | None = None) -> None:
+    """A command that must succeed; its output is shown."""
+    print("$", *command, flush=True)
+    subprocess.run([str(part) for part in command], check=True, env={**os.environ, **(environment or {})})
+
+
+def build_sdist(folder: Path) -> Path:
+    """The source distribution, which every wheel is built from."""
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, ROOT)
+    (path,) = folder.glob("*.tar.gz")
+    return path
+
+
+def build_wheel(sdist: Path, python: str, target: str, folder: Path) -> Path:
+    """A wheel of one Python and one target, whose tag says which systems it is for."""
+    zig_target, platform = PLATFORMS[target]
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    executable = make_environment(find_python(python), ROOT / ".venv-wheels" / python, [*requirements, "ninja"])
+    processor = target.partition("-")[0]
+    definitions = {
+        "CMAKE_TOOLCHAIN_FILE": ROOT / "release" / "zig.cmake",
+        "BOXSCORE_ZIG": Path(ziglang.__file__).parent / "zig",
+        "BOXSCORE_ZIG_TARGET": zig_target,
+    }
+    settings = [f"--config-settings=cmake.define.{name}={value}" for name, value in definitions.items()]
+    with tempfile.TemporaryDirectory() as raw:
+        run(
+            *(executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", raw),
+            *(f"--config-settings=build-dir={ROOT}/build/wheels/{python}-{target}", *settings, sdist),
+            environment={"_PYTHON_HOST_PLATFORM": f"linux-{processor}"},
+        )
+        (path,) = Path(raw).glob("*.whl")
+        # Nothing is copied in, as the C++ library is linked statically; it checks the symbols and names the platform.
+        run(*AUDITWHEEL, "repair", "--plat", platform, "--wheel-dir", folder, path)
+    (path,) = folder.glob(f"*-cp{python.replace('.', '')}-*{platform}.whl")
+    return path
+
+
+def check(sdist: Path, wheels: list[Path]) -> None:
+    """Everything that a package index or a user's system may refuse."""
+    run(sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels)
+    run(Path(sys.executable).with_name("check-wheel-contents"), *wheels)
+    for wheel in wheels:
+        check_contents(wheel)
+        run(*AUDITWHEEL, "show", wheel)
+        if "-abi3-" in wheel.name:
+            run(sys.executable, "-m", "abi3audit", "--strict", "--summary", wheel)
+        if wheel.stat().st_size > LARGEST:
+            raise SystemExit(f"{wheel.name} has {wheel.stat().st_size:,} bytes; at most {LARGEST:,} are accepted")
+
+
+def check_contents(wheel: Path) -> None:
+    """The wheel's list of its contents is one that CycloneDX accepts."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("sboms/boxscore.cdx.json")]
+        error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(archive.read(name).decode())
+    if error is not None:
+        raise SystemExit(f"{wheel.name}: {name}: {error}")
+
+
+def main() -> None:
+    """Build, check, move to `dist/`, and say what is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--targets", default=",".join(PLATFORMS), help="a list of targets (default: all)")
+    parser.add_argument("--pythons", default=",".join(PYTHONS), help="a list of versions (default: %(default)s)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        sdist = build_sdist(Path(folder))
+        wheels = [
+            build_wheel(sdist, python, target, Path(folder))
+            for target in options.targets.split(",")
+            for python in options.pythons.split(",")
+        ]
+        check(sdist, wheels)
+        DIST.mkdir(exist_ok=True)
+        for path in (sdist, *wheels):
+            shutil.move(path, DIST / path.name)
+            print(f"dist/{path.name}  {(DIST / path.name).stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""A plugin of pytest, `-p tests.light`: tests are skipped which import packages of the extra `test` that are missing.
+
+Without it such a test fails, so that the whole suite never runs with less than it has to.
+"""
+
+import re
+import tomllib
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+_EXTRAS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+_IMPORT_NAMES = {"tensorflow_cpu": "tensorflow", "vl_convert_python": "vl_convert", "mypy": "mypy"}
+_OWN = {"addict", "cv2", "keras", "lvis", "mmdet", "mmengine", "nanobind", "object_detection", "podm", "ultralytics"}
+"""What comes with others, and tools that are compared with: see ORACLES in the Makefile."""
+
+
+def _optional() -> set[str]:
+    names = {re.split(r"[\[<>=~;]", requirement)[0].replace("-", "_") for requirement in _EXTRAS["test"]}
+    return _OWN | {_IMPORT_NAMES.get(name, name) for name in names} | {"boxscore_test_intervals", "supervision"}
+
+
+OPTIONAL = _optional() - {"boxscore"}
+
+
+def missing_package(text: str) -> str | None:
+    """The optional package that an error says is not installed."""
+    found = re.search(r"No module named '([\w.]+)'", text)
+    name = found.group(1).partition(".")[0] if found else None
+    return name if name in OPTIONAL else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A module that can't be imported is skipped."""
+    report = yield
+    name = missing_package(str(report.longrepr)) if report.failed else None
+    if name is not None:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: {name} is not installed")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test, or a fixture of it, that can't import something is skipped."""
+    report = yield
+    error = call.excinfo.value if call.excinfo else None
+    name = missing_package(str(error)) if isinstance(error, ImportError) else None
+    if name is not None:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.reportinfo()[1] or 0, f"Skipped: {name} is not installed")
+    return report
