@@ -31,7 +31,7 @@ class Watch:
     def follow(self, page: Page) -> None:
         """Note the troubles of a page from now on."""
         page.on("request", lambda request: self._note_request(request))  # Playwright marks the object of a method
-        page.on("requestfailed", lambda request: self.troubles.append(f"failed: {request.url}"))
+        page.on("requestfailed", lambda request: self._note_failure(request))
         page.on("response", lambda response: None if response.ok else self.troubles.append(f"failed: {response.url}"))
         page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
         page.on("console", lambda message: self.troubles.append(f"console: {message.text}"))
@@ -39,3 +39,7 @@ class Watch:
     def _note_request(self, request: Request) -> None:
         if not request.url.startswith((self.root, "data:", "about:")):
             self.troubles.append(f"elsewhere: {request.url}")
+
+    def _note_failure(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # by going on to the next page
+            self.troubles.append(f"failed: {request.url}: {request.failure}")
