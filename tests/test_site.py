@@ -1,5 +1,6 @@
 """The site in a real browser: from disk and below a path, with search, and without external requests."""
 
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import boxscore
-from tests.support.site import Watch, build_site
+from tests.support.site import Watch, shared_site
 
 PHONE = 400
 """Pixels."""
@@ -21,8 +22,9 @@ PHONE = 400
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site on disk, in a folder that is not the root of a server."""
-    return build_site(tmp_path_factory.mktemp("server") / "some" / "path")
+    """The site on disk, below the root of a server; built once for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    return shared_site(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 def pages(site: Path) -> list[Path]:
