@@ -16,7 +16,7 @@ ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 superv
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test test-light sanitize fuzz bench wheels test-wheels cibuildwheel lint-workflows stubs lint types clean
+.PHONY: demo test test-light docs sanitize fuzz bench wheels test-wheels cibuildwheel lint-workflows stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
@@ -32,6 +32,10 @@ test-light: .venv-light/.installed
 	$(PYTHON) -m venv .venv-light
 	.venv-light/$(SCRIPTS)/python -m pip install --quiet '.[test-light]' $(TEST_GEOMETRIES)
 	@touch $@
+
+# The site, in build/site: open index.html, no server needed.
+docs: .venv/.installed-for-tests
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 SECONDS ?= 60
 SEED ?= 0
@@ -117,7 +121,7 @@ $(BIN)/python:
 # torch comes first, pinned: whatever asks for it later is content with this one.
 .venv/.installed-for-tests: $(BUILT) | $(BIN)/python
 	$(BIN)/pip install --quiet torch==2.13.0 $(BUILD_TOOLS)
-	$(INSTALL) '.[test]' $(TEST_GEOMETRIES)
+	$(INSTALL) '.[test,docs]' $(TEST_GEOMETRIES)
 	$(BIN)/pip install --quiet --no-deps $(ORACLES)
 	@touch $@ .venv/.installed
 
