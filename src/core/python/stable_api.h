@@ -30,9 +30,9 @@ inline const char* characters_of(nanobind::handle bytes, size_t& num) {
 // The name of an object's type as CPython's own messages have it: with its module for types of C extensions.
 inline std::string name_of_type(nanobind::handle object) {
     const nanobind::handle type = object.type();
-    const std::string name = nanobind::cast<std::string>(type.attr("__name__"));
+    const std::string name = nanobind::str(type.attr("__name__")).c_str();
     if ((PyType_GetFlags(reinterpret_cast<PyTypeObject*>(type.ptr())) & Py_TPFLAGS_HEAPTYPE) != 0) return name;
-    const std::string module = nanobind::cast<std::string>(type.attr("__module__"));
+    const std::string module = nanobind::str(type.attr("__module__")).c_str();
     return module == "builtins" ? name : module + "." + name;
 }
 
