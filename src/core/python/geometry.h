@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <typeinfo>
@@ -166,9 +167,11 @@ struct IdColumn {
     }
 };
 
-template <class Score, class State, class Policy>
-nb::object match_columns(const Policy& policy, const DetectionsObject& detections, const Score* score, const TruthsObject& truths,
-                         const std::vector<int64_t>& classes, const Rules& rules, size_t num_threads) {
+// A tally, from `match_rows`, which is all that knows the shapes: so the rest is not there once per geometry.
+template <class Score, class State>
+nb::object tally_of(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
+                    const Rules& rules, size_t num_threads,
+                    const std::function<void(const IdIndex&, const Run&, TallyRows<Score, State>&)>& match_rows) {
     const size_t size = detections.size();
     Buffer<Score> out_score(size);
     Buffer<uint8_t> tier(size);
@@ -183,7 +186,7 @@ nb::object match_columns(const Policy& policy, const DetectionsObject& detection
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
         tally.image = image.narrow.data(), tally.label = label.narrow.data();
         tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
-        match(policy, ids->columns_of(detections, score), ids->columns_of(truths), ids->sizes(), rules, run, tally);
+        match_rows(*ids, run, tally);
         image.widen(ids->images, tally.size);
         label.widen(ids->classes, tally.size);
     });
@@ -197,6 +200,15 @@ nb::object match_columns(const Policy& policy, const DetectionsObject& detection
                                 to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
                                 to_numpy(tally.truth_state, {truths.size()}),
                                 rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
+}
+
+template <class Score, class State, class Policy>
+nb::object match_columns(const Policy& policy, const DetectionsObject& detections, const Score* score, const TruthsObject& truths,
+                         const std::vector<int64_t>& classes, const Rules& rules, size_t num_threads) {
+    const auto match_rows = [&](const IdIndex& ids, const Run& run, TallyRows<Score, State>& tally) {
+        match(policy, ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run, tally);
+    };
+    return tally_of<Score, State>(detections, truths, classes, rules, num_threads, match_rows);
 }
 
 // A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`, which calls `use` with the policy for the shapes of

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 
 #include "tasks.h"
@@ -12,8 +13,7 @@
 namespace boxscore {
 
 // Runs a computation without the interpreter lock. A long one goes to a thread of its own, while this one looks for Ctrl-C.
-template <class Compute>
-void run_without_lock(size_t num_rows, size_t num_threads, Compute compute) {
+inline void run_without_lock(size_t num_rows, size_t num_threads, const std::function<void(const Run&)>& compute) {
     constexpr size_t kLong = size_t{1} << 16, kFew = size_t{1} << 13;
     nanobind::gil_scoped_release unlock;
     if (num_rows < kLong) return compute(Run{num_rows < kFew ? 1 : num_threads, nullptr});  // threads are not for nothing
