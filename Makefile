@@ -15,7 +15,7 @@ ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 superv
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test sanitize fuzz bench stubs lint types clean
+.PHONY: demo test sanitize fuzz bench charts stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
@@ -48,14 +48,19 @@ fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	  $(TEST_GEOMETRIES) --config-settings=build-dir=build/sanitize --config-settings=install.strip=false .
 	@touch $@
 
-# boxscore and its peers in an environment of their own; takes about a quarter of an hour.
+# boxscore and its peers in an environment of their own; takes about a quarter of an hour. Writes docs/benchmarks.
+# Of some sections: make bench ARGS="--only files,masks". A wheel: make bench ARGS="--only wheel --wheel dist/NAME.whl".
 bench: .venv-bench/.installed
 	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+# The page, the charts and the README's sentence on speed, from docs/benchmarks/results.json.
+charts: .venv/.installed-for-tests
+	$(BIN)/python -m benchmarks --draw
 
 .venv-bench/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py src/boxscore/*/*/*.py)
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet torch==2.13.0
-	.venv-bench/bin/pip install --quiet $(PEERS) .
+	.venv-bench/bin/pip install --quiet $(PEERS) "vl-convert-python==1.9.*" .
 	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
 	@touch $@
 
