@@ -15,7 +15,7 @@ ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 superv
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test sanitize fuzz bench charts stubs lint types clean
+.PHONY: demo test sanitize fuzz bench charts notebooks stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
@@ -63,6 +63,10 @@ charts: .venv/.installed-for-tests
 	.venv-bench/bin/pip install --quiet $(PEERS) "vl-convert-python==1.9.*" .
 	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
 	@touch $@
+
+# The notebooks of the documentation with the outputs that they give now; a test fails when their texts are others.
+notebooks: .venv/.installed-for-tests
+	$(BIN)/python -m tests.support.notebooks
 
 # The types of the compiled module, for mypy; a test fails when they are not those of what was built.
 stubs: .venv/.installed-for-tests

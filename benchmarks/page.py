@@ -67,6 +67,10 @@ def _faster(row: Row) -> str:
     return times(row["ratio"]) if "ratio" in row else ""
 
 
+def _ratio(row: Row) -> str:
+    return f"{row['ratio']:.2f}" if "ratio" in row else ""
+
+
 def _memory(row: Row) -> str:
     return f"{row['peak_mb']:,.0f} MB"
 
@@ -277,7 +281,7 @@ PARTS = (
         "same interpreter, COCO-val-like data, equal bits.",
         "",
         ("wheel",),
-        _table({"from": _text("group"), "build": _text("tool"), "seconds": _seconds(num_digits=4), "ratio": _faster}),
+        _table({"from": _text("group"), "build": _text("tool"), "seconds": _seconds(num_digits=4), "ratio": _ratio}),
     ),
 )
 
