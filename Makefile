@@ -15,13 +15,17 @@ ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 superv
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test sanitize fuzz bench charts notebooks stubs lint types clean
+.PHONY: demo test docs sanitize fuzz bench charts notebooks stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
 
 test: lint types
 	$(BIN)/pytest --numprocesses 2
+
+# The site, in build/site: open index.html, no server needed.
+docs: .venv/.installed-for-tests
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 SECONDS ?= 60
 SEED ?= 0
@@ -92,7 +96,7 @@ types: .venv/.installed-for-tests
 # torch comes first, pinned: whatever asks for it later is content with this one.
 .venv/.installed-for-tests: $(BUILT) | .venv/bin/python
 	$(BIN)/pip install --quiet torch==2.13.0 $(BUILD_TOOLS)
-	$(INSTALL) '.[test]' $(TEST_GEOMETRIES)
+	$(INSTALL) '.[test,docs]' $(TEST_GEOMETRIES)
 	$(BIN)/pip install --quiet --no-deps $(ORACLES)
 	@touch $@ .venv/.installed
 

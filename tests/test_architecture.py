@@ -150,7 +150,7 @@ HOMES = {
         {"boxscore/engines/native/compiled_engine.py", "boxscore/scaling/map_reduce.py"},
     ),
 }
-"""What a formula looks like in the sources, and the files that may have it: docs/architecture.md says why."""
+"""What a formula looks like in the sources, and the files that may have it: the docs on architecture say why."""
 
 
 def sources() -> dict[str, str]:
@@ -186,7 +186,7 @@ AFTER_MATCHING = re.compile(
 
 
 def test_nothing_after_matching_knows_what_a_shape_is() -> None:
-    """Nor before it what a verdict is: the seam of docs/architecture.md."""
+    """Nor before it what a verdict is: the seam of docs/how-it-works/architecture.md."""
     shape = re.compile(
         r"geometry[./](boxes|masks|keypoints|oriented_boxes)|\.(box|mask)\b|\bbox_format\b|\bBoxFormat\b|\b(Box|Mask)Shape\b"
     )
@@ -258,8 +258,8 @@ def test_tests_share_through_support_alone() -> None:
 
 
 def test_files_that_the_architecture_names_are_there() -> None:
-    """In docs/architecture.md, relative to src/boxscore, or to the repository."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    """In docs/how-it-works/architecture.md, relative to src/boxscore, or to the repository."""
+    text = (ROOT / "docs" / "how-it-works" / "architecture.md").read_text()
     named = re.findall(r"`([\w/]+(?:/|\.(?:py|h|cpp)))`", text)
     assert len(named) > 20
     for name in named:

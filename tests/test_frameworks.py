@@ -1,4 +1,4 @@
-"""The snippets in docs/frameworks.md run as they stand, on tiny data."""
+"""The snippets in docs/guides/frameworks.md run as they stand, on tiny data."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.documents import blocks
 
-LIGHTNING, SILENCE, ACCELERATE, TRAINER, KERAS, JAX = blocks("docs/frameworks.md", "python")
+LIGHTNING, SILENCE, ACCELERATE, TRAINER, KERAS, JAX = blocks("docs/guides/frameworks.md", "python")
 
 
 def boxes(num: int) -> tuple[Any, dict[str, Any]]:

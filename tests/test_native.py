@@ -223,7 +223,7 @@ def test_groups_that_do_not_fit_their_rows_are_refused() -> None:
 
 
 def test_an_overlap_that_is_no_number_counts_as_the_largest() -> None:
-    """One detection and two truths, the second with an overlap of 1; docs/pycocotools.md has the difference."""
+    """One detection and two truths, the second with an overlap of 1; docs/guides/pycocotools.md has the difference."""
     groups = _compiled.ImageGroups(np.array([0, 1]), np.array([0, 2]))
     detections = _compiled.GroupedDetections(np.ones(1), np.array([7.0]))
     truths = _compiled.GroupedTruths(np.ones(2), np.array([3.0, 4.0]), np.zeros(2, np.uint8), np.zeros(2, np.uint8))

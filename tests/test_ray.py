@@ -27,6 +27,8 @@ from tests.support import oriented_tables, pose_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
 from tests.support.mask_scenes import columns_of, mask_tables, random_masks
+from tests.support.page_runs import run_page
+from tests.support.page_setups import prepare_page
 from tests.support.scenes import Scene, random_scene
 
 ray: Any = pytest.importorskip("ray")
@@ -434,3 +436,13 @@ def test_a_likely_mistake_is_told() -> None:
     detections, there = map(ray.data.from_arrow, sides)
     with pytest.warns(UserWarning, match="the boxes of `detections` look like cxcywh, but are read as xywh"):
         boxscore.ray.evaluate(detections, there, box_format="xywh", quiet=True)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_examples_of_its_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands and Python, on Ray and in steps."""
+    monkeypatch.chdir(tmp_path)
+    page = "docs/guides/scaling.md"
+    run_page(page, tmp_path, prepare_page(page, tmp_path), capsys)

@@ -228,18 +228,6 @@ def test_a_perfect_detector_has_no_worst_images(show: Open) -> None:
     assert rows.locator("th, td").all_text_contents() == ["2", "1", "0", "1", "0"]
 
 
-def test_the_examples_of_its_page_run(
-    result: boxscore.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, show: Open
-) -> None:
-    """And make the files that they name."""
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[1] / "docs" / "report.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    exec(example, {"boxscore": boxscore, **dict.fromkeys(("result", "result_a", "result_b", "old", "new"), result)})
-    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "comparison.html"}
-    assert show((tmp_path / "report.html").read_text()).title() == "Two models"
-
-
 @pytest.mark.parametrize("protocol", ["voc2007", "voc2012", "paper"])
 def test_protocols_with_one_threshold_and_one_area(show: Open, protocol: str) -> None:
     """There is no chart of AP by threshold or by size then."""

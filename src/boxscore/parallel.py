@@ -1,4 +1,4 @@
-"""The paper's method, Alg. 4 to 13: one function a stage, on NumPy, PyTorch, JAX and TensorFlow.
+"""The paper's method, Alg. 4 to 13: one function per stage, on NumPy, PyTorch, JAX and TensorFlow.
 
 | stage | algorithm | functions |
 |---|---|---|

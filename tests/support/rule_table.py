@@ -1,4 +1,4 @@
-"""The tables of docs/protocols.md: every rule of every protocol, and the known tools.
+"""The tables of docs/reference/protocols.md: every rule of every protocol, and the known tools.
 
 `python -m tests.support.rule_table` writes them there.
 """
@@ -17,7 +17,7 @@ from tests.support.documents import ROOT
 USES_RECALL_POINTS = ("recall_points", "interpolated", "linear_points", "linear_points_to_end")
 """The rules of AP that are made from recall points."""
 
-PATH = ROOT / "docs" / "protocols.md"
+PATH = ROOT / "docs" / "reference" / "protocols.md"
 RULES = "<!-- every rule of every protocol -->\n", "<!-- end of the table -->\n"
 TOOLS_BETWEEN = "<!-- known tools -->\n", "<!-- end of the tools -->\n"
 

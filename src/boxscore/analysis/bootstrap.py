@@ -96,16 +96,21 @@ class Intervals:
     numbers: Mapping[str, float]
     """What was measured."""
     low: Mapping[str, float]
+    """The lower end of each number's interval."""
     high: Mapping[str, float]
+    """The upper end."""
     error: Mapping[str, float]
     """The standard error: the standard deviation of the samples."""
     per_class: ClassIntervals
+    """The same for AP and recall of each class."""
     samples: Samples
     """What all of it comes from, for statistics of your own."""
     level: float
     """The part of all samples that is between `low` and `high`."""
     resamples: int
+    """How many resamples were drawn."""
     seed: int
+    """The seed of the resamples."""
     num_images: int
     """How many images there are, and how many are drawn for each resample."""
 

@@ -136,13 +136,19 @@ class Comparison:
     """Several results on the same truths, each compared with the first. `print` shows one table per other result."""
 
     names: tuple[str, ...]
+    """The names of the results."""
     results: tuple[Result, ...]
+    """The results themselves, in the order of their names."""
     differences: tuple[Difference, ...]
     """One per result after the first."""
     level: float
+    """The confidence level of all intervals."""
     resamples: int
+    """How many resamples were drawn."""
     seed: int
+    """The seed of the resamples."""
     num_images: int
+    """How many images there are, and how many are drawn for each resample."""
 
     @property
     def title(self) -> str:

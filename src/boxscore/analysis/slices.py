@@ -24,7 +24,9 @@ class Slices(Mapping[str, Result]):
     """One result per group of images, by name. `print` shows a table with one column per group."""
 
     results: Mapping[str, Result]
+    """The results by group."""
     num_images: Mapping[str, int]
+    """How many images each group has."""
 
     def __getitem__(self, group: str) -> Result:
         try:

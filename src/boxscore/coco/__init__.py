@@ -1,4 +1,4 @@
-"""pycocotools' classes over boxscore's engine: its names, its numbers, its texts. See docs/pycocotools.md."""
+"""pycocotools' classes over boxscore's engine: its names, its numbers, its texts. See docs/guides/pycocotools.md."""
 
 from boxscore.coco.coco_dataset import COCO
 from boxscore.coco.evaluation import COCOeval

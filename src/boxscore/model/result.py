@@ -64,6 +64,7 @@ class PerClass:
     num_false: Ints
     """False positives at each threshold. Shape (K, T)."""
     thresholds: tuple[float, ...]
+    """The similarity thresholds of `ap_at`, `num_true` and `num_false`. Length T."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
     """Numbers beside AP and recall, where the protocol has such: `mr`, `olrp`, `olrp_loc`, `olrp_fp`, `olrp_fn` and
     `olrp_score`, the score threshold of the last four. Shape (K,) each."""
@@ -112,11 +113,15 @@ class Result(Mapping[str, float]):
     """
 
     numbers: Mapping[str, float]
+    """The numbers by name; `result[name]` is one of them."""
     per_threshold: Mapping[float, float]
     """`map` at each IoU threshold."""
     per_class: PerClass
+    """The numbers of each class."""
     curves: Curves
+    """Precision, recall and scores as pycocotools has them."""
     protocol: Protocol
+    """The rules behind the numbers."""
     iou_dtype: str
     """The precision in which IoUs were computed: float64, or float32 where the device has no more."""
     lazy_tally: Lazy[Tally] | None = None

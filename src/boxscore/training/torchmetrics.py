@@ -1,6 +1,6 @@
 """The metric as torchmetrics has it: its constructor, its names, its synchronization. Needs PyTorch and torchmetrics.
 
-What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/training.md.
+What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/guides/training.md.
 """
 
 import warnings
