@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.support.documents import ROOT
 from tests.support.notebooks import FOLDER, PATHS, executed, texts
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
@@ -35,6 +36,17 @@ def test_a_notebook_is_small_and_has_no_traces_of_the_machine(path: Path) -> Non
     text = path.read_text()
     assert len(text) < 400_000
     assert not re.search(r"/(home|root|tmp|work|Users)/", re.sub('"image/png": "[^"]*"', "", text))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_links_of_a_notebook_lead_to_pages_of_the_site(path: Path) -> None:
+    """By their full addresses: in Colab there are no pages beside it."""
+    pages = re.findall(r"\]\(https://boxscore\.github\.io/boxscore/([^)#]*)", path.read_text())
+    assert pages
+    for page in pages:
+        sources = [ROOT / "docs" / Path(page).with_suffix(suffix) for suffix in (".md", ".ipynb")]
+        assert page.endswith(".html")
+        assert any(source.exists() for source in sources), page
 
 
 def test_the_network_of_the_training_loop_learns() -> None:
