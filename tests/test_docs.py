@@ -39,7 +39,7 @@ RUN_ELSEWHERE = {
 
 
 @pytest.fixture
-def undone() -> Iterator[None]:
+def patches_undone() -> Iterator[None]:
     """Patches of pycocotools that an example made end with its page."""
     yield
     while modules._patches:
@@ -48,7 +48,7 @@ def undone() -> Iterator[None]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_ELSEWHERE])
 def test_a_page_runs_as_it_stands(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], undone: None
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], patches_undone: None
 ) -> None:
     """Its examples run, its commands print what it shows, its numbers are the numbers."""
     monkeypatch.chdir(tmp_path)

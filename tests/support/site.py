@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,13 +12,29 @@ from playwright.sync_api import Page, Request
 from tests.support.documents import ROOT
 
 
-def build_site(folder: Path) -> Path:
-    """The folder with the site in it."""
+def shared_site(base: Path) -> Path:
+    """The folder with the site, which the first of several test processes has built, the others have waited for."""
+    folder, is_done = base / "server" / "some" / "path", base / "site_is_done"
+    try:
+        (base / "server").mkdir()
+    except FileExistsError:
+        while not is_done.exists():
+            time.sleep(0.1)
+    else:
+        try:
+            build_site(folder)
+        finally:
+            is_done.touch()
+    assert (folder / "index.html").exists(), "another process could not build the site"
+    return folder
+
+
+def build_site(folder: Path) -> None:
+    """`make docs`, into a folder."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return folder
 
 
 @dataclass(frozen=True)
@@ -31,7 +48,7 @@ class Watch:
     def follow(self, page: Page) -> None:
         """Note the troubles of a page from now on."""
         page.on("request", lambda request: self._note_request(request))  # Playwright marks the object of a method
-        page.on("requestfailed", lambda request: self.troubles.append(f"failed: {request.url}"))
+        page.on("requestfailed", lambda request: self._note_failure(request))
         page.on("response", lambda response: None if response.ok else self.troubles.append(f"failed: {response.url}"))
         page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
         page.on("console", lambda message: self.troubles.append(f"console: {message.text}"))
@@ -39,3 +56,7 @@ class Watch:
     def _note_request(self, request: Request) -> None:
         if not request.url.startswith((self.root, "data:", "about:")):
             self.troubles.append(f"elsewhere: {request.url}")
+
+    def _note_failure(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # by going on to the next page
+            self.troubles.append(f"failed: {request.url}: {request.failure}")
