@@ -58,7 +58,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Marks by kind: `text` (x, y, text, style), `bar` (x, y, x2, style), `rule` and `line` (x, y, x2, y2, style)."""
+    """Marks in pixels, each with its kind: `text`, `bar`, `rule` or `point`; later ones are in front."""
 
     theme: Theme
     height: float
@@ -123,7 +123,7 @@ def svg(drawing: Drawing, font: str = FONT) -> str:
 
 
 def panels_of(rows: Sequence[Row], title: Callable[[Row], str] = lambda row: str(row["group"])) -> list[Panel]:
-    """Speeds: a bar is as long as its tool is fast, and the text has the seconds. Tools of boxscore come first.
+    """Speeds: a bar is as long as its tool is fast; its text has the seconds, and the ratio to the first of its group.
 
     >>> rows = [{"group": "g", "tool": "boxscore", "seconds": 0.5}, {"group": "g", "tool": "peer", "seconds": 2.0}]
     >>> [(bar.tool, bar.length, bar.text) for bar in panels_of(rows)[0].bars]

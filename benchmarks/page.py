@@ -1,6 +1,6 @@
 """The page of the benchmarks, and the sentence of the README: Markdown from the results."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -298,13 +298,13 @@ def page(results: Results) -> str:
     if _can_draw("overview", results):
         lines += ["", *picture("overview", "Speed of boxscore and its peers in four tasks")]
     for part in PARTS:
-        measured = [results[name] for name in part.sections if name in results]
-        if not measured or part.sections[0] not in results:
+        measured = {name: results[name] for name in part.sections if name in results}
+        if part.sections[0] not in measured:
             continue
         lines += ["", f"## {part.title}", "", part.text]
         if part.chart and _can_draw(part.chart, results):
             lines += ["", *picture(part.chart, f"Chart: {part.title.replace('`', '')}")]
-        lines += ["", *part.content(results, part.sections), "", *_provenance(measured)]
+        lines += ["", *part.content(results, part.sections), *_provenance(measured)]
     return "\n".join(lines) + "\n"
 
 
@@ -317,25 +317,29 @@ def picture(chart: str, text: str) -> list[str]:
     return [f"![{text}]({chart}-{theme}.svg#gh-{theme}-mode-only)" for theme in THEMES]
 
 
-def _provenance(measured: Sequence[Measured]) -> Iterator[str]:
-    """When and with what: one line for all sections that agree in it."""
-    lines: list[Measured] = []
-    for section in measured:
-        for line in lines:
-            if _is_alike(line, section):
-                line["versions"] = line["versions"] | section["versions"]
+def _provenance(measured: Results) -> list[str]:
+    """When and with what, once for all sections that agree in it; with their names if others do not."""
+    runs: list[tuple[list[str], Measured]] = []
+    for name, section in measured.items():
+        for names, run in runs:
+            if _is_alike(run, section):
+                names.append(name)
+                run["versions"] = run["versions"] | section["versions"]
                 break
         else:
-            lines.append(section.copy())
-    for line in lines:
-        packages = ", ".join(f"{name} {number}" for name, number in line["versions"].items())
-        rounds = "1 round" if line["rounds"] == 1 else f"{line['rounds']} rounds"
-        yield f"*{line['date']}, {rounds}; {line['machine']}; {packages}.*"
+            runs.append(([name], section.copy()))
+    lines = []
+    for names, run in runs:
+        packages = ", ".join(f"{package} {number}" for package, number in run["versions"].items())
+        rounds = "1 round" if run["rounds"] == 1 else f"{run['rounds']} rounds"
+        of = f"{', '.join(names)}: " if len(runs) > 1 else ""
+        lines += ["", f"*{of}{run['date']}, {rounds}; {run['machine']}; {packages}.*"]
+    return lines
 
 
-def _is_alike(line: Measured, section: Measured) -> bool:
-    is_same_run = all(line[key] == section[key] for key in ("date", "machine", "rounds"))
-    return is_same_run and all(line["versions"].get(name, it) == it for name, it in section["versions"].items())
+def _is_alike(run: Measured, section: Measured) -> bool:
+    is_same_run = all(run[key] == section[key] for key in ("date", "machine", "rounds"))
+    return is_same_run and all(run["versions"].get(name, it) == it for name, it in section["versions"].items())
 
 
 BEGIN, END = "<!-- speed: `make bench` writes this sentence -->", "<!-- end of speed -->"

@@ -1,12 +1,14 @@
 """The page, the charts and the README's sentence on speed are those of the results."""
 
+import doctest
 import io
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from benchmarks import charts, page, results
+from benchmarks import charts, oriented, page, results
 from benchmarks.processes import take_turns
 
 from tests.support.documents import ROOT
@@ -112,11 +114,12 @@ def test_what_is_saved_is_loaded_again(tmp_path: Path) -> None:
 
 
 def test_the_page_says_with_what_each_section_was_measured() -> None:
-    """A section of another day or with other versions has a line of its own."""
+    """A section of another day or with other versions has a line of its own, with its name."""
     lines = page.page({"growth": growth(boxscore="1"), "scale": growth(boxscore="1", numpy="2")}).splitlines()
     assert lines[-1] == "*2026-01-01, 3 rounds; 2 cores; boxscore 1, numpy 2.*"
     lines = page.page({"growth": growth(boxscore="1"), "scale": growth(boxscore="2")}).splitlines()
-    assert lines[-2:] == [f"*2026-01-01, 3 rounds; 2 cores; boxscore {number}.*" for number in (1, 2)]
+    assert lines[-3] == "*growth: 2026-01-01, 3 rounds; 2 cores; boxscore 1.*"
+    assert lines[-1] == "*scale: 2026-01-01, 3 rounds; 2 cores; boxscore 2.*"
 
 
 def growth(**versions: str) -> results.Measured:
@@ -132,6 +135,14 @@ def test_a_page_of_one_section_has_nothing_else() -> None:
     made = page.page({"files": section(peer="1")})
     assert re.findall("^## (.*)", made, flags=re.MULTILINE) == ["From files to the table"]
     assert "| peer | 2.000 | 4.0x | 100 MB |" in made
+
+
+@pytest.mark.parametrize("module", [charts, oriented, page, results], ids=lambda module: str(module.__name__))
+def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
+    """Benchmarks are no part of the package, whose docstrings are tested anyway."""
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_tools_take_turns_and_slow_ones_run_once() -> None:
