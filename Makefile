@@ -16,7 +16,8 @@ ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 superv
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 TEST_GEOMETRIES := --config-settings=cmake.define.BOXSCORE_TEST_GEOMETRIES=ON
 
-.PHONY: demo test test-light docs sanitize fuzz bench wheels test-wheels cibuildwheel lint-workflows stubs lint types clean
+.PHONY: demo test test-light docs notebooks sanitize fuzz bench charts wheels test-wheels cibuildwheel lint-workflows
+.PHONY: stubs lint types clean
 
 demo: .venv/.installed
 	@$(BIN)/boxscore demo
@@ -62,14 +63,19 @@ fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	  $(TEST_GEOMETRIES) --config-settings=build-dir=build/sanitize --config-settings=install.strip=false .
 	@touch $@
 
-# boxscore and its peers in an environment of their own; takes about a quarter of an hour.
+# boxscore and its peers in an environment of their own; takes about a quarter of an hour. Writes docs/benchmarks.
+# Of some sections: make bench ARGS="--only files,masks". A wheel: make bench ARGS="--only wheel --wheel dist/NAME.whl".
 bench: .venv-bench/.installed
 	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+# The page, the charts and the README's sentence on speed, from docs/benchmarks/results.json.
+charts: .venv/.installed-for-tests
+	$(BIN)/python -m benchmarks --draw
 
 .venv-bench/.installed: $(BUILT) $(wildcard src/boxscore/*.py src/boxscore/*/*.py src/boxscore/*/*/*.py)
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet torch==2.13.0
-	.venv-bench/bin/pip install --quiet $(PEERS) .
+	.venv-bench/bin/pip install --quiet $(PEERS) "vl-convert-python==1.9.*" .
 	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
 	@touch $@
 
@@ -96,6 +102,10 @@ lint-workflows: .venv-wheels/.installed
 	test -x .venv-wheels/bin/python || $(PYTHON) -m venv .venv-wheels
 	.venv-wheels/bin/pip install --quiet $(BUILD_TOOLS) --requirement release/requirements.txt
 	@touch $@
+
+# The notebooks of the documentation with the outputs that they give now; a test fails when their texts are others.
+notebooks: .venv/.installed-for-tests
+	$(BIN)/python -m tests.support.notebooks
 
 # The types of the compiled module, for mypy; a test fails when they are not those of what was built.
 stubs: .venv/.installed-for-tests

@@ -14,12 +14,12 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.processes import Row, Settings, say, take_turns, worker
 from benchmarks.workloads import FOLDER, apart
 
 NUM_IMAGES, NUM_CLASSES, NUM_TRUTHS, NUM_DETECTIONS = 2_000, 1_203, 20_000, 200_000
@@ -115,46 +115,25 @@ def run(tool: str, folder: Path) -> dict[str, Any]:
     return {"seconds": seconds, "stats": stats, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def measure(worker: Callable[..., dict[str, Any]], say: Callable[[str], None], rounds: int) -> list[dict[str, Any]]:
-    """Tools take turns; medians, ratios to boxscore, and how far their numbers are from `lvis`."""
+def measure(settings: Settings) -> list[Row]:
+    """Tools take turns; medians, and how far their numbers are from those of `lvis`."""
     folder = str(prepare())
-    runs: dict[str, list[dict[str, Any]]] = {tool: [] for tool in TOOLS}
-    for _ in range(rounds):
-        for tool in TOOLS:
-            if tool == SLOW and runs[tool]:
-                continue  # once is enough for what takes minutes
-            say(f"LVIS: {tool}")
-            runs[tool].append(worker("benchmarks.federated", tool, folder))
+
+    def run_tool(tool: str) -> dict[str, Any]:
+        say(f"LVIS: {tool}")
+        return worker("benchmarks.federated", tool, folder)
+
+    runs = take_turns(TOOLS, run_tool, rounds=settings.rounds, once=(SLOW,))
     reference = runs[SLOW][0]["stats"]
-    ours = statistics.median(each["seconds"] for each in runs["boxscore"])
-    rows = []
+    rows: list[Row] = []
     for tool, each in runs.items():
-        seconds = statistics.median(one["seconds"] for one in each)
+        seconds, peak = (statistics.median(one[key] for one in each) for key in ("seconds", "peak_mb"))
         distance = max(abs(a - b) for a, b in zip(each[0]["stats"], reference, strict=True))
         if tool.startswith("boxscore") and distance > 0:
             raise RuntimeError(f"{tool}: {distance:g} off the numbers of lvis")
-        peak = statistics.median(one["peak_mb"] for one in each)
-        rows.append({"tool": tool, "seconds": seconds, "ratio": seconds / ours, "peak_mb": peak, "distance": distance})
+        group = "files to LVIS' 13 numbers"
+        rows.append({"group": group, "tool": tool, "seconds": seconds, "peak_mb": peak, "distance": distance})
     return rows
-
-
-def markdown(rows: list[Mapping[str, Any]]) -> list[str]:
-    """The section of the document."""
-    lines = [
-        "",
-        "## LVIS, files to its 13 numbers",
-        "",
-        f"{NUM_IMAGES:,} images, {NUM_CLASSES:,} classes, {NUM_TRUTHS:,} truths and {NUM_DETECTIONS:,} detections, "
-        "boxes; without imports. `boxscore drop-in` is `boxscore.lvis`, the same script as `lvis`.",
-        "",
-        "| tool | seconds | boxscore is faster | peak memory | distance to the numbers of lvis |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        faster = "" if row["tool"] == "boxscore" else f"{row['ratio']:.1f}x"
-        distance = "0" if row["distance"] == 0 else f"{row['distance']:.1g}"
-        lines.append(f"| {row['tool']} | {row['seconds']:.3f} | {faster} | {row['peak_mb']:.0f} MB | {distance} |")
-    return lines
 
 
 if __name__ == "__main__":

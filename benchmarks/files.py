@@ -1,16 +1,13 @@
 """Files to the table: whole processes, imports included. And folders of many small files, read by those who can."""
 
-import os
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.processes import Cost, Row, run, say, take_turns
 from benchmarks.workloads import FOLDER, SHARED
 
 _DROP_IN = """
@@ -57,46 +54,24 @@ def commands(iou_type: str = "bbox") -> Mapping[str, Sequence[str]]:
     }
 
 
-class Cost(NamedTuple):
-    """What a process took."""
+def measure_commands(folder: Path, iou_type: str, *, group: str, rounds: int, threads: int) -> list[Row]:
+    """All commands in turns: medians."""
 
-    seconds: float
-    peak_mb: float
+    def measure(name: str) -> Cost:
+        say(f"files, {iou_type}: {name}")
+        paths = [folder / "truths.json", folder / _FILES_OF.get((name, iou_type), "detections.json")]
+        return run([*commands(iou_type)[name], *map(str, paths)], threads=threads)
 
-
-def run(command: Sequence[str], *, threads: int) -> Cost:
-    """A process, from its start to its end."""
-    variables = {name: str(threads) for name in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "BOXSCORE_THREADS")}
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | variables, text=True
-    )
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"{command[:2]}:\n{said[-2000:]}")
-    return Cost(seconds, usage.ru_maxrss / 1024)
-
-
-def measure_commands(
-    folder: Path, iou_type: str, *, rounds: int, threads: int, say: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """All commands in turns: medians, and ratios to the first."""
-    costs: dict[str, list[Cost]] = {name: [] for name in commands(iou_type)}
-    for _ in range(rounds):
-        for name, command in commands(iou_type).items():
-            say(f"files, {iou_type}: {name}")
-            paths = [folder / "truths.json", folder / _FILES_OF.get((name, iou_type), "detections.json")]
-            costs[name].append(run([*command, *map(str, paths)], threads=threads))
-    rows: list[dict[str, Any]] = []
-    for name, each in costs.items():
-        seconds, peak = (statistics.median(column) for column in zip(*each, strict=True))
-        ratio = seconds / rows[0]["seconds"] if rows else 1
-        rows.append({"tool": name, "seconds": seconds, "peak_mb": peak, "ratio": ratio})
-    return rows
+    costs = take_turns(commands(iou_type), measure, rounds=rounds)
+    return [
+        {
+            "group": group,
+            "tool": name,
+            "seconds": statistics.median(cost.seconds for cost in each),
+            "peak_mb": statistics.median(cost.peak_mb for cost in each),
+        }
+        for name, each in costs.items()
+    ]
 
 
 _READERS = {

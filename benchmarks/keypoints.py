@@ -12,7 +12,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import files
+from benchmarks.processes import Row, Settings, say, take_turns, worker
 from benchmarks.workloads import FOLDER, apart
 
 HEIGHT, WIDTH = 480, 640
@@ -176,47 +177,24 @@ def run_files(tool: str, folder: Path) -> dict[str, Any]:
     return {"seconds": [seconds], "stats": stats, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def measure(worker: Callable[..., dict[str, Any]], say: Callable[[str], None], rounds: int) -> dict[str, Any]:
-    """All of it: tools take turns; medians, and ratios to boxscore's own. Who claims pycocotools' bits has them."""
-    folder = str(prepare())
-    commands = files.measure_commands(Path(folder), "keypoints", rounds=rounds, threads=2, say=say)
-    runs: dict[str, list[dict[str, Any]]] = {tool: [] for tool in TOOLS}
-    for _ in range(rounds):
-        for tool in TOOLS:
-            if tool in SLOW and runs[tool]:
-                continue  # once is enough for what takes long
-            say(f"keypoints, files: {tool}")
-            runs[tool].append(worker("benchmarks.keypoints", "files", tool, folder))
-    rows: list[dict[str, Any]] = []
+def measure(settings: Settings) -> list[Row]:
+    """All of it: tools take turns; medians. All must have pycocotools' numbers."""
+    folder = prepare()
+    commands = "files to the table, as a command"
+    rows = files.measure_commands(folder, "keypoints", group=commands, rounds=settings.rounds, threads=settings.threads)
+
+    def run_tool(tool: str) -> dict[str, Any]:
+        say(f"keypoints, files: {tool}")
+        return worker("benchmarks.keypoints", "files", tool, str(folder))
+
+    runs = take_turns(TOOLS, run_tool, rounds=settings.rounds, once=SLOW)
     for tool, each in runs.items():
         if each[0]["stats"] != runs["pycocotools"][0]["stats"]:
             raise RuntimeError(f"{tool}: other numbers than pycocotools, {each[0]['stats']}")
         seconds = statistics.median(second for run in each for second in run["seconds"])
         peak = statistics.median(run["peak_mb"] for run in each)
-        ratio = seconds / rows[0]["seconds"] if rows else 1
-        rows.append({"tool": tool, "seconds": seconds, "peak_mb": peak, "ratio": ratio})
-    return {"commands": commands, "files": rows}
-
-
-def markdown(report: dict[str, Any]) -> list[str]:
-    """The section of the document."""
-    lines = [
-        "",
-        "## Keypoints",
-        "",
-        "Like COCO val: 5,000 images, 11,000 persons of 17 keypoints as truths, 27 poses per image as detections "
-        "(61 MB of JSON). Commands are whole processes; the others are without imports. All ten numbers of all tools "
-        "are equal to the bit. vernier gets a file that has boxes, too, since it reads no other.",
-        "",
-        "| from | tool | seconds | boxscore is faster | peak memory |",
-        "|---|---|---|---|---|",
-    ]
-    titles = {"commands": "files to the table, as a command", "files": "files to all numbers"}
-    for kind, title in titles.items():
-        for row in report[kind]:
-            faster = "" if row["ratio"] == 1 else f"{row['ratio']:.1f}x"
-            lines.append(f"| {title} | {row['tool']} | {row['seconds']:.3f} | {faster} | {row['peak_mb']:.0f} MB |")
-    return lines
+        rows.append({"group": "files to all numbers", "tool": tool, "seconds": seconds, "peak_mb": peak})
+    return rows
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import files
+from benchmarks.processes import Row, Settings, say, take_turns, worker
 from benchmarks.workloads import FOLDER, apart, generate
 
 HEIGHT, WIDTH = 480, 640
@@ -30,8 +31,16 @@ DROP_INS: Mapping[str, tuple[str, str]] = {
 }
 """The module of each drop-in, and the name of its evaluation."""
 TOOLS = ("boxscore.coco", "boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
+SLOW = ("vernier", "torchmetrics")
 NUM_STREAMED = 160
 """Images of the stream: their pixels take 300 KB per mask."""
+COMMANDS = "files to the table, as a command"
+KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "files": ("files to all numbers", TOOLS),
+    "loaded": ("loaded data to all numbers", TOOLS),
+    "stream": (f"stream of {NUM_STREAMED} images, 20 detections each", ("boxscore.torchmetrics", "torchmetrics")),
+}
+"""What is measured: its title, and by which tools."""
 
 
 def prepare() -> Path:
@@ -276,70 +285,39 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(worker: Callable[..., dict[str, Any]], say: Callable[[str], None], rounds: int) -> dict[str, Any]:
-    """All of it: tools take turns; medians, and ratios to boxscore's own."""
-    folder = str(prepare())
-    report: dict[str, Any] = {
-        "commands": files.measure_commands(Path(folder), "segm", rounds=rounds, threads=2, say=say)
-    }
-    plans = {"files": TOOLS, "loaded": TOOLS, "stream": ("boxscore.torchmetrics", "torchmetrics")}
-    for kind, tools in plans.items():
-        runs: dict[str, list[dict[str, Any]]] = {tool: [] for tool in tools}
-        for _ in range(rounds):
-            for tool in tools:
-                if tool in ("vernier", "torchmetrics") and runs[tool]:
-                    continue  # once is enough for what takes long
-                say(f"masks, {kind}: {tool}")
-                runs[tool].append(worker("benchmarks.masks", kind, tool, folder))
-        rows = [
+def measure(settings: Settings) -> list[Row]:
+    """All of it: tools take turns; medians."""
+    folder = prepare()
+    rows = files.measure_commands(folder, "segm", group=COMMANDS, rounds=settings.rounds, threads=settings.threads)
+    for kind, (title, tools) in KINDS.items():
+
+        def run_tool(tool: str, kind: str = kind) -> dict[str, Any]:
+            say(f"masks, {kind}: {tool}")
+            return worker("benchmarks.masks", kind, tool, str(folder))
+
+        runs = take_turns(tools, run_tool, rounds=settings.rounds, once=SLOW)
+        rows += [
             {
+                "group": title,
                 "tool": tool,
                 "seconds": statistics.median(second for run in each for second in run["seconds"]),
                 "peak_mb": statistics.median(run["peak_mb"] for run in each),
-                "stats": each[0]["stats"],
             }
             for tool, each in runs.items()
         ]
-        for row in rows:
-            row["ratio"] = row["seconds"] / rows[0]["seconds"]
-        report[kind] = rows
+    return rows
+
+
+def measure_functions(settings: Settings) -> list[Row]:
+    """The functions of `pycocotools.mask`, ours and theirs."""
+    del settings  # each is called 30 times in one process
     say("masks: functions")
-    return report | worker("benchmarks.masks", "functions", folder)
-
-
-def markdown(report: dict[str, Any]) -> list[str]:
-    """The section of the document."""
-    lines = [
-        "",
-        "## Masks",
-        "",
-        "Like COCO val: 5,000 images of 640 x 480, 36,000 polygons as truths, 100 run-length masks per image as "
-        "detections (200 MB of JSON). `boxscore.coco` is the drop-in; `boxscore` reads the files with `read_truths` "
-        "and `read_detections` and calls `evaluate`. Commands are whole processes; the others are without imports.",
-        "",
-        "| from | tool | seconds | boxscore is faster | peak memory |",
-        "|---|---|---|---|---|",
+    seconds = worker("benchmarks.masks", "functions", str(prepare()))["functions"]
+    return [
+        {"group": name, "tool": tool, "seconds": each}
+        for name, both in seconds.items()
+        for tool, each in zip(("boxscore", "pycocotools"), both, strict=True)
     ]
-    titles = {
-        "commands": "files to the table, as a command",
-        "files": "files to all numbers",
-        "loaded": "loaded data to all numbers",
-        "stream": f"stream of {NUM_STREAMED} images, 20 detections each",
-    }
-    for kind, title in titles.items():
-        for row in report[kind]:
-            faster = "" if row["ratio"] == 1 else f"{row['ratio']:.1f}x"
-            lines.append(f"| {title} | {row['tool']} | {row['seconds']:.3f} | {faster} | {row['peak_mb']:.0f} MB |")
-    lines += [
-        "",
-        "The functions of `pycocotools.mask`, 100 or 200 masks per call, medians of 30:",
-        "",
-        "| function | boxscore, ms | pycocotools, ms | boxscore is faster |",
-        "|---|---|---|---|",
-    ]
-    for name, (ours, theirs) in report["functions"].items():
-        lines.append(f"| {name} | {ours * 1e3:.3f} | {theirs * 1e3:.3f} | {theirs / ours:.1f}x |")
-    return lines
 
 
 if __name__ == "__main__":

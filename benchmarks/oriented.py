@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.processes import Row, Settings, say, take_turns, worker
 from benchmarks.workloads import FOLDER, apart
 
 SIZE = 4000
@@ -209,49 +210,26 @@ def run(kind: str, tool: str, folder: Path) -> dict[str, Any]:
     return {"seconds": seconds, "stats": stats, "peak_mb": peak}
 
 
-def measure(worker: Callable[..., dict[str, Any]], say: Callable[[str], None], rounds: int) -> dict[str, Any]:
-    """All of it: tools take turns; medians, ratios to boxscore, and how far its numbers are from the others'."""
-    folder = str(prepare())
-    report: dict[str, Any] = {}
-    for kind in KINDS:
-        runs: dict[str, list[dict[str, Any]]] = {tool: [] for tool in TOOLS}
-        for _ in range(rounds):
-            for tool in TOOLS:
-                say(f"oriented boxes, {kind}: {tool}")
-                runs[tool].append(worker("benchmarks.oriented", kind, tool, folder))
+def measure(settings: Settings) -> list[Row]:
+    """All of it: tools take turns; medians, and how far the others' numbers are from boxscore's."""
+    folder = prepare()
+    rows: list[Row] = []
+    for kind, (title, _) in KINDS.items():
+
+        def run_tool(tool: str, kind: str = kind) -> dict[str, Any]:
+            say(f"oriented boxes, {kind}: {tool}")
+            return worker("benchmarks.oriented", kind, tool, str(folder))
+
+        runs = take_turns(TOOLS, run_tool, rounds=settings.rounds)
         ours = runs["boxscore"][0]["stats"]
-        rows: list[dict[str, Any]] = []
         for tool, each in runs.items():
             seconds = statistics.median(second for run in each for second in run["seconds"])
             peak = statistics.median(run["peak_mb"] for run in each)
             distance = max(abs(a - b) for a, b in zip(each[0]["stats"], ours, strict=True))
             if distance > TOLERANCE:
                 raise RuntimeError(f"{tool}, {kind}: {distance:g} off boxscore's numbers, {each[0]['stats']}, {ours}")
-            ratio = seconds / rows[0]["seconds"] if rows else 1
-            rows.append({"tool": tool, "seconds": seconds, "peak_mb": peak, "ratio": ratio, "distance": distance})
-        report[kind] = rows
-    return report
-
-
-def markdown(report: dict[str, Any]) -> list[str]:
-    """The section of the document."""
-    lines = [
-        "",
-        "## Oriented boxes",
-        "",
-        f"Like DOTA: {NUM_IMAGES} images of {SIZE:,} x {SIZE:,}, {PER_IMAGE:,} oriented boxes each as truths, about "
-        "2,500 as detections, 15 classes. Both tools have the same boxes in files of their own form: corners for "
-        "boxscore, center, sides and angle for hotcoco. Without imports.",
-        "",
-        "| from | tool | seconds | boxscore is faster | peak memory | distance to boxscore's numbers |",
-        "|---|---|---|---|---|---|",
-    ]
-    for kind, (title, _) in KINDS.items():
-        for row in report[kind]:
-            faster, distance = ("", "") if row["ratio"] == 1 else (f"{row['ratio']:.1f}x", f"{row['distance']:.1g}")
-            cells = [title, row["tool"], f"{row['seconds']:.3f}", faster, f"{row['peak_mb']:.0f} MB", distance]
-            lines.append("| " + " | ".join(cells) + " |")
-    return lines
+            rows.append({"group": title, "tool": tool, "seconds": seconds, "peak_mb": peak, "distance": distance})
+    return rows
 
 
 if __name__ == "__main__":

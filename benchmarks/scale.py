@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import boxscore
 from benchmarks.growth import peak, reset_peak
+from benchmarks.page import stream_table
 from benchmarks.workloads import coco_val_like
 
 SIZES = (1_000_000, 10_000_000, 100_000_000)
@@ -82,20 +83,6 @@ def stream(num_detections: int) -> dict[str, float]:
     return row | {name: size / num_detections for name, size in sizes.items()}
 
 
-def table(rows: list[dict[str, float]]) -> str:
-    """The sizes as Markdown, each beside the first."""
-    lines = [
-        "| detections | match | finish | total | | our code | | the system | bytes in a Tally | peak bytes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        steps = " | ".join(f"{row[name]:.0f}" for name in STEPS)
-        ratios = [f"{row[name]:.0f} | {row[name] / rows[0][name]:.2f}x" for name in ("all", "all_user")]
-        sizes = f"{row['all_system']:.0f} | {row['tally_bytes']:.1f} | {row['peak_bytes']:.0f}"
-        lines.append(f"| {row['detections']:,.0f} | {steps} | {' | '.join(ratios)} | {sizes} |")
-    return "\n".join(lines)
-
-
 def run(sizes: tuple[int, ...] = SIZES) -> list[dict[str, float]]:
     """Each size in a process of its own, since new memory costs time, too; the median of several where it is short."""
     rows = []
@@ -116,4 +103,4 @@ if __name__ == "__main__":
         stream(PER_IMAGE)  # all code is loaded
         print(json.dumps(stream(int(sys.argv[2]))))
     else:
-        print(table(run(tuple(map(int, sys.argv[1:])) or SIZES)))
+        print("\n".join(stream_table(run(tuple(map(int, sys.argv[1:])) or SIZES))))
