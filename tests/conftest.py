@@ -67,6 +67,11 @@ def make_backend(name: str) -> Backend:
     return Backend(name, tf.convert_to_tensor, tf.function if mode else _as_it_is)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The file that takes longest comes first, so that no process waits for it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_ray.py")
+
+
 EAGER = ["numpy", "numpy-readonly", "torch", "jax", "tensorflow"]
 COMPILED = ["torch-compile", "jax-jit", "tensorflow-function"]
 

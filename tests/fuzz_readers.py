@@ -30,7 +30,7 @@ import numpy as np
 
 import boxscore
 from boxscore import InputError, Tally, Truths
-from boxscore.formats import read_groups
+from boxscore.formats.groups import read_groups
 from boxscore.scaling.storage import to_bytes
 from tests.support.masked_files import MASKED_COCO, MASKED_TABLE, RLE, with_mask_in_cvat, with_masks_in_labelme
 from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC

@@ -261,10 +261,9 @@ def test_inductor_compiles_the_whole_of_matching() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("seed", [0, 7])
-def test_evaluate_gives_the_same_bits_on_every_library(eager: Backend, protocol: str, seed: int) -> None:
+def test_evaluate_gives_the_same_bits_on_every_library(eager: Backend, protocol: str) -> None:
     """Verdicts and AP, from flat columns of any library."""
-    scene = random_scene(seed)
+    scene = random_scene(0)
     expected = boxscore.evaluate(scene.detections, scene.truths, protocol, "sequential")
     found = {name: eager.array(column) for name, column in scene.detection.items()}
     truth = {name: eager.array(column) for name, column in scene.truth.items()}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from boxscore.cli import main, sample
-from boxscore.formats.inspection import Reading, inspect_files
+from boxscore.formats.inspection.inspector import Reading, inspect_files
 from boxscore.formats.records import Options
 from boxscore.model.protocol import Protocol
 from tests.support.planted_problems import DETECTION, NAMES, PLANTED, TRUTH, Planting, change, clean, inspect, of

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from boxscore.cli import main
-from boxscore.formats.inspection import Finding, Reading, inspect_files
+from boxscore.formats.inspection.findings import Finding
+from boxscore.formats.inspection.inspector import Reading, inspect_files
 from boxscore.formats.records import Options
 from boxscore.model.protocol import Protocol
 from tests.support.crowd_scenes import Record, random_crowd, write_crowd

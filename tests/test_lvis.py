@@ -13,7 +13,7 @@ import pytest
 import boxscore
 from boxscore import Coverage, Detections, InputError, MeanAveragePrecision, Protocol, Result, Tally, Truths
 from boxscore.cli import main
-from boxscore.formats.inspection import inspect_files
+from boxscore.formats.inspection.inspector import inspect_files
 from boxscore.report.contents import default_resamples
 from boxscore.scaling.out_of_core import evaluate_files
 from tests.support.comparisons import assert_same

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from boxscore.cli import main
-from boxscore.formats.inspection import Finding, Reading, inspect_files
+from boxscore.formats.inspection.findings import Finding
+from boxscore.formats.inspection.inspector import Reading, inspect_files
 from boxscore.formats.records import Options
 from boxscore.geometry.masks import Masks
 from boxscore.model.protocol import Protocol

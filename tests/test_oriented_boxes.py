@@ -12,7 +12,7 @@ from boxscore.engines.parallel.batch import DetectionBatch, TruthBatch, match_sh
 from boxscore.geometry.boxes import Boxes
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import take
-from tests.conftest import Backend
+from tests.conftest import COMPILED, Backend, make_backend
 from tests.support.comparisons import assert_same, assert_same_tally
 from tests.support.engines import ENGINES
 from tests.support.oriented_reference import largest_difference, probiou, shapely_iou
@@ -228,8 +228,10 @@ def test_every_array_library(eager: Backend, protocol: Protocol) -> None:
 
 
 @pytest.mark.not_sanitized
-def test_compiled_by_every_array_library(backend: Backend) -> None:
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_by_every_array_library(name: str) -> None:
     """Padded batches of static shape. A compiler may fuse a product and a sum: verdicts are the same."""
+    backend = make_backend(name)
     random = np.random.default_rng(0)
     truth = random_boxes(random, 12)
     found = np.repeat(truth, 2, axis=0) + random.normal(0, 1, (24, 5)) * [1, 1, 0.5, 0.5, 0.05]

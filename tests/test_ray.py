@@ -410,7 +410,7 @@ def test_keypoints_travel_as_lists() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize(("kind", "has_boxes"), [("parquet", False), ("parquet", True), ("csv", True)])
+@pytest.mark.parametrize(("kind", "has_boxes"), [("parquet", False), ("csv", True)])
 def test_keypoints_of_files(kind: str, has_boxes: bool, tmp_path: Path) -> None:
     """With the bits of one process, whether detections have boxes or not."""
     found, there = pose_tables.table_rows(*pose_tables.scene(has_boxes=has_boxes, num_images=20))

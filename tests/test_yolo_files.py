@@ -204,10 +204,7 @@ def test_odd_data_yaml(tmp_path: Path, yaml: str, message: str) -> None:
     pytest.importorskip("yaml")
     write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.2 0.2\n")
     path = write(tmp_path / "data.yaml", yaml)
-    refused(lambda: boxscore.read_truths(path, sizes=SIZES), message)
-    with pytest.raises(InputError) as error:
-        boxscore.read_truths(path, sizes=SIZES)
-    assert len(str(error.value)) < 6000
+    assert len(refused(lambda: boxscore.read_truths(path, sizes=SIZES), message)) < 6000
 
 
 def test_a_list_of_images_with_odd_names(tmp_path: Path) -> None:

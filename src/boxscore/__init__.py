@@ -1,9 +1,9 @@
 """Mean average precision for object detection: exact, in parallel, on any array library."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers take it for `typing.TYPE_CHECKING`, whose import would take longer than the rest
 if TYPE_CHECKING:
+    from typing import Any
+
     from boxscore import parallel, sequential
     from boxscore._support.exceptions import InputError
     from boxscore.analysis.bootstrap import Intervals
@@ -13,14 +13,8 @@ if TYPE_CHECKING:
     from boxscore.analysis.slices import Slices, slices
     from boxscore.coco.patch import patch_pycocotools
     from boxscore.engines.parallel.loading import collate_truths
-    from boxscore.formats import (
-        read_detections,
-        read_groups,
-        read_truths,
-        select,
-        write_detections,
-        write_truths,
-    )
+    from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
+    from boxscore.formats.groups import read_groups
     from boxscore.geometry.keypoints import Keypoints
     from boxscore.geometry.masks import Masks
     from boxscore.geometry.oriented_boxes import OrientedBoxes
@@ -110,7 +104,7 @@ _HOMES = {
     "match_shard": "scaling.shards",
     "patch_pycocotools": "coco.patch",
     "read_detections": "formats",
-    "read_groups": "formats",
+    "read_groups": "formats.groups",
     "read_truths": "formats",
     "select": "formats",
     "slices": "analysis.slices",
@@ -120,7 +114,9 @@ _HOMES = {
 """Where each name is. Modules are loaded when a name is first used: the command needs few of them, and not NumPy."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _HOMES:
         value = getattr(import_module(f"boxscore.{_HOMES[name]}"), name)
     elif name in __all__:

@@ -1,6 +1,6 @@
 """The pipeline on one page: columns -> match -> Tally -> curves -> averages -> Result."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,10 +10,8 @@ from boxscore._support.arrays import is_in_host_memory, library
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore._support.threads import num_threads
-from boxscore.engines import sequential
 from boxscore.engines.native import compiled_engine as native
 from boxscore.engines.native.jaccard import count_jaccard
-from boxscore.engines.parallel import array_engine as parallel
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled
 from boxscore.model.preparation import common_iou_type, prepare
@@ -31,11 +29,7 @@ class Engine(NamedTuple):
     curves: Callable[[Tally, int], Curves]
 
 
-ENGINES: Mapping[str, Engine] = {
-    "native": Engine(native.match, native.curves),
-    "parallel": Engine(parallel.match, parallel.curves),
-    "sequential": Engine(sequential.match, sequential.curves),
-}
+ENGINES = ("native", "parallel", "sequential")
 
 
 def evaluate(
@@ -152,8 +146,9 @@ def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int
 
 
 def _finish(tallies: list[Tally], engine: str, threads: int | None) -> Result:
-    chosen, num = _engine("native" if engine == "auto" else engine), num_threads(threads)
-    if chosen is ENGINES["native"]:
+    name = "native" if engine == "auto" else engine
+    chosen, num = _engine(name), num_threads(threads)
+    if name == "native":
         return finish_tallies(tallies, num)
     whole = joined(tallies) if len(tallies) > 1 else tallies[0]
     totals, curves = whole.totals, chosen.curves(whole, num)
@@ -175,6 +170,15 @@ def _kinds(values: Any) -> str:
 
 
 def _engine(name: str) -> Engine:
+    """The engine of a name. Native is always loaded, as means are its own; the others are when they are asked for."""
     if name not in ENGINES:
         raise InputError(f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}")
-    return ENGINES[name]
+    if name == "parallel":
+        from boxscore.engines.parallel import array_engine
+
+        return Engine(array_engine.match, array_engine.curves)
+    if name == "sequential":
+        from boxscore.engines import sequential
+
+        return Engine(sequential.match, sequential.curves)
+    return Engine(native.match, native.curves)

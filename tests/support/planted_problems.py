@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.formats.inspection import Finding, inspect_files
+from boxscore.formats.inspection.findings import Finding
+from boxscore.formats.inspection.inspector import inspect_files
 from boxscore.model.protocol import Protocol
 
 Rows = list[dict[str, Any]]

@@ -55,9 +55,10 @@ def coco_truths(folder: Path) -> Truths:
     return boxscore.read_truths(write(folder / "truths" / "coco.json", json.dumps(COCO)))
 
 
-def refused(call: Any, message: str) -> None:
-    """Raises InputError with the message in it, in one line."""
+def refused(call: Any, message: str) -> str:
+    """Raises InputError with the message in it, in one line, which is returned."""
     with pytest.raises(InputError) as error:
         call()
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+    return str(error.value)

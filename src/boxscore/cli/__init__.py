@@ -6,14 +6,26 @@ Exit codes: 0 success, 1 invalid data, 2 usage error, 128 plus the number of the
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 
 import boxscore
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import lines
-from boxscore.cli import check, compare, completion, convert, demo, evaluate, explain, table1
 from boxscore.cli.parsing import parse
 from boxscore.cli.terminal import Outcome, Stopped, say, show, stopped_by_signals, styled
+
+COMMANDS = {
+    "eval": "evaluate",
+    "compare": "compare",
+    "explain": "explain",
+    "check": "check",
+    "convert": "convert",
+    "demo": "demo",
+    "table1": "table1",
+    "completion": "completion",
+}
+"""The module of each command. It is imported when the command is used, or when the help lists all of them."""
 
 _EXAMPLES = """\
 examples:
@@ -29,8 +41,8 @@ examples:
 Run `boxscore COMMAND --help` for the options of a command."""
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The parser of these commands; by default of all."""
     parser = argparse.ArgumentParser(
         prog="boxscore",
         description="Mean average precision for object detection.",
@@ -39,17 +51,24 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"boxscore {boxscore.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (evaluate, compare, explain, check, convert, demo, table1, completion):
-        command.add_to(commands)
+    for name in names:
+        import_module(f"boxscore.cli.{COMMANDS[name]}").add_to(commands)
     for each in commands.choices.values():
         each.set_defaults(command=each)
-    parser.set_defaults(parser=parser, files=None)
+    parser.set_defaults(make_parser=make_parser, files=None)
     return parser
+
+
+def _needed(words: Sequence[str]) -> Iterable[str]:
+    """The command that the words ask for. For the version none is needed; for help and errors, all are."""
+    first = words[0] if words else ""
+    return (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    options = parse(make_parser(), arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = parse(make_parser(_needed(words)), words)
     outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:

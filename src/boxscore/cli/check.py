@@ -1,7 +1,6 @@
 """`boxscore check GT DT …`: errors and likely mistakes in the data."""
 
 import argparse
-import json
 import sys
 import warnings
 from collections import Counter
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from boxscore._support.text import count, line
 from boxscore.cli import arguments
 from boxscore.cli.input_files import hint_if_swapped
-from boxscore.cli.outputs import check_outputs, deliver
+from boxscore.cli.outputs import as_json, check_outputs, deliver
 from boxscore.cli.terminal import Outcome, styled
 
 if TYPE_CHECKING:
-    from boxscore.formats.inspection import Finding
+    from boxscore.formats.inspection.findings import Finding
 
 _EXAMPLES = """\
 examples:
@@ -60,7 +59,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """The listing, and exit code 1 if the evaluation would reject something."""
-    from boxscore.formats.inspection import Reading, inspect_files
+    from boxscore.formats.inspection.inspector import Reading, inspect_files
     from boxscore.formats.records import Options
 
     check_outputs(options)
@@ -83,7 +82,7 @@ def run(options: argparse.Namespace) -> Outcome:
         hint := hint_if_swapped(options.truths, options.detections)
     ):
         warnings.warn(hint.removeprefix("; "), stacklevel=2)
-    documents = {"json": lambda: f"{json.dumps([finding.to_dict() for finding in findings], indent=1)}\n"}
+    documents = {"json": lambda: as_json([finding.to_dict() for finding in findings])}
     return deliver(options, documents, lambda: listing(findings), code)
 
 

@@ -1,14 +1,13 @@
 """`boxscore compare GT A B …`: differences from the first model, with confidence intervals and p-values."""
 
 import argparse
-import json
 from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
 from boxscore.cli.input_files import hint_if_swapped, models_of
-from boxscore.cli.outputs import check_outputs, deliver, title_of
+from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.terminal import Outcome
 
 _EXAMPLES = """\
@@ -87,7 +86,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "csv": comparison.to_csv,
         "latex": lambda: f"{comparison.to_latex()}\n",
         "markdown": lambda: f"{comparison.to_markdown()}\n",
-        "json": lambda: f"{json.dumps(comparison.to_dict(), indent=1)}\n",
+        "json": lambda: as_json(comparison.to_dict()),
     }
     return deliver(
         options,

@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """The script."""
-    commands = commands_of(options.parser)
+    commands = commands_of(options.make_parser())
     return Outcome({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](commands))
 
 

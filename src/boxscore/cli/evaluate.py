@@ -1,7 +1,6 @@
 """`boxscore eval GT DT …`: tables of the numbers, analyses, and output files."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +12,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
-from boxscore.cli.large_data import evaluate_large_data
-from boxscore.cli.outputs import check_outputs, deliver, folder_of, title_of
+from boxscore.cli.outputs import as_json, check_outputs, deliver, folder_of, title_of
 from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.cli.truth_requirements import ready_truths
@@ -22,7 +20,6 @@ from boxscore.engines.native.direct import summarize_files
 from boxscore.model.measures import meanings
 from boxscore.model.protocol import Protocol
 from boxscore.model.summary import ClassPoint, Summary, has_ap_50
-from boxscore.report.exports import to_csv, to_latex, to_markdown
 
 if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
@@ -132,10 +129,10 @@ def run(options: argparse.Namespace) -> Outcome:
         _save_plots(options, parts)
     documents = {
         "html": lambda: _report(options, parts),
-        "csv": lambda: to_csv(*_columns(parts, is_always_named=True)),
-        "latex": lambda: f"{to_latex(*_columns(parts))}\n",
-        "markdown": lambda: f"{to_markdown(*_columns(parts))}\n",
-        "json": lambda: f"{json.dumps(_plain(parts, options.min_score), indent=1)}\n",
+        "csv": lambda: _table("csv", parts),
+        "latex": lambda: _table("latex", parts),
+        "markdown": lambda: _table("markdown", parts),
+        "json": lambda: as_json(_plain(parts, options.min_score)),
     }
     drawn = [] if options.plots is None else [f"wrote charts to {options.plots}"]
     return deliver(options, documents, lambda: _text(parts, is_per_class=options.per_class), notes=drawn)
@@ -149,6 +146,8 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
     if options.address is not None and options.engine != "ray":
         options.command.error("argument --address: needs --engine ray")
     if options.engine == "ray" or options.memory is not None:
+        from boxscore.cli.large_data import evaluate_large_data
+
         return [
             Part(model, None, evaluate_large_data(options, model.path, protocol))
             for protocol in protocols
@@ -301,9 +300,18 @@ def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
     )
 
 
+def _table(kind: str, parts: Sequence[Part]) -> str:
+    """The numbers as a table in a file."""
+    from boxscore.report.exports import to_csv, to_latex, to_markdown
+
+    if kind == "csv":
+        return to_csv(*_columns(parts, is_always_named=True))
+    return f"{(to_latex if kind == 'latex' else to_markdown)(*_columns(parts))}\n"
+
+
 def _groups(options: argparse.Namespace, detections: str, result: "Result") -> dict[int, str]:
     """The group of each image: from `--slice`, else from a column of the ground truth, else of the detections."""
-    from boxscore.formats import read_groups
+    from boxscore.formats.groups import read_groups
 
     assert result.inputs is not None
     truths, column = result.inputs.truths, options.slice_by

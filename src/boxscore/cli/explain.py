@@ -1,7 +1,6 @@
 """`boxscore explain GT DT`: why two tools give different numbers, or which tool gives a claimed number."""
 
 import argparse
-import json
 import sys
 from contextlib import ExitStack
 from textwrap import fill
@@ -12,7 +11,7 @@ from boxscore.analysis.known_tools import TOOLS, as_rules, rules_of_shapes, with
 from boxscore.cli import arguments
 from boxscore.cli.evaluate import read_files
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
-from boxscore.cli.outputs import STDOUT, check_outputs, deliver, title_of
+from boxscore.cli.outputs import STDOUT, as_json, check_outputs, deliver, title_of
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.cli.truth_requirements import ready_truths
@@ -115,7 +114,7 @@ def run(options: argparse.Namespace) -> Outcome:
     except InputError as error:
         raise InputError(f"{error}{hint_if_swapped(options.truths, [options.detections])}") from None
     document = {"detections": options.detections, **explanation.to_dict()}
-    documents = {"json": lambda: f"{json.dumps(document, indent=1)}\n"}
+    documents = {"json": lambda: as_json(document)}
     if options.html is not None:
         documents["html"] = lambda: _report(options, model, result, explanation)
     return deliver(options, documents, lambda: _text(explanation))

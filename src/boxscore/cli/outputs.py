@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import check_place, write_file
@@ -51,6 +52,13 @@ def _inputs(options: argparse.Namespace) -> Iterator[str]:
     for name in _INPUTS:
         value = getattr(options, name, None)
         yield from [value] if isinstance(value, str) else value or ()
+
+
+def as_json(value: Any) -> str:
+    """A document in JSON."""
+    import json
+
+    return f"{json.dumps(value, indent=1)}\n"
 
 
 def deliver(

@@ -1,20 +1,17 @@
 """Parsing of the command line: files and options in any order, and suggestions for misspelled words."""
 
 import argparse
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of the command; a usage error exits with code 2."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
     if words:
         _check_command(parser, words)
     options, rest = parser.parse_known_args(words)
     for word in rest:
         if word.startswith("-") and word != "-":
-            options.command.error(f"unknown option {word}{_suggestion(word, options.command, parser)}")
+            options.command.error(f"unknown option {word}{_suggestion(word, options.command, options.make_parser())}")
     if rest and options.files is None:
         options.command.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
@@ -49,6 +46,7 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     if word.startswith("-"):
         parser.error(f"unknown option {word}{_suggestion(word, parser, parser)}")
     from difflib import get_close_matches
+    from pathlib import Path
 
     near = [_SYNONYMS[word]] if word in _SYNONYMS else get_close_matches(word, commands, n=1)
     if Path(word).exists():

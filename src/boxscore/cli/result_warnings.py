@@ -1,7 +1,6 @@
 """Warnings of `eval` and `compare` about results that suggest a mistake in the files."""
 
 import argparse
-import shlex
 import warnings
 from typing import TYPE_CHECKING
 
@@ -94,4 +93,6 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
 
 def check_command(options: argparse.Namespace, path: str) -> str:
     """The `boxscore check` command for these files."""
+    import shlex
+
     return shlex.join(["boxscore", "check", options.truths, path])

@@ -10,7 +10,6 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.formats.files import open_source, write_output
-from boxscore.formats.groups import read_groups
 from boxscore.formats.joining import Report, join, to_truths
 from boxscore.formats.records import Options, Records
 from boxscore.formats.registry import (
@@ -41,7 +40,6 @@ __all__ = [
     "join",
     "read_detections",
     "read_detections_and_report",
-    "read_groups",
     "read_records",
     "read_truths",
     "select",

@@ -16,8 +16,7 @@ from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.pixel_masks import Crop, drawn, row_major_counts, with_masks
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
-from boxscore.formats.voc import rounding_of_corners
-from boxscore.formats.writers import Host, Loss, named_classes, number
+from boxscore.formats.writers import Host, Loss, named_classes, number, rounding_of_corners
 from boxscore.geometry.masks import Masks
 from boxscore.geometry.outlines import trace
 from boxscore.model.dataset import Truths

@@ -18,8 +18,7 @@ from boxscore.formats.pixel_masks import Crop, with_masks
 from boxscore.formats.png import decode_png
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
-from boxscore.formats.voc import rounding_of_corners
-from boxscore.formats.writers import Host, Loss, named_classes
+from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_corners
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import Truths
 

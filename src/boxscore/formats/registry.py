@@ -28,6 +28,9 @@ class Format:
     """The same for detections."""
     suffixes: Sequence[str] = ()
     """Suffixes of files that are written in this format."""
+    read_suffixes: Sequence[str] = ()
+    """Suffixes of files that may be in this format, alone or in a folder: for others its module is not imported. Empty:
+    the suffix does not tell."""
     is_written: bool = True
     needs_path: bool = False
     """Whether the writers are told the path, as its suffix or its folder matters."""
@@ -44,7 +47,16 @@ class Format:
 
     def recognises(self, source: Source, role: Role) -> bool:
         """Whether a file or folder looks like this format and role."""
-        return getattr(self, role) is not None and bool(self._module.recognises(source, role))
+        return (
+            getattr(self, role) is not None
+            and self._may_have_suffix(source)
+            and bool(self._module.recognises(source, role))
+        )
+
+    def _may_have_suffix(self, source: Source) -> bool:
+        if not self.read_suffixes:
+            return True
+        return bool(source.files(*self.read_suffixes)) if source.is_folder else source.suffix in self.read_suffixes
 
     def has_masks(self, source: Source, role: Role) -> bool:
         """Whether rows of a file or folder have masks, some or all of them."""
@@ -71,13 +83,19 @@ _OPEN_IMAGES = "a .csv file with ImageID, LabelName, XMin, XMax, YMin, YMax"
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format(name="labelme", title="LabelMe", truths="a folder of .json files with `shapes`"),
+        Format(
+            name="labelme",
+            title="LabelMe",
+            truths="a folder of .json files with `shapes`",
+            read_suffixes=(".json",),
+        ),
         Format(
             name="odgt",
             title="CrowdHuman's .odgt",
             truths="an .odgt file with an object in each line that has `ID` and `gtboxes`",
             detections="the same with `dtboxes`",
             suffixes=(".odgt",),
+            read_suffixes=(".odgt", ".json", ".jsonl", ""),
         ),
         Format(
             name="coco",
@@ -85,12 +103,14 @@ FORMATS: Mapping[str, Format] = {
             truths="a .json file with `images`, `annotations` and `categories`",
             detections="a .json file with a list of results, or with `annotations` that have a score",
             suffixes=(".json",),
+            read_suffixes=(".json", ""),
             has_coverage=True,
         ),
         Format(
             name="cvat",
             title="CVAT for images 1.1, for video 1.1",
             truths="an .xml file with <annotations>",
+            read_suffixes=(".xml",),
             needs_path=True,
         ),
         Format(
@@ -98,12 +118,14 @@ FORMATS: Mapping[str, Format] = {
             title="PASCAL VOC",
             truths="a folder or zip of .xml files with <annotation>",
             detections="a folder or zip of comp*_det_*_CLASS.txt",
+            read_suffixes=(".xml", ".txt"),
         ),
         Format(
             name="dota",
             title="DOTA",
             truths="a folder of labelTxt/*.txt with `x1 y1 x2 y2 x3 y3 x4 y4 class difficult` in each line",
             detections="a folder or zip of Task1_CLASS.txt with `image score x1 y1 x2 y2 x3 y3 x4 y4` in each line",
+            read_suffixes=(".txt",),
         ),
         Format(
             name="openimages",
@@ -118,6 +140,7 @@ FORMATS: Mapping[str, Format] = {
             truths=f"{_TABLE} and the box, .csv or .tsv",
             detections=f"{_TABLE}, the box and the score, .csv or .tsv",
             suffixes=(".csv", ".tsv"),
+            read_suffixes=(".csv", ".tsv", ".txt", ""),
             needs_path=True,
         ),
         Format(
@@ -134,6 +157,7 @@ FORMATS: Mapping[str, Format] = {
             truths="an .npz file with arrays for the image, the class and the box",
             detections="an .npz file with arrays for the image, the class, the box and the score",
             suffixes=(".npz",),
+            read_suffixes=(".npz",),
         ),
         Format(
             name="text",
@@ -141,6 +165,7 @@ FORMATS: Mapping[str, Format] = {
             truths="a folder of *.txt with `class left top right bottom` in each line",
             detections="a folder of *.txt with `class confidence left top right bottom` in each line",
             is_written=False,
+            read_suffixes=(".txt",),
             module="text_files",
         ),
         Format(
@@ -148,6 +173,7 @@ FORMATS: Mapping[str, Format] = {
             title="YOLO (ultralytics)",
             truths="data.yaml, or a folder of labels/*.txt with `class cx cy w h` in each line",
             detections="a folder of *.txt with `class cx cy w h confidence` in each line",
+            read_suffixes=(".txt", ".yaml", ".yml"),
             needs_path=True,
         ),
     )

@@ -14,7 +14,7 @@ from boxscore._support.text import count
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, base_of, decode, stem_of
 from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
-from boxscore.formats.writers import Host, Loss, changed, check_file_name, named_classes, number
+from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number, rounding_of_corners
 from boxscore.model.dataset import Detections, Truths
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
@@ -353,21 +353,6 @@ def _object(name: str, is_truncated: bool | None, is_difficult: bool, box: Seque
         f"\t<object>\n\t\t<name>{escape(name, quote=False)}</name>\n"
         f"{truncated}\t\t<difficult>{int(is_difficult)}</difficult>\n"
         f"\t\t<bndbox>\n{corners}\t\t</bndbox>\n\t</object>\n"
-    )
-
-
-def rounding_of_corners(host: Host, box: Any) -> Loss:
-    """The boxes that change when they are written as corners. `box`: left, top, right, bottom. Shape (R, 4)."""
-    from boxscore.geometry.boxes import sizes
-
-    width, height = sizes(host.box, host.box_format)
-    again = np.stack([box[:, 0], box[:, 1], box[:, 2] - box[:, 0], box[:, 3] - box[:, 1]], axis=1)
-    before = np.stack([box[:, 0], box[:, 1], width, height], axis=1)
-    what = "last digit of a box that was not left, top, right, bottom"
-    return Loss(
-        num=changed(before, again),
-        what=what,
-        plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
     )
 
 

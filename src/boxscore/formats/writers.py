@@ -14,7 +14,7 @@ from boxscore.formats.files import stem_of
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
 from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.boxes import Boxes, to_xywh, to_xyxy
+from boxscore.geometry.boxes import Boxes, sizes, to_xywh, to_xyxy
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.geometry.oriented_boxes import OrientedBoxes
@@ -322,6 +322,19 @@ def check_file_name(name: str) -> None:
 def changed(before: Floats, after: Floats) -> int:
     """The number of boxes that are not exactly equal."""
     return int((before != after).any(axis=1).sum()) if len(before) else 0
+
+
+def rounding_of_corners(host: Host, box: Any) -> Loss:
+    """The boxes that change when they are written as corners. `box`: left, top, right, bottom. Shape (R, 4)."""
+    width, height = sizes(host.box, host.box_format)
+    again = np.stack([box[:, 0], box[:, 1], box[:, 2] - box[:, 0], box[:, 3] - box[:, 1]], axis=1)
+    before = np.stack([box[:, 0], box[:, 1], width, height], axis=1)
+    what = "last digit of a box that was not left, top, right, bottom"
+    return Loss(
+        num=changed(before, again),
+        what=what,
+        plural=what.replace("last digit of a box that was", "last digits of boxes that were"),
+    )
 
 
 def from_xywh(box: Floats, box_format: BoxFormat) -> tuple[Floats, Floats, Floats, Floats]:

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape, quoteattr
 
 from boxscore._support.exceptions import InputError
 
@@ -45,6 +44,8 @@ def is_text(text: str) -> bool:
 
 def escaped(text: str) -> str:
     """A text as the content of an element."""
+    from xml.sax.saxutils import escape  # which imports HTTP and TLS, and only writers need it
+
     return escape(text, {"\r": "&#13;"})
 
 
@@ -54,4 +55,6 @@ def quoted(text: str) -> str:
     >>> quoted('a "b"\n')
     '\'a "b"&#10;\''
     """
+    from xml.sax.saxutils import quoteattr
+
     return quoteattr(text)

@@ -1,7 +1,6 @@
 """The ids of images: integers, or names, which become integers that are the same on every machine."""
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +79,8 @@ def hash_name(name: str) -> int:
     >>> hash_name("a.jpg")
     4959458484005905407
     """
+    from hashlib import blake2b  # which loads OpenSSL, and most ids are integers
+
     return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.model.tally import Tally, joined, narrowest
-from boxscore.scaling import storage
 
 _UNKNOWN = -1
 """Sent in place of `is_numbering` by a process that has seen no images."""
@@ -39,6 +38,8 @@ def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) ->
     images have names, an image that several processes have, as samplers repeat images to fill up, counts once: the copy
     of the lowest rank.
     """
+    from boxscore.scaling import storage
+
     tallies = []
     numberings = set()
     for rank, (numbering, content) in enumerate(_all_gather(storage.to_bytes(tally), is_numbering, group)):

@@ -29,7 +29,6 @@ from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
-from boxscore.scaling import storage
 from boxscore.training import distributed
 
 _WATCHED = 10
@@ -208,6 +207,8 @@ class MeanAveragePrecision:
 
     def state_dict(self) -> dict[str, Any]:
         """All that was seen, in plain values, for a checkpoint: `torch.load` and others take them as they are."""
+        from boxscore.scaling import storage
+
         with self._lock:
             return {
                 "tally": storage.to_bytes(self.tally),
@@ -218,6 +219,8 @@ class MeanAveragePrecision:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from the state that `state_dict` returned."""
+        from boxscore.scaling import storage
+
         try:
             content, is_numbering = state["tally"], state["is_numbering"]
             seen, names = set(read_image_ids(state["seen"]).numbers), dict(state["names"])
