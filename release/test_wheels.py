@@ -30,7 +30,7 @@ def test(python: str, arguments: list[str]) -> None:
         subprocess.run([executable, "-m", "pip", "install", *chosen], check=True, env=without_compiler)
         where = "import boxscore, boxscore._compiled as c; print(boxscore.__version__, c.__file__)"
         subprocess.run([executable, "-c", where], check=True, cwd=folder)
-        command = [executable, "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "-q", "-ra"]
+        command = [str(executable), "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "-q", "-ra"]
         command += ["-p", "tests.light", *arguments, "tests"]
         subprocess.run(command, check=True, cwd=ROOT, env=without_compiler)
 

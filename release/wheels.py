@@ -6,6 +6,7 @@ The compiler is that of the PyPI package `ziglang`, so one machine builds for ev
 """
 
 import argparse
+import io
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 import ziglang
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from elftools.elf.elffile import ELFFile
 
 from release.pythons import find_python, make_environment
 
@@ -77,10 +79,21 @@ def build_wheel(source: Path, python: str, target: str, folder: Path) -> Path:
     build_folder = BUILD / f"{python}-{target}"
     shutil.rmtree(build_folder, ignore_errors=True)
     settings = [f"--config-settings=cmake.define.{name}={value}" for name, value in definitions.items()]
+    settings.append(f"--config-settings=build-dir={build_folder}")
     with tempfile.TemporaryDirectory() as raw:
         run(
-            *(executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", raw),
-            *(f"--config-settings=build-dir={build_folder}", *settings, source),
+            *(
+                str(executable),
+                "-m",
+                "pip",
+                "wheel",
+                "--quiet",
+                "--no-deps",
+                "--no-build-isolation",
+                "--wheel-dir",
+                raw,
+            ),
+            *(*settings, str(source)),
             environment={"_PYTHON_HOST_PLATFORM": f"linux-{processor}"},
         )
         (path,) = Path(raw).glob("*.whl")
@@ -96,6 +109,7 @@ def check(sdist: Path, wheels: list[Path]) -> None:
     run(Path(sys.executable).with_name("check-wheel-contents"), *wheels)
     for wheel in wheels:
         check_contents(wheel)
+        check_symbols(wheel)
         run(*AUDITWHEEL, "show", wheel)
         if "-abi3-" in wheel.name:
             run(sys.executable, "-m", "abi3audit", "--strict", "--summary", wheel)
@@ -110,6 +124,19 @@ def check_contents(wheel: Path) -> None:
         error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(archive.read(name).decode())
     if error is not None:
         raise SystemExit(f"{wheel.name}: {name}: {error}")
+
+
+def check_symbols(wheel: Path) -> None:
+    """Functions of the C library come from the system: Zig has its own, with other last bits, and slower."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".so")]
+        symbols = ELFFile(io.BytesIO(archive.read(name))).get_section_by_name(".dynsym").iter_symbols()
+        imported = {symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF"}
+    missing = {"cos", "exp", "log", "memcpy", "memmove", "sin"} - imported
+    if missing:
+        raise SystemExit(
+            f"{wheel.name}: {', '.join(sorted(missing))} must be imported from the C library; Zig's are linked in"
+        )
 
 
 def main() -> None:

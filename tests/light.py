@@ -11,17 +11,19 @@ from pathlib import Path
 import pytest
 
 _EXTRAS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-_IMPORT_NAMES = {"tensorflow_cpu": "tensorflow", "vl_convert_python": "vl_convert", "mypy": "mypy"}
-_OWN = {"addict", "cv2", "keras", "lvis", "mmdet", "mmengine", "nanobind", "object_detection", "podm", "ultralytics"}
-"""What comes with others, and tools that are compared with: see ORACLES in the Makefile."""
+_IMPORT_NAMES = {"tensorflow_cpu": "tensorflow"}
+_ORACLES = {"cv2", "lvis", "mmdet", "mmengine", "object_detection", "podm", "scipy", "supervision", "ultralytics"}
+"""See ORACLES in the Makefile."""
+_OTHERS = {"boxscore_test_intervals", "keras", "mkdocs", "nanobind", "nbformat"}
+"""What comes with other packages, or with a build for tests."""
 
 
 def _optional() -> set[str]:
     names = {re.split(r"[\[<>=~;]", requirement)[0].replace("-", "_") for requirement in _EXTRAS["test"]}
-    return _OWN | {_IMPORT_NAMES.get(name, name) for name in names} | {"boxscore_test_intervals", "supervision"}
+    return _ORACLES | _OTHERS | {_IMPORT_NAMES.get(name, name) for name in names}
 
 
-OPTIONAL = _optional() - {"boxscore"}
+OPTIONAL = _optional()
 
 
 def missing_package(text: str) -> str | None:
@@ -48,10 +50,10 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test, or a fixture of it, that can't import something is skipped."""
+    """A test that can't import something is skipped, also if it is a fixture of it or a process that can't."""
     report = yield
     error = call.excinfo.value if call.excinfo else None
-    name = missing_package(str(error)) if isinstance(error, ImportError) else None
+    name = missing_package(f"{error} {getattr(error, 'stderr', '')}")
     if name is not None:
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.reportinfo()[1] or 0, f"Skipped: {name} is not installed")

@@ -19,7 +19,7 @@ from boxscore import parallel
 from tests.support.documents import ROOT
 from tests.support.scenes import padded, random_scene
 
-SOURCE = Path(boxscore.__file__).parent
+SOURCE = ROOT / "src" / "boxscore"
 
 LAYERS = [
     ["_compiled", "model", "scaling"],
@@ -392,3 +392,15 @@ def test_names_say_their_axes() -> None:
     finally:
         sys.settrace(None)
     assert len(seen) > 60, "the kernels ran under the trace"
+
+
+def test_no_two_types_of_the_engine_have_one_name() -> None:
+    """Two classes of one name in different files would be one class to the linker."""
+    kinds = r"^(?:struct|class|enum class|enum) (\w+)(?!\w)(?:[^;]*)\{"
+    core = ROOT / "src" / "core"
+    files: dict[str, set[str]] = {}
+    for path in [*core.rglob("*.h"), *core.rglob("*.cpp")]:
+        for name in re.findall(kinds, path.read_text(), flags=re.MULTILINE):
+            files.setdefault(name, set()).add(str(path.relative_to(core)))
+    assert len(files) > 100
+    assert {name: where for name, where in files.items() if len(where) > 1} == {}

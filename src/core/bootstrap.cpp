@@ -45,7 +45,7 @@ struct Numbers {
 // A thread's own memory for several resamples at once. What is of all of them has them side by side, a lane each, so that one
 // instruction works on many.
 template <size_t kLanes>
-struct Workspace {
+struct ResampleWorkspace {
     std::vector<uint16_t> drawn;      // how often each image is, in one resample
     std::vector<uint16_t> weight;     // [N + 1, lanes]: the same in all, and of an image that is none
     std::vector<int32_t> num_truths;  // [K, lanes]
@@ -67,15 +67,15 @@ struct Workspace {
 template <size_t kLanes>
 class Resampler {
 public:
-    Resampler(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
+    Resampler(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
         : layout_(layout), rules_(rules), options_(options), out_(out), num_thresholds_(rules.num_thresholds()),
           num_points_(is_sampled(rules.ap) ? rules.recall_points.size() : 0),
           // Precision rises from one copy of a true positive to the next, so only the last is needed. With a larger epsilon
           // rounding might have it otherwise; and an area under a curve is a sum over all of them.
           is_every_copy_needed_(num_points_ == 0 || rules.epsilon > std::numeric_limits<double>::epsilon()) {}
 
-    Workspace<kLanes> make_workspace() const {
-        Workspace<kLanes> work;
+    ResampleWorkspace<kLanes> make_workspace() const {
+        ResampleWorkspace<kLanes> work;
         work.drawn.resize(layout_.num_images());
         work.weight.resize((layout_.num_images() + 1) * kLanes);
         work.num_truths.resize(layout_.num_classes * kLanes);
@@ -85,7 +85,7 @@ public:
     }
 
     // The resamples from `first` on.
-    void take(size_t first, Workspace<kLanes>& work) const {
+    void take(size_t first, ResampleWorkspace<kLanes>& work) const {
         const size_t num_lanes = std::min(kLanes, options_.num_resamples - first);
         for (size_t lane = 0; lane < num_lanes; ++lane) draw_images(first + lane, lane, work);
         for (size_t a = 0; a < rules_.num_areas(); ++a) {
@@ -104,7 +104,7 @@ private:
     using Counts = std::array<int32_t, kLanes>;
     using Indices = std::array<size_t, kLanes>;
 
-    void draw_images(size_t resample, size_t lane, Workspace<kLanes>& work) const {
+    void draw_images(size_t resample, size_t lane, ResampleWorkspace<kLanes>& work) const {
         draw_into(work.drawn, options_.seed, resample);
         uint64_t num_boxes = 0;
         for (size_t i = 0; i < work.drawn.size(); ++i) {
@@ -114,11 +114,11 @@ private:
         if (num_boxes > INT32_MAX) throw std::overflow_error("more than 2**31 - 1 boxes in one resample");
     }
 
-    static Lanes<kLanes> weight_of(uint32_t image, const Workspace<kLanes>& work) {
+    static Lanes<kLanes> weight_of(uint32_t image, const ResampleWorkspace<kLanes>& work) {
         return Lanes<kLanes>(work.weight.data() + size_t{image} * kLanes);
     }
 
-    static Counts sum_weights(const std::vector<uint32_t>& images, const Workspace<kLanes>& work) {
+    static Counts sum_weights(const std::vector<uint32_t>& images, const ResampleWorkspace<kLanes>& work) {
         Lanes<kLanes> sum;
         for (const uint32_t image : images) sum += weight_of(image, work);
         return counts(sum);
@@ -130,7 +130,7 @@ private:
         return counts;
     }
 
-    void count_truths(size_t area, Workspace<kLanes>& work) const {
+    void count_truths(size_t area, ResampleWorkspace<kLanes>& work) const {
         for (Numbers& numbers : work.numbers) numbers.classes.clear(), numbers.num_truths.clear();
         for (size_t k = 0; k < layout_.num_classes; ++k) {
             const Counts num_truths = sum_weights(layout_.field(k, area).truths, work);
@@ -149,7 +149,7 @@ private:
         }
     }
 
-    void build_class(const Field& field, const int32_t* num_truths, const Indices& index, Workspace<kLanes>& work) const {
+    void build_class(const Field& field, const int32_t* num_truths, const Indices& index, ResampleWorkspace<kLanes>& work) const {
         if (std::all_of(num_truths, num_truths + kLanes, [](int32_t num) { return num == 0; })) return;
         walk(field, work);
         if (num_points_ > 0) find_reach(num_truths, work);
@@ -177,7 +177,7 @@ private:
     }
 
     // How many rows count up to each stop, and how often each of them stands there.
-    static void walk(const Field& field, Workspace<kLanes>& work) {
+    static void walk(const Field& field, ResampleWorkspace<kLanes>& work) {
         // One more, as what is not a stop is written there and then not kept.
         if (work.num_counted.size() < (field.stops.size() + 1) * kLanes) {
             work.num_counted.resize(2 * (field.stops.size() + 1) * kLanes);
@@ -195,7 +195,7 @@ private:
         for (const uint32_t image : field.stops) weight_of(image, work).store(to), to += kLanes;
     }
 
-    static void sum_extra(const Cell& cell, Workspace<kLanes>& work) {
+    static void sum_extra(const Cell& cell, ResampleWorkspace<kLanes>& work) {
         if (cell.extra.empty()) return;
         const size_t size = (cell.extra.size() + 1) * kLanes;
         if (work.num_extra.size() < size) work.num_extra.resize(2 * size);
@@ -209,7 +209,7 @@ private:
     }
 
     // Finds the points of a cell, and returns the number of its true positives.
-    Counts find_points(const Cell& cell, Workspace<kLanes>& work) const {
+    Counts find_points(const Cell& cell, ResampleWorkspace<kLanes>& work) const {
         sum_extra(cell, work);
         work.points.size = 0;
         Counts num_true{};
@@ -223,7 +223,7 @@ private:
         return num_true;
     }
 
-    void add_rows(const Cell& cell, size_t begin, size_t end, Counts& num_true, Workspace<kLanes>& work) const {
+    void add_rows(const Cell& cell, size_t begin, size_t end, Counts& num_true, ResampleWorkspace<kLanes>& work) const {
         if (is_every_copy_needed_) {
             const uint32_t rank = 1;
             for (; begin < end; ++begin) add_copies(cell, begin, begin + 1, &rank, 1, num_true, work);
@@ -249,7 +249,7 @@ private:
     // Every copy of the true positives from `begin` to `end`, which stand at `ranks` among `size` rows of one image and score.
     // A copy of all these rows stands behind the last of them.
     void add_copies(const Cell& cell, size_t begin, size_t end, const uint32_t* ranks, uint32_t size,
-                     Counts& num_true, Workspace<kLanes>& work) const {
+                     Counts& num_true, ResampleWorkspace<kLanes>& work) const {
         Counts num_copies, num_before, num_counted;
         for (size_t lane = 0; lane < kLanes; ++lane) {
             const size_t stop = size_t{cell.true_positives[begin]} * kLanes + lane;
@@ -276,7 +276,7 @@ private:
     }
 
     void write_recall(size_t limit, size_t threshold, const Counts& num_true, const int32_t* num_truths,
-                     const Indices& index, Workspace<kLanes>& work) const {
+                     const Indices& index, ResampleWorkspace<kLanes>& work) const {
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (num_truths[lane] == 0) continue;
             Numbers& numbers = work.numbers[lane];
@@ -285,7 +285,7 @@ private:
         }
     }
 
-    void find_reach(const int32_t* num_truths, Workspace<kLanes>& work) const {
+    void find_reach(const int32_t* num_truths, ResampleWorkspace<kLanes>& work) const {
         const size_t size = size_t(*std::max_element(num_truths, num_truths + kLanes)) + 1;
         work.reach.assign(size * kLanes, 0);
         for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -305,7 +305,7 @@ private:
     }
 
     // The best precision while so many recall points are reached, from the end of each curve to its beginning.
-    void find_best(const Counts& num_true, Workspace<kLanes>& work) const {
+    void find_best(const Counts& num_true, ResampleWorkspace<kLanes>& work) const {
         const size_t size = size_t(*std::max_element(num_true.begin(), num_true.end())) + 1;
         if (work.reach.size() < size * kLanes) {  // more true positives than truths, where a truth may be matched twice
             work.reach.resize(size * kLanes, static_cast<uint32_t>(num_points_ * kLanes));
@@ -325,7 +325,7 @@ private:
     }
 
     // The envelope, the best precision at each recall or beyond; its mean is the average precision.
-    void average_points(size_t threshold, const int32_t* num_truths, const Indices& index, Workspace<kLanes>& work) const {
+    void average_points(size_t threshold, const int32_t* num_truths, const Indices& index, ResampleWorkspace<kLanes>& work) const {
         std::array<double*, kLanes> to;
         for (size_t lane = 0; lane < kLanes; ++lane) {
             Numbers& numbers = work.numbers[lane];
@@ -350,7 +350,7 @@ private:
         }
     }
 
-    double area_under(const Cell& cell, size_t lane, int32_t num_truths, Workspace<kLanes>& work) const {
+    double area_under(const Cell& cell, size_t lane, int32_t num_truths, ResampleWorkspace<kLanes>& work) const {
         const CurvePoints<kLanes>& points = work.points;
         double sum = 0;
         int32_t num_true = 0;
@@ -420,7 +420,7 @@ private:
         return average(measure, averaged, rules_.ap, options_.wanted.is_weighted);
     }
 
-    const Layout& layout_;
+    const ResampleLayout& layout_;
     const Rules& rules_;
     const BootstrapOptions& options_;
     const BootstrapArrays& out_;
@@ -429,17 +429,17 @@ private:
 };
 
 template <size_t kLanes>
-void take_all(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
+void take_all(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
               const BootstrapArrays& out) {
     const Resampler<kLanes> resampler(layout, rules, options, out);
     for_each_task(
         (options.num_resamples + kLanes - 1) / kLanes, run, [&] { return resampler.make_workspace(); },
-        [&](size_t task, Workspace<kLanes>& work) { resampler.take(task * kLanes, work); });
+        [&](size_t task, ResampleWorkspace<kLanes>& work) { resampler.take(task * kLanes, work); });
 }
 
 }  // namespace
 
-void bootstrap(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
+void bootstrap(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
                const BootstrapArrays& out) {
     // The fast path: eight resamples side by side take 3.0 ms each on COCO val2017, one by one 5.3 (`one-lane` in
     // benchmarks/bootstrap.py). It pays where curves are sampled at recall points, as long as the samples of all lanes are near.

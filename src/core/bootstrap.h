@@ -27,7 +27,7 @@ struct BootstrapArrays {
 
 // The numbers of every resample are, bit for bit, those of a tally in which each image stands as often as it was drawn, a copy
 // right behind its original.
-void bootstrap(const Layout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
+void bootstrap(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
                const BootstrapArrays& out);
 
 }  // namespace boxscore

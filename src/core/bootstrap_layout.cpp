@@ -32,8 +32,8 @@ public:
         for (size_t i = 0; i < tally.size; ++i) hit_[i] = num_hits, num_hits += tally.state[i] & 1;
     }
 
-    Layout plan(const TruthStates<State>& truths, const Run& run) const {
-        Layout layout{tally_.num_classes, std::vector<uint32_t>(tally_.num_images), is_wanted_,
+    ResampleLayout plan(const TruthStates<State>& truths, const Run& run) const {
+        ResampleLayout layout{tally_.num_classes, std::vector<uint32_t>(tally_.num_images), is_wanted_,
                       std::vector<Field>(tally_.num_classes * rules_.num_areas())};
         for (size_t i = 0; i < tally_.size; ++i) ++layout.num_boxes[tally_.image[i]];
         for (size_t g = 0; g < truths.size; ++g) {
@@ -62,7 +62,7 @@ public:
     }
 
 private:
-    Field& field(Layout& layout, size_t label, size_t area) const {
+    Field& field(ResampleLayout& layout, size_t label, size_t area) const {
         return layout.fields[label * rules_.num_areas() + area];
     }
 
@@ -149,18 +149,18 @@ private:
 }  // namespace
 
 template <class Score, class State>
-Layout lay_out(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
+ResampleLayout lay_out(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
                const std::vector<Measure>& measures, const Run& run) {
     return Planner<Score, State>(tally, rules, measures).plan(truths, run);
 }
 
-template Layout lay_out(const TallyColumns<float, uint8_t>&, const TruthStates<uint8_t>&, const Rules&,
+template ResampleLayout lay_out(const TallyColumns<float, uint8_t>&, const TruthStates<uint8_t>&, const Rules&,
                         const std::vector<Measure>&, const Run&);
-template Layout lay_out(const TallyColumns<float, uint64_t>&, const TruthStates<uint64_t>&, const Rules&,
+template ResampleLayout lay_out(const TallyColumns<float, uint64_t>&, const TruthStates<uint64_t>&, const Rules&,
                         const std::vector<Measure>&, const Run&);
-template Layout lay_out(const TallyColumns<double, uint8_t>&, const TruthStates<uint8_t>&, const Rules&,
+template ResampleLayout lay_out(const TallyColumns<double, uint8_t>&, const TruthStates<uint8_t>&, const Rules&,
                         const std::vector<Measure>&, const Run&);
-template Layout lay_out(const TallyColumns<double, uint64_t>&, const TruthStates<uint64_t>&, const Rules&,
+template ResampleLayout lay_out(const TallyColumns<double, uint64_t>&, const TruthStates<uint64_t>&, const Rules&,
                         const std::vector<Measure>&, const Run&);
 
 }  // namespace boxscore

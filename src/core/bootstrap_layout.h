@@ -50,7 +50,7 @@ struct Field {
     std::vector<Cell> cells;       // one per threshold
 };
 
-struct Layout {
+struct ResampleLayout {
     size_t num_classes = 0;
     std::vector<uint32_t> num_boxes;  // of each image
     std::vector<uint8_t> is_wanted;   // by area range: whether any number is of it
@@ -62,7 +62,7 @@ struct Layout {
 
 // `tally.image` must be there; `tally.num_truths` need not. An image beyond the last stands for none: it has no weight.
 template <class Score, class State>
-Layout lay_out(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
+ResampleLayout lay_out(const TallyColumns<Score, State>& tally, const TruthStates<State>& truths, const Rules& rules,
                const std::vector<Measure>& measures, const Run& run);
 
 }  // namespace boxscore

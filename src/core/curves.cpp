@@ -38,7 +38,7 @@ struct CurveState {
 
 // A thread's own memory for the curves of one class.
 template <class State>
-struct Workspace {
+struct CurveWorkspace {
     Buffer<Row<State>> sorted;
     std::vector<CurveState> curves;       // [A, T, M]
     std::vector<TruePositive> waiting;    // kBatch per curve
@@ -73,8 +73,8 @@ public:
         }
     }
 
-    Workspace<State> make_workspace(size_t num_rows) const {
-        Workspace<State> work;
+    CurveWorkspace<State> make_workspace(size_t num_rows) const {
+        CurveWorkspace<State> work;
         work.sorted = Buffer<Row<State>>(num_rows);
         work.curves.resize(width_ * num_thresholds_);
         work.waiting.resize(work.curves.size() * kBatch);
@@ -91,7 +91,7 @@ public:
         return work;
     }
 
-    void build_class(size_t label, Row<State>* unsorted, size_t num_rows, Workspace<State>& work, const Run& run) const {
+    void build_class(size_t label, Row<State>* unsorted, size_t num_rows, CurveWorkspace<State>& work, const Run& run) const {
         sort_by_key(unsorted, work.sorted.data(), num_rows);
         const Row<State>* row = work.sorted.data();
         begin(label, row, num_rows, work);
@@ -145,7 +145,7 @@ private:
         return std::any_of(first, first + num_areas_, [](int64_t num) { return num > 0; });
     }
 
-    void begin(size_t label, const Row<State>* row, size_t num_rows, Workspace<State>& work) const {
+    void begin(size_t label, const Row<State>* row, size_t num_rows, CurveWorkspace<State>& work) const {
         std::fill(work.curves.begin(), work.curves.end(), CurveState{});
         std::fill(work.num_plain.begin(), work.num_plain.end(), 0);
         std::fill(work.trapezoids.begin(), work.trapezoids.end(), 0.0);
@@ -177,7 +177,7 @@ private:
     }
 
     // Continues where the curves of the detections before the first row ended.
-    void continue_curves(size_t label, Workspace<State>& work) const {
+    void continue_curves(size_t label, CurveWorkspace<State>& work) const {
         for_each_curve([&](size_t a, size_t t, size_t m) {
             CurveState& curve = work.curves[state_index(a, t, m)];
             const size_t index = curve_index(label, a, t, m);
@@ -192,7 +192,7 @@ private:
     }
 
     // Most detections are no hits: they are counted in all of their area ranges with one addition.
-    void count_plain(const Row<State>& row, Workspace<State>& work) const {
+    void count_plain(const Row<State>& row, CurveWorkspace<State>& work) const {
         if constexpr (sizeof(State) == 1) {
             work.lanes[row.tier] += spread_[row.state >> 1];
             if (++work.num_in_lanes == UINT8_MAX) empty_lanes(work);
@@ -204,7 +204,7 @@ private:
         }
     }
 
-    void empty_lanes(Workspace<State>& work) const {
+    void empty_lanes(CurveWorkspace<State>& work) const {
         if (work.num_in_lanes == 0) return;
         uint64_t counted = 0;  // up to this tier
         for (size_t m = 0; m < num_limits_; ++m) {
@@ -216,7 +216,7 @@ private:
         work.num_in_lanes = 0;
     }
 
-    void count_hit(size_t label, const Row<State>* rows, size_t index, Workspace<State>& work) const {
+    void count_hit(size_t label, const Row<State>* rows, size_t index, CurveWorkspace<State>& work) const {
         empty_lanes(work);
         const Row<State>& row = rows[index];
         const uint64_t* is_true = tally_.is_true + size_t{row.hit} * num_words_;
@@ -260,7 +260,7 @@ private:
 
     // Adds the true positives that wait to their curve. They are all that a curve needs: between two of them precision only
     // falls, and recall does not change.
-    void add_waiting(size_t label, const Row<State>* rows, size_t a, size_t t, size_t m, Workspace<State>& work) const {
+    void add_waiting(size_t label, const Row<State>* rows, size_t a, size_t t, size_t m, CurveWorkspace<State>& work) const {
         const size_t index = state_index(a, t, m);
         CurveState& curve = work.curves[index];
         const TruePositive* waiting = work.waiting.data() + index * kBatch;
@@ -303,7 +303,7 @@ private:
         for (; i < num; ++i) curve.best = std::max(curve.best, precision[i]);
     }
 
-    void end(size_t label, const Row<State>* rows, Workspace<State>& work) const {
+    void end(size_t label, const Row<State>* rows, CurveWorkspace<State>& work) const {
         for_each_curve([&](size_t a, size_t t, size_t m) {
             add_waiting(label, rows, a, t, m, work);
             end_curve(label, a, t, m, work);
@@ -319,7 +319,7 @@ private:
         }
     }
 
-    void end_curve(size_t label, size_t a, size_t t, size_t m, Workspace<State>& work) const {
+    void end_curve(size_t label, size_t a, size_t t, size_t m, CurveWorkspace<State>& work) const {
         CurveState& curve = work.curves[state_index(a, t, m)];
         const int64_t truths = num_truths(label, a);
         const size_t index = curve_index(label, a, t, m);
@@ -370,7 +370,7 @@ private:
         return sum.position() == num_true ? area_of(sum, num_true, truths) : 0;
     }
 
-    void average_points(size_t label, size_t t, Workspace<State>& work) const {
+    void average_points(size_t label, size_t t, CurveWorkspace<State>& work) const {
         const PointMean mean(rules_.ap, num_points_);
         std::fill(work.sums.begin(), work.sums.end(), 0.0);
         for (size_t r = 0; r < num_points_; ++r) {
@@ -383,7 +383,7 @@ private:
         }
     }
 
-    void write_samples(size_t label, size_t t, const Workspace<State>& work) const {
+    void write_samples(size_t label, size_t t, const CurveWorkspace<State>& work) const {
         const double* precision = work.precision.data() + point_index(t, 0, 0, 0);
         for (size_t i = 0; i < out_.samples.size(); ++i) {
             const size_t area = i / num_limits_;
@@ -395,7 +395,7 @@ private:
         }
     }
 
-    void write_points(size_t label, size_t t, const Workspace<State>& work) const {
+    void write_points(size_t label, size_t t, const CurveWorkspace<State>& work) const {
         for (size_t r = 0; r < num_points_; ++r) {
             const size_t from = point_index(t, r, 0, 0), to = ((t * num_points_ + r) * tally_.num_classes + label) * width_;
             std::copy_n(work.precision.data() + from, width_, out_.precision + to);
@@ -429,7 +429,7 @@ void build_curves(const std::vector<TallyColumns<Score, State>>& parts, const Ru
     const size_t largest = order.empty() ? 0 : size_of(order[0]);
     for_each_task(
         order.size(), run, [&] { return builder.make_workspace(largest); },
-        [&](size_t task, Workspace<State>& work) {
+        [&](size_t task, CurveWorkspace<State>& work) {
             const uint32_t label = order[task];
             builder.build_class(label, rows.row.data() + rows.start[label], size_of(label), work, run);
         });

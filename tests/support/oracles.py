@@ -44,8 +44,8 @@ def _bare_package(name: str) -> None:
         folder = f"{sys.modules[parent].__path__[0]}/{last}"
     else:
         spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.submodule_search_locations is not None
+        if spec is None or spec.submodule_search_locations is None:
+            raise ModuleNotFoundError(f"No module named {name!r}")
         folder = next(iter(spec.submodule_search_locations))
     package = types.ModuleType(name)
     package.__path__ = [folder]

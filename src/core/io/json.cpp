@@ -230,32 +230,23 @@ double read_double_general(const char* begin, const char* end) {
     return parse_double(begin, end);  // too large, too small, or not in this standard library
 }
 
-double divide_by_power(uint64_t m, unsigned k, const char* begin, const char* end) {
-#if defined(BOXSCORE_HAS_INT128)
-    (void)begin;
-    (void)end;
+double divide_by_power(uint64_t m, unsigned k) {
     // Both have their highest bit set, so the quotient has 63 or 64 bits; the remainder decides a tie.
     const uint64_t power = kWholePowers[k];
     const int shift = static_cast<int>(count_leading_zeros(m)), power_shift = static_cast<int>(count_leading_zeros(power));
-    const unsigned __int128 dividend = static_cast<unsigned __int128>(m << shift) << 63;
-    const uint64_t divisor = power << power_shift;
-    uint64_t quotient = static_cast<uint64_t>(dividend / divisor);
-    const bool has_remainder = static_cast<unsigned __int128>(quotient) * divisor != dividend;
+    const uint64_t dividend = m << shift, divisor = power << power_shift;
+    uint64_t remainder;
+    uint64_t quotient = divide(dividend >> 1, dividend << 63, divisor, remainder);
     int exponent = power_shift - shift - 63;
     const int num_extra = 64 - static_cast<int>(count_leading_zeros(quotient)) - 53;
     const uint64_t half = uint64_t{1} << (num_extra - 1), extra = quotient & (2 * half - 1);
     quotient >>= num_extra;
     exponent += num_extra;
-    quotient += extra > half || (extra == half && (has_remainder || (quotient & 1) != 0));
+    quotient += extra > half || (extra == half && (remainder != 0 || (quotient & 1) != 0));
     const uint64_t scale_bits = static_cast<uint64_t>(1023 + exponent) << 52;
     double scale;
     std::memcpy(&scale, &scale_bits, sizeof scale);
     return static_cast<double>(quotient) * scale;  // exact: `scale` is a power of two, far from the smallest numbers
-#else
-    (void)m;
-    (void)k;
-    return read_double_general(begin, end);
-#endif
 }
 
 std::string excerpt(const char* begin, const char* end) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #if defined(_MSC_VER)
 #include <intrin.h>
@@ -17,10 +18,6 @@
 #define BOXSCORE_INLINE __attribute__((always_inline))  // also behind the parameters of a lambda
 #else
 #define BOXSCORE_INLINE
-#endif
-
-#if defined(__SIZEOF_INT128__)
-#define BOXSCORE_HAS_INT128
 #endif
 
 namespace boxscore {
@@ -69,5 +66,32 @@ inline uint64_t little_endian(uint64_t word) {
 }
 
 #endif
+
+// What high * 2^64 + low is divided by a divisor whose highest bit is set; `high` must be smaller than it. Compilers call a function
+// of their runtime library for this, which not every build has.
+inline uint64_t divide(uint64_t high, uint64_t low, uint64_t divisor, uint64_t& remainder) {
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+    uint64_t quotient;
+    __asm__("divq %4" : "=a"(quotient), "=d"(remainder) : "a"(low), "d"(high), "r"(divisor) : "cc");
+    return quotient;
+#else
+    // By hand, with digits of 32 bits: a digit that is estimated from the first half of the divisor is at most 2 too large.
+    constexpr uint64_t kDigit = uint64_t{1} << 32;
+    const uint64_t first = divisor >> 32, second = divisor & (kDigit - 1);
+    uint64_t quotient = 0;
+    remainder = high;
+    for (const uint64_t next : {low >> 32, low & (kDigit - 1)}) {
+        uint64_t digit = remainder / first, rest = remainder % first;
+        while (digit >= kDigit || digit * second > rest * kDigit + next) {
+            --digit;
+            rest += first;
+            if (rest >= kDigit) break;
+        }
+        remainder = remainder * kDigit + next - digit * divisor;  // modulo 2^64, which the result is below
+        quotient = quotient * kDigit + digit;
+    }
+    return quotient;
+#endif
+}
 
 }  // namespace boxscore

@@ -135,14 +135,14 @@ struct IdIndex {
 
 // Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes the narrow ones as it goes;
 // wide ones are looked up afterwards.
-struct IdColumn {
+struct TallyIds {
     bool is_narrow;
     std::vector<int32_t> written;
     Buffer<int32_t> narrow;
     Buffer<int64_t> wide;
 
-    IdColumn() = default;
-    IdColumn(const std::vector<int64_t>& table, size_t size)
+    TallyIds() = default;
+    TallyIds(const std::vector<int64_t>& table, size_t size)
         : is_narrow(table.empty() || (table.front() >= INT32_MIN && table.back() <= INT32_MAX)), written(table.size()),
           narrow(size) {
         for (size_t k = 0; k < table.size(); ++k) written[k] = static_cast<int32_t>(is_narrow ? table[k] : int64_t(k));
@@ -177,12 +177,12 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
     Buffer<uint8_t> tier(size);
     Buffer<State> state(size);
     std::optional<IdIndex> ids;
-    IdColumn image, label;
+    TallyIds image, label;
     TallyRows<Score, State> tally{};
     run_without_lock(size, num_threads, [&](const Run& run) {
         ids.emplace(detections, truths, classes, run);
-        image = IdColumn(ids->images, size);
-        label = IdColumn(ids->classes, size);
+        image = TallyIds(ids->images, size);
+        label = TallyIds(ids->classes, size);
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
         tally.image = image.narrow.data(), tally.label = label.narrow.data();
         tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
