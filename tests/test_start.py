@@ -21,7 +21,9 @@ truths = boxscore.Truths(image=[0], label=[1], box=numpy.array([[0, 0, 9, 9]]))
 
 def imported_by(code: str) -> set[str]:
     """The modules that a piece of code adds to those of a bare interpreter."""
-    script = f"import sys\nbefore = set(sys.modules)\n{code}\nprint('\\n'.join(set(sys.modules) - before))"
+    # An editable install has a finder of its own, which imports what it needs: that is not the package's.
+    prepared = "import sys, importlib.util\nimportlib.util.find_spec('boxscore')\nbefore = set(sys.modules)"
+    script = f"{prepared}\n{code}\nprint('\\n'.join(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, capture_output=True, text=True)
     return set(done.stdout.split())
 

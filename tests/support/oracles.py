@@ -101,6 +101,7 @@ def ultralytics(module: str) -> Any:
         return "0.28.0" if name == "torchvision" else version(name)
 
     os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.mkdtemp(prefix="boxscore-"))  # else it writes settings at home
-    with patch.object(importlib.metadata, "version", known), warnings.catch_warnings():
+    # It changes how NumPy prints arrays, for good.
+    with patch.object(importlib.metadata, "version", known), warnings.catch_warnings(), np.printoptions():
         warnings.simplefilter("ignore")
         return importlib.import_module(f"ultralytics.{module}")
