@@ -98,7 +98,7 @@ def build_wheel(source: Path, python: str, target: str, folder: Path) -> Path:
         )
         (path,) = Path(raw).glob("*.whl")
         # Nothing is copied in, as the C++ library is linked statically; it checks the symbols and names the platform.
-        run(*AUDITWHEEL, "repair", "--zip-compression-level", "9", "--plat", platform, "--wheel-dir", folder, path)
+        run(*AUDITWHEEL, "repair", "--zip-compression-level", "9", "--plat", "auto", "--wheel-dir", folder, path)
     (path,) = folder.glob(f"*-cp{python.replace('.', '')}-*{platform}.whl")
     return path
 

@@ -124,4 +124,8 @@ def test_no_more_is_asked_of_the_system_than_the_zip_has() -> None:
     content = file.getvalue()
     place = content.index(b"PK\x01\x02") + 20
     content = content[:place] + struct.pack("<I", 0xFFFFFFF0) + content[place + 4 :]
-    assert Archive.of_bytes(content, "a.zip", "a zip file").read("a.json") == b"x" * 1000, "by the module"
+    archived = Archive.of_bytes(content, "a.zip", "a zip file")
+    if sys.version_info >= (3, 13):  # whose module refuses it
+        refused(lambda: archived.read("a.json"), "a.zip:a.json: can't be read from the zip: Overlapped entries")
+    else:
+        assert archived.read("a.json") == b"x" * 1000, "by the module"

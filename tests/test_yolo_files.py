@@ -213,7 +213,8 @@ def test_a_list_of_images_with_odd_names(tmp_path: Path) -> None:
     write(tmp_path / "images" / "a.png", PNG)
     write(tmp_path / "some.txt", "images/a.png\nimages/some\0thing.png\n")
     path = write(tmp_path / "data.yaml", "names: [cat]\nval: some.txt\n")
-    refused(lambda: boxscore.read_truths(path), "some\\x00thing.png': not a valid file name: embedded null byte")
+    message = refused(lambda: boxscore.read_truths(path), "some\\x00thing.png': not a valid file name: ")
+    assert "embedded null" in message  # Python's own words, which vary with its version
 
 
 @pytest.mark.parametrize("has_pyyaml", [True, False])
