@@ -86,7 +86,7 @@ charts: .venv/.installed-for-tests
 	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
 	@touch $@
 
-# The source distribution and the wheels of every Linux, built from it and checked, in dist/: ARGS="--targets x86_64-linux-gnu".
+# The source distribution, and the wheels of Linux on x86-64 that are built from it and checked, in dist/.
 wheels: .venv-wheels/.installed
 	.venv-wheels/bin/python -m release.wheels $(ARGS)
 
@@ -94,7 +94,7 @@ wheels: .venv-wheels/.installed
 test-wheels: .venv-wheels/.installed
 	.venv-wheels/bin/python -m release.test_wheels $(ARGS)
 
-# Wheels of macOS and Windows, on these systems.
+# Wheels of macOS, Windows and Linux on ARM64, on these systems.
 cibuildwheel:
 	$(PYTHON) -m venv .venv-cibuildwheel
 	.venv-cibuildwheel/$(SCRIPTS)/python -m pip install --quiet "cibuildwheel>=3"
