@@ -33,7 +33,10 @@ WITH_EXAMPLES = {"python", "console"}
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 PAGES = [page for page in PAGES if WITH_EXAMPLES & {block.language for block in read_blocks(page)}]
 RUN_ELSEWHERE = {
-    "docs/guides/frameworks.md": "test_frameworks.py, block by block",
+    **{
+        f"docs/frameworks/{name}.md": "test_frameworks.py, block by block"
+        for name in ("accelerate", "huggingface", "jax", "keras", "lightning")
+    },
     "docs/guides/scaling.md": "test_ray.py, which has a cluster",
 }
 

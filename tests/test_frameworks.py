@@ -1,4 +1,4 @@
-"""The snippets in docs/guides/frameworks.md run as they stand, on tiny data."""
+"""The snippets in docs/frameworks run as they stand, on tiny data."""
 
 from typing import Any
 
@@ -7,7 +7,11 @@ import pytest
 
 from tests.support.documents import blocks
 
-LIGHTNING, SILENCE, ACCELERATE, TRAINER, KERAS, JAX = blocks("docs/guides/frameworks.md", "python")
+LIGHTNING, SILENCE = blocks("docs/frameworks/lightning.md", "python")
+(ACCELERATE,) = blocks("docs/frameworks/accelerate.md", "python")
+(TRAINER,) = blocks("docs/frameworks/huggingface.md", "python")
+(KERAS,) = blocks("docs/frameworks/keras.md", "python")
+(JAX,) = blocks("docs/frameworks/jax.md", "python")
 
 
 def boxes(num: int) -> tuple[Any, dict[str, Any]]:
