@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from boxscore.model.curves import Curves
     from boxscore.model.dataset import Detections, Truths
     from boxscore.model.keypoint_rules import KeypointRules
+    from boxscore.model.per_class import PerClass
     from boxscore.model.protocol import Protocol
     from boxscore.model.protocol_fields import Area
-    from boxscore.model.result import PerClass, Result
+    from boxscore.model.result import Result
     from boxscore.model.tally import Tally
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.scaling.shards import match_shard
@@ -88,7 +89,7 @@ _HOMES = {
     "Masks": "geometry.masks",
     "MeanAveragePrecision": "training.metric",
     "OrientedBoxes": "geometry.oriented_boxes",
-    "PerClass": "model.result",
+    "PerClass": "model.per_class",
     "Protocol": "model.protocol",
     "Result": "model.result",
     "Slices": "analysis.slices",

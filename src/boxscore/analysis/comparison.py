@@ -12,12 +12,13 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Plan, Samples, grounds, resample, spread
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
+from boxscore.analysis.verdict_counts import VerdictCounts, count_by_image
 from boxscore.model.comparable import Comparable, of_all
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.measures import meanings
 from boxscore.model.result import Result
 from boxscore.model.summary import plain
-from boxscore.model.tally import IGNORED, TRUE, Tally
+from boxscore.model.tally import Tally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -419,14 +420,6 @@ def _p_values(samples: Floats, difference: Floats) -> tuple[Floats, NDArray[np.b
     return np.where(num > 0, np.minimum(2 * (tail + 1) / (num + 1), 1), np.nan), (num > 0) & (tail == 0)
 
 
-class _Counts(NamedTuple):
-    """Counts per image. Shape (N,) each."""
-
-    num_true: Ints
-    num_false: Ints
-    num_truths: Ints
-
-
 def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
     before, after = _count(first.tally, images), _count(second.tally, images)
     gain = (after.num_true - after.num_false) - (before.num_true - before.num_false)
@@ -444,22 +437,9 @@ def _image_changes(first: Result, second: Result, images: Ints) -> ImageChanges:
     )
 
 
-def _count(tally: Tally, images: Ints) -> _Counts:
+def _count(tally: Tally, images: Ints) -> VerdictCounts:
     """The counts at the score threshold with the best F1, at the first IoU threshold and in the first area range."""
-    verdict = tally.verdict_at(0)
-    is_true, is_counted = verdict == TRUE, verdict != IGNORED
-    is_regular = (tally.truth_state & tally.state.dtype.type(1)).astype(bool)
-    is_used = is_counted & (tally.score >= given_or_best(None, curve_of_all(tally, 0)))
-    index, truth_index = np.searchsorted(images, tally.image), np.searchsorted(images, tally.truth_image)
-
-    def count(rows: NDArray[np.int64]) -> Ints:
-        return np.bincount(rows, minlength=images.size)
-
-    return _Counts(
-        num_true=count(index[is_used & is_true]),
-        num_false=count(index[is_used & ~is_true]),
-        num_truths=count(truth_index[is_regular]),
-    )
+    return count_by_image(tally, 0, images, given_or_best(None, curve_of_all(tally, 0)))
 
 
 def _image_table(difference: Difference, num_images: int) -> str:

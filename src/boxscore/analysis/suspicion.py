@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from boxscore.model.summary import ClassRow
 
 if TYPE_CHECKING:
-    from boxscore.model.result import PerClass
+    from boxscore.model.per_class import PerClass
 
 LOW = 0.1
 """Below this mean AP at the lowest threshold, detections and truths are examined."""

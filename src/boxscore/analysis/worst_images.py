@@ -8,11 +8,11 @@ import numpy as np
 from boxscore._support import text
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.analysis.pairing import verdicts_at
+from boxscore.analysis.verdict_counts import count_by_image
 from boxscore.model.curves import Ints
 from boxscore.model.protocol_fields import check_number
 from boxscore.model.result import Result
 from boxscore.model.summary import plain
-from boxscore.model.tally import FALSE, TRUE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -80,16 +80,9 @@ def find_worst_images(
         check_number("num", num)
     tally, t = verdicts_at(result, "worst_images", iou)
     score = given_or_best(score, curve_of_all(tally, t))
-    verdict, images = tally.verdict_at(t), tally.images
-    is_kept = tally.score >= score
-
-    def per_image(column: Any) -> Ints:
-        return np.bincount(np.searchsorted(images, column), minlength=images.size)
-
-    num_true = per_image(tally.image[is_kept & (verdict == TRUE)])
-    num_false = per_image(tally.image[is_kept & (verdict == FALSE)])
-    num_unfound = per_image(tally.truth_image[(tally.truth_state & tally.truth_state.dtype.type(1)) == 1]) - num_true
-    order = np.argsort(-(num_false + num_unfound), kind="stable")[:num]
+    images = tally.images
+    counts = count_by_image(tally, t, images, score)
+    order = np.argsort(-(counts.num_false + counts.num_unfound), kind="stable")[:num]
     names = result.image_names or {}
     return WorstImages(
         iou=tally.protocol.thresholds[t],
@@ -97,7 +90,7 @@ def find_worst_images(
         score=score,
         image=images[order],
         name=tuple(names.get(image, str(image)) for image in images[order].tolist()),
-        num_true=num_true[order],
-        num_false=num_false[order],
-        num_unfound=num_unfound[order],
+        num_true=counts.num_true[order],
+        num_false=counts.num_false[order],
+        num_unfound=counts.num_unfound[order],
     )

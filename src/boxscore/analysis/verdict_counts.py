@@ -1,0 +1,58 @@
+"""Verdicts counted by image or by class, at one IoU threshold and from one score on."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore.model.curves import Ints
+from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
+
+
+class VerdictCounts(NamedTuple):
+    """Counts per image or class, in the first area range and within the largest limit. Shape (N,) each."""
+
+    num_truths: Ints
+    """Truths that count."""
+    num_true: Ints
+    """True positives."""
+    num_false: Ints
+    """False positives."""
+    num_ignored: Ints
+    """Detections that are neither."""
+
+    @property
+    def num_unfound(self) -> Ints:
+        """Truths without a true positive."""
+        return self.num_truths - self.num_true
+
+
+def count_by_image(tally: Tally, t: int, images: Ints, score: float | None = None) -> VerdictCounts:
+    """The counts of each image at the t-th threshold. `images`: ids, ascending, all that the tally has, or more.
+
+    `score`: detections below it are left out; NaN leaves all out; None: no score is too low.
+    """
+    return _count(tally, t, (tally.image, tally.truth_image), images, score)
+
+
+def count_by_class(tally: Tally, t: int, score: float | None = None) -> VerdictCounts:
+    """The same for each class of the tally."""
+    return _count(tally, t, (tally.label, tally.truth_label), tally.classes, score)
+
+
+def _count(
+    tally: Tally, t: int, ids: tuple[NDArray[Any], NDArray[Any]], known: Ints, score: float | None
+) -> VerdictCounts:
+    """The counts by the ids of detections and truths. `known`: all ids, ascending."""
+    verdict = tally.verdict_at(t)
+    index, truth_index = (np.searchsorted(known, column) for column in ids)
+    is_kept = np.ones(verdict.size, bool) if score is None else tally.score >= score
+    is_counted = (tally.truth_state & tally.truth_state.dtype.type(1)).astype(bool)
+
+    def count(rows: Ints) -> Ints:
+        return np.bincount(rows, minlength=known.size)
+
+    return VerdictCounts(
+        count(truth_index[is_counted]),
+        *(count(index[is_kept & (verdict == wanted)]) for wanted in (TRUE, FALSE, IGNORED)),
+    )
