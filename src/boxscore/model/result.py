@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.calibration import Calibration
     from boxscore.analysis.confusion import Confusion, Normalize
     from boxscore.analysis.errors import Errors
+    from boxscore.analysis.match_table import RowKind, Table
     from boxscore.analysis.operating_points import OperatingPoints
     from boxscore.analysis.scores import Scores
     from boxscore.analysis.worst_images import WorstImages
@@ -181,6 +182,86 @@ class Result(Mapping[str, float]):
         from boxscore.report import exports
 
         return exports.to_latex([self.summary], None if name is None else [name])
+
+    def to_pandas(
+        self,
+        rows: "RowKind" = "classes",
+        *,
+        iou: float | None = None,
+        score: float | None = None,
+        errors: bool = False,
+        threads: int | None = None,
+    ) -> Any:
+        """A `pandas.DataFrame` with one row per class, image, detection or truth.
+
+        `rows`: "classes", "images", "detections" with their verdicts, or "truths" with what found them; the latter two
+        need `inputs`. `iou`: as in `errors`. `score`: detections below it are left out. `errors`: with TIDE's type of
+        each error, for detections and truths. The guide on analysis lists the columns.
+
+        >>> from boxscore import Detections, Truths, evaluate
+        >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
+        >>> detections = Detections(image=[7, 7], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 9], [50, 50, 60, 60]])
+        >>> result = evaluate(detections, truths)
+        >>> result.to_pandas("detections")[["image", "score", "verdict", "truth", "similarity"]]
+           image  score verdict  truth  similarity
+        0      7    0.9    true      0         0.9
+        1      7    0.8   false   <NA>         NaN
+        """
+        from boxscore.report import frames
+
+        return frames.to_pandas(
+            self._table("to_pandas", rows=rows, iou=iou, score=score, errors=errors, threads=threads)
+        )
+
+    def to_polars(
+        self,
+        rows: "RowKind" = "classes",
+        *,
+        iou: float | None = None,
+        score: float | None = None,
+        errors: bool = False,
+        threads: int | None = None,
+    ) -> Any:
+        """The same table as a `polars.DataFrame`.
+
+        >>> from boxscore import Detections, Truths, evaluate
+        >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
+        >>> detections = Detections(image=[7, 7], label=[1, 1], score=[0.9, 0.8], box=[[0, 0, 10, 9], [50, 50, 60, 60]])
+        >>> evaluate(detections, truths).to_polars("truths").select("truth", "is_found", "detection").rows()
+        [(0, True, 0), (1, False, None)]
+        """
+        from boxscore.report import frames
+
+        return frames.to_polars(
+            self._table("to_polars", rows=rows, iou=iou, score=score, errors=errors, threads=threads)
+        )
+
+    def to_arrow(
+        self,
+        rows: "RowKind" = "classes",
+        *,
+        iou: float | None = None,
+        score: float | None = None,
+        errors: bool = False,
+        threads: int | None = None,
+    ) -> Any:
+        """The same table as a `pyarrow.Table`.
+
+        >>> from boxscore import Detections, Truths, evaluate
+        >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
+        >>> detections = Detections(image=[7], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
+        >>> evaluate(detections, truths).to_arrow("images").select(["image", "num_true", "num_unfound"]).to_pylist()
+        [{'image': 7, 'num_true': 1, 'num_unfound': 1}]
+        """
+        from boxscore.report import frames
+
+        return frames.to_arrow(self._table("to_arrow", rows=rows, iou=iou, score=score, errors=errors, threads=threads))
+
+    def _table(self, method: str, **options: Any) -> "Table":
+        """The columns of a data frame, for the method of that name. `options`: those of `TableOptions`."""
+        from boxscore.analysis.match_table import TableOptions, make_table
+
+        return make_table(self, TableOptions(**options), method)
 
     def errors(self, *, iou: float | None = None, background: float = 0.1, threads: int | None = None) -> "Errors":
         """TIDE's type for every false positive and every truth not found, and what fixing each type would add to AP.

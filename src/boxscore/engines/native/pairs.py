@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact
+from boxscore._support.arrays import compact, to_numpy
 from boxscore.engines.native.columns import compiled_columns
 from boxscore.engines.native.rules import rules_of
-from boxscore.model.dataset import Detections, Truths
+from boxscore.model.dataset import SHARED_KINDS, Detections, Truths
 from boxscore.model.protocol import Protocol
 
 Rows = NDArray[np.int32]
@@ -52,6 +52,29 @@ def pair(detections: Detections, truths: Truths, protocol: Protocol, threads: in
     """Which truth each detection takes."""
     columns = compiled_columns(detections, truths, protocol, np.float64)
     return Pairs(*_compiled.pair(*columns, rules_of(protocol), threads))
+
+
+def similarities(detections: Detections, truths: Truths, truth: Rows, protocol: Protocol, threads: int) -> Floats:
+    """The similarity of each detection with the truth that it took, as matching compared them. Shape (D,).
+
+    `truth`: the row of that truth, as `pair` gives it under the same protocol. NaN where it is -1.
+    """
+    similarity: Floats = np.full(truth.size, np.nan)
+    kind = truths.kinds(protocol)
+    is_shared = np.zeros(len(truths), bool) if kind is None else np.isin(to_numpy(kind), SHARED_KINDS)
+    paired = np.flatnonzero(truth >= 0)
+    for is_relative in (False, True):
+        row = paired[is_shared[truth[paired]] == is_relative]
+        taken = np.unique(truth[row])
+        # Each truth is the only one of an image, so that it is compared with those that took it and no others.
+        found = Detections(
+            image=truth[row], label=np.zeros_like(row), score=np.zeros(row.size), geometry=detections.geometry.take(row)
+        )
+        there = Truths(image=taken, label=np.zeros_like(taken), geometry=truths.geometry.take(taken))
+        columns = compiled_columns(found, there, protocol, np.float64)
+        index, _, value = _compiled.find_pairs(*columns, is_relative, rules_of(protocol), threads)
+        similarity[row[index]] = value
+    return similarity
 
 
 def side(columns: Detections | Truths, is_used: NDArray[Any]) -> Side:

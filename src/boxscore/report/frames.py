@@ -1,0 +1,60 @@
+"""Tables as data frames of pandas, Polars and Arrow. Names are categoricals; a missing value is null, NA or NaN."""
+
+from typing import Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.analysis.match_table import Column, Names, RowNumbers, Table
+from boxscore.scaling.arrow import pyarrow
+
+
+def to_pandas(table: Table) -> Any:
+    """A `pandas.DataFrame`."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("`to_pandas` needs pandas: pip install 'boxscore[pandas]'") from None
+
+    def convert(column: Column) -> Any:
+        if isinstance(column, Names):
+            return pd.Categorical.from_codes(column.code, list(column.names))
+        if isinstance(column, RowNumbers):
+            return pd.arrays.IntegerArray(column.row, column.row < 0)
+        return column
+
+    return pd.DataFrame({name: convert(column) for name, column in table.items()})
+
+
+def to_polars(table: Table) -> Any:
+    """A `polars.DataFrame`."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise InputError("`to_polars` needs Polars: pip install 'boxscore[polars]'") from None
+
+    def convert(column: Column) -> Any:
+        if isinstance(column, Names):
+            return pl.Series(column.names, dtype=pl.Categorical).gather(numbers(column.code))
+        return numbers(column.row) if isinstance(column, RowNumbers) else pl.Series(column, nan_to_null=True)
+
+    def numbers(values: Any) -> Any:
+        series = pl.Series(values)
+        return series.set(series < 0, None)
+
+    return pl.DataFrame([convert(column).alias(name) for name, column in table.items()])
+
+
+def to_arrow(table: Table) -> Any:
+    """A `pyarrow.Table`."""
+    pa = pyarrow()
+
+    def convert(column: Column) -> Any:
+        if isinstance(column, Names):
+            names = pa.array(column.names, pa.string())
+            return pa.DictionaryArray.from_arrays(pa.array(column.code, mask=column.code < 0), names)
+        if isinstance(column, RowNumbers):
+            return pa.array(column.row, mask=column.row < 0)
+        return pa.array(np.ascontiguousarray(column), from_pandas=True)
+
+    return pa.table({name: convert(column) for name, column in table.items()})
