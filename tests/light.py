@@ -28,8 +28,8 @@ OPTIONAL = _optional()
 
 def missing_package(text: str) -> str | None:
     """The optional package that an error says is not installed."""
-    found = re.search(r"No module named '([\w.]+)'", text)
-    name = found.group(1).partition(".")[0] if found else None
+    found = re.search(r"No module named '([\w.]+)'|pip install 'boxscore\[(\w+)\]'", text)
+    name = (found.group(1) or found.group(2)).partition(".")[0] if found else None
     return name if name in OPTIONAL else None
 
 
