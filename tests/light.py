@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 _EXTRAS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-_IMPORT_NAMES = {"tensorflow_cpu": "tensorflow"}
+_IMPORT_NAMES = {"mlflow_skinny": "mlflow", "tensorflow_cpu": "tensorflow"}
 _ORACLES = {"cv2", "lvis", "mmdet", "mmengine", "object_detection", "podm", "scipy", "supervision", "ultralytics"}
 """See ORACLES in the Makefile."""
 _OTHERS = {"boxscore_test_intervals", "keras", "mkdocs", "nanobind", "nbformat"}

@@ -37,6 +37,7 @@ RUN_ELSEWHERE = {
         f"docs/frameworks/{name}.md": "test_frameworks.py, block by block"
         for name in ("accelerate", "huggingface", "jax", "keras", "lightning")
     },
+    "docs/guides/logging.md": "test_loggers.py, which has clients without a server",
     "docs/guides/scaling.md": "test_ray.py, which has a cluster",
 }
 

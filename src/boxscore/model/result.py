@@ -165,6 +165,30 @@ class Result(Mapping[str, float]):
 
         return exports.log_dict(self.summary, prefix, undefined=undefined, per_class=per_class)
 
+    def log_to(
+        self,
+        target: Any,
+        *,
+        step: int | None = None,
+        prefix: str = "",
+        charts: bool | Sequence[str] = True,
+        table: bool = True,
+        report: bool = False,
+        run_id: str | None = None,
+    ) -> None:
+        """Log the numbers of `log_dict`, charts and the table of classes to TensorBoard, W&B or MLflow.
+
+        `target`: a `SummaryWriter`, a run of W&B, the module `mlflow` or a run of it, an `MlflowClient` with `run_id`,
+        a logger of Lightning, or a tracker of Accelerate. `prefix` is put before each name: "val/" makes "val/map" and
+        "val/charts/pr". `charts`: all that the result has data for, none, or some of "pr", "ap_by_iou", "sizes",
+        "scores", "calibration", "errors" and "confusion"; they need `boxscore[plots]`. `report`: also the HTML report,
+        not to TensorBoard. Nothing is logged where something that was asked for can't be.
+        """
+        from boxscore.report.loggers import LogOptions, log_result
+
+        options = LogOptions(step=step, prefix=prefix, charts=charts, table=table, report=report, run_id=run_id)
+        log_result(self, target, options)
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """One number per line: class (empty: all), number, value (empty: undefined); written to `path`, if given."""
         from boxscore.report import exports

@@ -58,3 +58,20 @@ def to_arrow(table: Table) -> Any:
         return pa.array(np.ascontiguousarray(column), from_pandas=True)
 
     return pa.table({name: convert(column) for name, column in table.items()})
+
+
+def to_lists(table: Table) -> dict[str, list[Any]]:
+    """Columns of plain values; None: missing.
+
+    >>> to_lists({"ap": np.array([0.5, np.nan]), "truth": RowNumbers(np.array([3, -1]))})
+    {'ap': [0.5, None], 'truth': [3, None]}
+    """
+
+    def convert(column: Column) -> list[Any]:
+        if isinstance(column, Names):
+            return [column.names[code] if code >= 0 else None for code in column.code.tolist()]
+        if isinstance(column, RowNumbers):
+            return [row if row >= 0 else None for row in column.row.tolist()]
+        return [None if value != value else value for value in column.tolist()]
+
+    return {name: convert(column) for name, column in table.items()}

@@ -81,6 +81,9 @@ _PER_COLUMN = 0.055
 
 FORMATS = ("png", "pdf")
 
+CHARTS = ("pr", "ap_by_iou", "sizes", "scores", "calibration", "errors", "confusion")
+"""The charts of a result, by the names of their files."""
+
 
 class Line(NamedTuple):
     """A precision-recall curve."""
@@ -95,7 +98,7 @@ def _drawn(draw: Callable[Parameters, "Figure"]) -> Callable[Parameters, "Figure
 
     @functools.wraps(draw)
     def drawn(*arguments: Parameters.args, **options: Parameters.kwargs) -> "Figure":
-        with _style():
+        with style():
             return draw(*arguments, **options)
 
     return drawn
@@ -107,13 +110,14 @@ def check_matplotlib() -> None:
         raise InputError("plots need matplotlib, which is not installed: pip install 'boxscore[plots]'")
 
 
-def _style() -> Any:
+def style() -> Any:
+    """A context in which matplotlib draws in the style of this module, whatever the settings of the user."""
     check_matplotlib()
     import matplotlib as mpl
 
-    style: dict[Any, Any] = {**mpl.rcParamsDefault, **_STYLE}
-    del style["backend"]  # the user's; reading it would import pyplot
-    return mpl.rc_context(style)
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **_STYLE}
+    del settings["backend"]  # the user's; reading it would import pyplot
+    return mpl.rc_context(settings)
 
 
 @_drawn
@@ -228,23 +232,33 @@ def plot_sizes(result: "Result") -> "Figure":
     return draw_sizes(names, ap, ar)
 
 
-def plot_all(result: "Result") -> "dict[str, Figure]":
-    """Every chart by the name of its file.
+def plot_all(result: "Result", names: Sequence[str] | None = None) -> "dict[str, Figure]":
+    """Charts by the names of their files. `names`: those of `CHARTS` to draw; None: all that the result has data for.
 
-    Without `inputs` there are neither errors nor confusion; with scores outside 0 to 1 there is no calibration.
+    Without `inputs` there are neither errors nor confusion, with scores outside 0 to 1 there is no calibration, and
+    without verdicts there is nothing about scores.
     """
-    figures = {
-        "pr": plot_pr(result),
-        "ap_by_iou": draw_ap_by_iou(result.per_threshold, result.protocol.similarity),
-        "sizes": plot_sizes(result),
-        "scores": draw_scores(result.scores()),
+    draw: dict[str, Callable[[], Figure]] = {
+        "pr": lambda: plot_pr(result),
+        "ap_by_iou": lambda: draw_ap_by_iou(result.per_threshold, result.protocol.similarity),
+        "sizes": lambda: plot_sizes(result),
+        "scores": lambda: draw_scores(result.scores()),
+        "calibration": lambda: draw_calibration(result.calibration()),
+        "errors": lambda: draw_errors(result.errors()),
+        "confusion": lambda: draw_confusion(result.confusion()),
     }
-    score = result.tally.limited().score
-    if not score.size or (score.min() >= 0 and score.max() <= 1):
-        figures["calibration"] = draw_calibration(result.calibration())
-    if result.inputs is not None:
-        figures |= {"errors": draw_errors(result.errors()), "confusion": draw_confusion(result.confusion())}
-    return figures
+    return {name: draw[name]() for name in (_possible_charts(result) if names is None else names)}
+
+
+def _possible_charts(result: "Result") -> list[str]:
+    missing = set() if result.inputs is not None else {"errors", "confusion"}
+    if result.lazy_tally is None:
+        missing |= {"scores", "calibration"}
+    else:
+        score = result.tally.limited().score
+        if score.size and not (score.min() >= 0 and score.max() <= 1):
+            missing.add("calibration")
+    return [name for name in CHARTS if name not in missing]
 
 
 @_drawn
@@ -424,16 +438,17 @@ def save(figures: Mapping[str, "Figure"], folder: str | Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: can't be created as a folder: {error.strerror}") from None
-    with _style():
+    with style():
         drawn = {
-            folder / f"{name}.{kind}": _rendered(figure, kind) for name, figure in figures.items() for kind in FORMATS
+            folder / f"{name}.{kind}": rendered(figure, kind) for name, figure in figures.items() for kind in FORMATS
         }
     for path, content in drawn.items():
         write_file(path, content)
     return list(drawn)
 
 
-def _rendered(figure: "Figure", kind: str) -> bytes:
+def rendered(figure: "Figure", kind: str) -> bytes:
+    """The content of a file of a chart, one of `FORMATS`, drawn within `style`."""
     output = io.BytesIO()
     # Without a date, so that the same chart gives the same file.
     figure.savefig(output, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)

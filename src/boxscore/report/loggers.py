@@ -1,0 +1,224 @@
+"""A result in TensorBoard, Weights & Biases and MLflow: numbers, charts, the table of classes, the report.
+
+A client is recognised by its methods, so none is imported that the caller has not imported. All that is logged is made
+before the first of it is sent.
+"""
+
+import io
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
+from numbers import Integral
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from boxscore._support.exceptions import InputError
+from boxscore.analysis.match_table import Table, TableOptions, make_table
+from boxscore.model.protocol_fields import check_choice
+from boxscore.model.result import Result
+from boxscore.report import exports, plots
+from boxscore.report.frames import to_lists, to_pandas
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TARGETS = (
+    "a SummaryWriter of TensorBoard, a run of W&B, the module mlflow, a run of MLflow, an MlflowClient with `run_id`,"
+    " or a logger of Lightning or a tracker of Accelerate for one of these"
+)
+"""What a result can be logged to, for messages."""
+
+_MLFLOW_BATCH = 1000
+"""The most metrics that MLflow takes in one request."""
+
+_NOT_IN_MLFLOW = re.compile(r"[^/\w.\- :]")
+"""Characters that MLflow refuses in the names of metrics."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogOptions:
+    """What is logged, and under which names; validated."""
+
+    step: int | None = None
+    prefix: str = ""
+    charts: bool | Sequence[str] = True
+    table: bool = True
+    report: bool = False
+    run_id: str | None = None
+
+    def __post_init__(self) -> None:
+        step: Any = self.step
+        if step is not None and (isinstance(step, bool) or not isinstance(step, Integral) or int(step) < 0):
+            raise InputError(f"`step` must be an integer that is not negative, or None; got {step!r}")
+        if isinstance(self.charts, str):
+            raise InputError(f"`charts` must be True, False or a sequence of names; got {self.charts!r}")
+        for name in () if isinstance(self.charts, bool) else self.charts:
+            check_choice("charts", name, plots.CHARTS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Record:
+    """All that is logged of a result."""
+
+    prefix: str
+    step: int | None
+    numbers: Mapping[str, float]
+    """With the prefix in their names, like all below."""
+    figures: "Mapping[str, Figure]"
+    table: Table
+    """The table of classes; without columns if it is not wanted."""
+    markdown: str
+    """The same, and the numbers."""
+    html: str | None
+
+
+_Send = Callable[[_Record], None]
+
+
+def log_result(result: Result, target: Any, options: LogOptions) -> None:
+    """Log a result to a client."""
+    send = _find_client(target, options)
+    prefix = options.prefix
+    names = None if options.charts is True else options.charts or ()
+    record = _Record(
+        prefix=prefix,
+        step=None if options.step is None else int(options.step),
+        numbers=result.log_dict(prefix),
+        figures={f"{prefix}charts/{name}": figure for name, figure in plots.plot_all(result, names).items()},
+        table=make_table(result, TableOptions(rows="classes"), "log_to") if options.table else {},
+        markdown=exports.to_markdown([result.summary]) if options.table else "",
+        html=result.to_html() if options.report else None,
+    )
+    if not record.figures:
+        send(record)
+        return
+    with plots.style():  # clients draw figures when they get them
+        send(record)
+
+
+def _find_client(target: Any, options: LogOptions) -> _Send:
+    """What sends a record to the target; `InputError` if that is no client, or if it can't have all that is asked."""
+    if isinstance(target, ModuleType):
+        return _of_module(target, options)
+    run_id = options.run_id
+    for attribute in ("experiment", "tracker"):  # of loggers of Lightning, and of trackers of Accelerate
+        if (client := getattr(target, attribute, None)) is not None:
+            run_id, target = run_id or getattr(target, "run_id", None), client
+            break
+    if _has(target, "add_scalar", "add_figure", "add_text"):
+        if options.report:
+            raise InputError(
+                "`report` must be False for TensorBoard, which stores no files: `result.to_html(path)` writes one"
+            )
+        return lambda record: _send_to_tensorboard(target, record)
+    if _has(target, "log_batch", "log_figure", "log_table"):
+        if run_id is None:
+            raise InputError("`run_id` must be given with an MlflowClient, which logs to any run; got None")
+        return _of_mlflow(target, run_id, options)
+    if _has(target, "info") and _has(target.info, "run_id", "experiment_id"):
+        from mlflow import MlflowClient
+
+        return _of_mlflow(MlflowClient(), target.info.run_id, options)
+    if _has(target, "log", "log_artifact", "define_metric"):
+        return lambda record: _send_to_wandb(target, record)
+    raise InputError(f"`target` must be {TARGETS}; got {_kind(target)}")
+
+
+def _of_module(module: Any, options: LogOptions) -> _Send:
+    """The module of a client, which has a run of its own."""
+    if module.__name__ == "wandb":
+        if module.run is None:
+            raise InputError("`target` must have a run: call wandb.init() before logging to the module wandb")
+        return _find_client(module.run, options)
+    if module.__name__ == "mlflow":
+        run = module.active_run() or module.start_run()  # as its own functions do
+        return _of_mlflow(module.MlflowClient(), options.run_id or run.info.run_id, options)
+    raise InputError(f"`target` must be {TARGETS}; got the module {module.__name__}")
+
+
+def _of_mlflow(client: Any, run_id: str, options: LogOptions) -> _Send:
+    if options.table and find_spec("pandas") is None:
+        raise InputError(
+            "MLflow's tables need pandas: pip install 'boxscore[pandas]', or log without the table of classes,"
+            " table=False"
+        )
+    return lambda record: _send_to_mlflow(client, run_id, record)
+
+
+def _has(target: Any, *names: str) -> bool:
+    return all(hasattr(target, name) for name in names)
+
+
+def _kind(target: Any) -> str:
+    return f"{type(target).__module__}.{type(target).__qualname__}"
+
+
+def _send_to_tensorboard(writer: Any, record: _Record) -> None:
+    for name, value in record.numbers.items():
+        writer.add_scalar(name, value, record.step)
+    for name, figure in record.figures.items():
+        writer.add_figure(name, figure, record.step)
+    if record.table:
+        writer.add_text(f"{record.prefix}classes", record.markdown, record.step)
+
+
+def _send_to_wandb(run: Any, record: _Record) -> None:
+    """All in one row of the history."""
+    import wandb
+    from PIL import Image  # which matplotlib needs, too
+
+    values: dict[str, Any] = {**record.numbers}
+    for name, figure in record.figures.items():
+        # Of a figure wandb would ask whether it is pyplot, which nobody may have imported.
+        values[name] = wandb.Image(Image.open(io.BytesIO(plots.rendered(figure, "png"))))
+    if record.table:
+        rows = list(map(list, zip(*to_lists(record.table).values(), strict=True)))
+        values[f"{record.prefix}classes"] = wandb.Table(columns=list(record.table), data=rows)
+    if record.html is not None:
+        values[f"{record.prefix}report"] = wandb.Html(record.html, inject=False)
+    run.log(values, step=record.step)
+
+
+def _send_to_mlflow(client: Any, run_id: str, record: _Record) -> None:
+    """Charts of a step are in a folder of it, as files have no steps; the table has a column for it, and grows."""
+    from mlflow.entities import Metric
+
+    now, names = int(time.time() * 1000), mlflow_names(record.numbers)
+    metrics = [Metric(names[name], value, now, record.step or 0) for name, value in record.numbers.items()]
+    for first in range(0, len(metrics), _MLFLOW_BATCH):
+        client.log_batch(run_id, metrics=metrics[first : first + _MLFLOW_BATCH])
+    step = "" if record.step is None else f"step_{record.step}/"
+    for name, figure in record.figures.items():
+        folder, _, file = name.rpartition("/")
+        client.log_figure(run_id, figure, f"{folder}/{step}{file}.png")
+    if record.table:
+        frame = to_pandas(record.table)
+        if record.step is not None:
+            frame.insert(0, "step", record.step)
+        client.log_table(run_id, frame, f"{record.prefix}classes.json")
+    if record.html is not None:
+        client.log_text(run_id, record.html, f"{record.prefix}{step}report.html")
+
+
+def mlflow_names(names: Iterable[str]) -> dict[str, str]:
+    """A distinct name for each that MLflow takes: other characters become underscores.
+
+    >>> list(mlflow_names(["val/ap/cat", "val/ap/dog (big)", "val/ap/dog [big]"]).values())
+    ['val/ap/cat', 'val/ap/dog _big_', 'val/ap/dog _big_ 2']
+    """
+    valid_of: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        # A path in MLflow's eyes: no part of it is empty or only dots.
+        valid = "/".join(part if part.strip(".") else "_" for part in _NOT_IN_MLFLOW.sub("_", name).split("/"))
+        unique = valid
+        for number in count(2):
+            if unique not in taken:
+                break
+            unique = f"{valid} {number}"
+        valid_of[name] = unique
+        taken.add(unique)
+    return valid_of
