@@ -210,15 +210,15 @@ def mlflow_names(names: Iterable[str]) -> dict[str, str]:
     ['val/ap/cat', 'val/ap/dog _big_', 'val/ap/dog _big_ 2']
     """
     valid_of: dict[str, str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for name in names:
         # A path in MLflow's eyes: no part of it is empty or only dots.
         valid = "/".join(part if part.strip(".") else "_" for part in _NOT_IN_MLFLOW.sub("_", name).split("/"))
         unique = valid
         for number in count(2):
-            if unique not in taken:
+            if unique not in used:
                 break
             unique = f"{valid} {number}"
         valid_of[name] = unique
-        taken.add(unique)
+        used.add(unique)
     return valid_of
