@@ -244,6 +244,8 @@ def test_bad_options_are_refused_before_anything_is_logged(
         for options, text in (
             ({"step": -1}, "`step` must be an integer that is not negative, or None; got -1"),
             ({"step": 0.5}, "`step` must be an integer that is not negative, or None; got 0.5"),
+            ({"prefix": 3}, "`prefix` must be text; got 3"),
+            ({"run_id": "x"}, "`run_id` must be given for MLflow only; got 'x'"),
             ({"charts": "pr"}, "`charts` must be True, False or a sequence of names; got 'pr'"),
             ({"charts": ("roc",)}, f"`charts` must be one of {known}; got 'roc'"),
             (
@@ -258,6 +260,22 @@ def test_bad_options_are_refused_before_anything_is_logged(
         with pytest.raises(InputError, match=r"^plots need matplotlib, .*pip install 'boxscore\[plots\]'$"):
             result.log_to(writer)
     assert read_events(tmp_path).Tags()["scalars"] == []
+
+
+def test_a_run_of_mlflow_begins_once_all_is_ready(clients: Path) -> None:
+    """Not if something can't be logged, or would have no path."""
+    result = small_result(["cat", "dog"])
+    text = r"^`prefix` must begin a relative path without empty and dotted parts for MLflow, such as .*; got '/val/'$"
+    with pytest.raises(InputError, match=text):
+        result.log_to(mlflow, prefix="/val/")
+    metric = boxscore.MeanAveragePrecision()
+    with pytest.raises(InputError, match=r"^`errors` needs the detections and truths"):
+        metric.compute().log_to(mlflow, charts=("errors",))
+    assert mlflow.active_run() is None
+    result.log_to(mlflow, charts=False, table=False)
+    run = mlflow.active_run()
+    mlflow.end_run()
+    assert mlflow.MlflowClient().get_run(run.info.run_id).data.metrics == result.log_dict()
 
 
 def test_mlflow_without_pandas_says_that_its_tables_need_it(

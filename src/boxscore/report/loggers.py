@@ -5,6 +5,7 @@ before the first of it is sent.
 """
 
 import io
+import posixpath
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,6 +54,8 @@ class LogOptions:
         step: Any = self.step
         if step is not None and (isinstance(step, bool) or not isinstance(step, Integral) or int(step) < 0):
             raise InputError(f"`step` must be an integer that is not negative, or None; got {step!r}")
+        if not isinstance(self.prefix, str):
+            raise InputError(f"`prefix` must be text; got {self.prefix!r}")
         if isinstance(self.charts, str):
             raise InputError(f"`charts` must be True, False or a sequence of names; got {self.charts!r}")
         for name in () if isinstance(self.charts, bool) else self.charts:
@@ -109,20 +112,17 @@ def _find_client(target: Any, options: LogOptions) -> _Send:
             run_id, target = run_id or getattr(target, "run_id", None), client
             break
     if _has(target, "add_scalar", "add_figure", "add_text"):
-        if options.report:
-            raise InputError(
-                "`report` must be False for TensorBoard, which stores no files: `result.to_html(path)` writes one"
-            )
-        return lambda record: _send_to_tensorboard(target, record)
+        return _of_tensorboard(target, options)
     if _has(target, "log_batch", "log_figure", "log_table"):
         if run_id is None:
             raise InputError("`run_id` must be given with an MlflowClient, which logs to any run; got None")
-        return _of_mlflow(target, run_id, options)
+        return _of_mlflow(lambda: (target, run_id), options)
     if _has(target, "info") and _has(target.info, "run_id", "experiment_id"):
         from mlflow import MlflowClient
 
-        return _of_mlflow(MlflowClient(), target.info.run_id, options)
+        return _of_mlflow(lambda: (MlflowClient(), target.info.run_id), options)
     if _has(target, "log", "log_artifact", "define_metric"):
+        _check_no_run_id(options)
         return lambda record: _send_to_wandb(target, record)
     raise InputError(f"`target` must be {TARGETS}; got {_kind(target)}")
 
@@ -134,18 +134,44 @@ def _of_module(module: Any, options: LogOptions) -> _Send:
             raise InputError("`target` must have a run: call wandb.init() before logging to the module wandb")
         return _find_client(module.run, options)
     if module.__name__ == "mlflow":
-        run = module.active_run() or module.start_run()  # as its own functions do
-        return _of_mlflow(module.MlflowClient(), options.run_id or run.info.run_id, options)
+
+        def find_run() -> tuple[Any, str]:
+            # A run begins where none is active, as with mlflow's own functions.
+            run_id = options.run_id or (module.active_run() or module.start_run()).info.run_id
+            return module.MlflowClient(), run_id
+
+        return _of_mlflow(find_run, options)
     raise InputError(f"`target` must be {TARGETS}; got the module {module.__name__}")
 
 
-def _of_mlflow(client: Any, run_id: str, options: LogOptions) -> _Send:
+def _of_tensorboard(writer: Any, options: LogOptions) -> _Send:
+    _check_no_run_id(options)
+    if options.report:
+        raise InputError(
+            "`report` must be False for TensorBoard, which stores no files: `result.to_html(path)` writes one"
+        )
+    return lambda record: _send_to_tensorboard(writer, record)
+
+
+def _of_mlflow(find_run: Callable[[], tuple[Any, str]], options: LogOptions) -> _Send:
+    """`find_run`: a client and the id of a run, which may begin only now."""
     if options.table and find_spec("pandas") is None:
         raise InputError(
             "MLflow's tables need pandas: pip install 'boxscore[pandas]', or log without the table of classes,"
             " table=False"
         )
-    return lambda record: _send_to_mlflow(client, run_id, record)
+    path = f"{options.prefix}charts"
+    if posixpath.normpath(path) != path or path.startswith(("/", "..")):
+        raise InputError(
+            "`prefix` must begin a relative path without empty and dotted parts for MLflow, such as 'val/'; got"
+            f" {options.prefix!r}"
+        )
+    return lambda record: _send_to_mlflow(*find_run(), record)
+
+
+def _check_no_run_id(options: LogOptions) -> None:
+    if options.run_id is not None:
+        raise InputError(f"`run_id` must be given for MLflow only; got {options.run_id!r}")
 
 
 def _has(target: Any, *names: str) -> bool:
