@@ -44,8 +44,10 @@ LAYERS = [
     ["scaling.bins"],
     ["scaling.map_reduce"],
     ["pipeline", "analysis.diagnosis"],
+    ["scaling.saved_results"],
     ["analysis"],
     ["report"],
+    ["serving"],
     ["training.metric", "training.stored_shapes", "scaling.shards"],
     ["training", "coco"],
     ["formats"],
@@ -59,7 +61,7 @@ its own, in a row of its own."""
 DOORS = {
     ("model.protocol", "model.protocol_table"),
     *(("model.tally", room) for room in ("scaling.arrow", "pipeline", "model.result", "scaling.storage")),
-    *(("model.result", room) for room in ("analysis", "pipeline", "report", "report.exports")),
+    *(("model.result", room) for room in ("analysis", "pipeline", "report", "report.exports", "scaling.saved_results")),
     ("analysis", "report"),
 }
 """Methods that hand their object to a function of a later row, and import that when they are called: a tally finishes

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from boxscore.model.result import Result
     from boxscore.model.tally import Tally
     from boxscore.pipeline import evaluate, finish, match
+    from boxscore.scaling.saved_results import load_result
     from boxscore.scaling.shards import match_shard
     from boxscore.training.metric import MeanAveragePrecision
 
@@ -60,6 +61,7 @@ __all__ = [
     "explain",
     "explain_claim",
     "finish",
+    "load_result",
     "match",
     "match_shard",
     "parallel",
@@ -101,6 +103,7 @@ _HOMES = {
     "explain": "analysis.explanation",
     "explain_claim": "analysis.claims",
     "finish": "pipeline",
+    "load_result": "scaling.saved_results",
     "match": "pipeline",
     "match_shard": "scaling.shards",
     "patch_pycocotools": "coco.patch",

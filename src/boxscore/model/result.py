@@ -44,6 +44,13 @@ class Inputs(NamedTuple):
     truths: Truths
 
 
+class Stored(NamedTuple):
+    """What a saved result retains of its inputs."""
+
+    image_names: Mapping[int, str] | None
+    subset: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Result(Mapping[str, float]):
     """The result of an evaluation: a mapping of names to numbers, with the curves and verdicts behind them.
@@ -72,6 +79,8 @@ class Result(Mapping[str, float]):
     retained."""
     num_given: int | None = None
     """How many detections were given, those that no number counts included; None: unknown."""
+    stored: Stored | None = None
+    """What a file retained of `inputs`, in a result that was loaded from one."""
 
     @property
     def tally(self) -> Tally:
@@ -89,7 +98,16 @@ class Result(Mapping[str, float]):
     @property
     def image_names(self) -> Mapping[int, str] | None:
         """The file names of images by id, where they are known."""
-        return None if self.inputs is None else self.inputs.truths.image_names
+        if self.inputs is not None:
+            return self.inputs.truths.image_names
+        return None if self.stored is None else self.stored.image_names
+
+    @property
+    def subset(self) -> tuple[str, ...]:
+        """What was left out of the data, in words; empty: nothing that is known."""
+        if self.inputs is not None:
+            return tuple(self.inputs.truths.subset)
+        return () if self.stored is None else self.stored.subset
 
     def intervals(
         self, *, resamples: int = 1000, seed: int = 0, level: float = 0.95, threads: int | None = None
@@ -133,7 +151,7 @@ class Result(Mapping[str, float]):
             per_class=list(self.per_class.rows()),
             iou_dtype=self.iou_dtype,
             num_left_out=self._num_left_out(),
-            subset=() if self.inputs is None else self.inputs.truths.subset,
+            subset=self.subset,
         )
 
     @property
@@ -153,6 +171,17 @@ class Result(Mapping[str, float]):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None."""
         return self.summary.to_dict()
+
+    def save(self, path: str | os.PathLike[str], *, name: str | None = None, step: int | None = None) -> None:
+        """Write the result to a file, completely or not at all; `boxscore.load_result` reads it, with the same bits.
+
+        The file has the tally, about 20 bytes per detection, and the names of images, not the inputs. Missing folders
+        are created. `name`: of the model; `step`: the epoch or step of training. `boxscore serve` shows folders of such
+        files: `metric.compute().save(f"runs/a/epoch_{epoch:03}.boxscore", step=epoch)`.
+        """
+        from boxscore.scaling import saved_results
+
+        saved_results.save_result(self, path, name=name, step=step)
 
     def log_dict(self, prefix: str = "", *, undefined: float | None = None, per_class: bool = True) -> dict[str, float]:
         """Flat floats for TensorBoard, W&B, MLflow: the numbers, and, with `per_class`, `ap/<class>`.
