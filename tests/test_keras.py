@@ -81,14 +81,17 @@ def test_fit_reports_map_and_other_callbacks_see_it(toy: Any, tmp_path: Path) ->
     assert again.compute()["map"] == max(scores)
 
 
-def test_early_stopping_ends_a_training_that_no_longer_gains(toy: Any) -> None:
-    """A model that learns nothing stays at 0 and is stopped."""
+def test_early_stopping_ends_a_training_that_no_longer_gains(toy: Any, tmp_path: Path) -> None:
+    """A model that learns nothing stays at 0 and is stopped; the result of each epoch is saved."""
     model, image, box = toy
     model.compile(keras.optimizers.SGD(0.0), "mae")
-    metric = Callback(batches(image, box), decode=decode)
+    metric = Callback(batches(image, box), decode=decode, save_to=tmp_path / "runs" / "a")
     early = keras.callbacks.EarlyStopping("val_map", mode="max", patience=1)
     history = model.fit(image, box, epochs=9, verbose=0, callbacks=[metric, early]).history
     assert len(history["val_map"]) == 2
+    saved = sorted((tmp_path / "runs" / "a").iterdir())
+    assert [path.name for path in saved] == ["epoch_000.boxscore", "epoch_001.boxscore"]
+    assert [boxscore.load_result(path)["map"] for path in saved] == history["val_map"]
 
 
 def test_datasets_of_keras_and_tensorflow_are_asked_for_all_their_batches(toy: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, MeanAveragePrecision, Result
-from boxscore.cli import sample
+from boxscore.cli import main, sample
 from boxscore.scaling.saved_results import MAGIC, read_header
 from tests.support.scenes import random_scene
 
@@ -102,7 +102,15 @@ def test_every_beginning_of_a_file_is_refused(tmp_path: Path, content: bytes) ->
 
 
 @pytest.mark.parametrize(
-    "changes", [{"numbers": [1]}, {"time": "noon"}, {"image_names": [[1]]}, {"subset": 3}, {"numbers": {"map": "x"}}]
+    "changes",
+    [
+        {"numbers": [1]},
+        {"time": "noon"},
+        {"image_names": [[1]]},
+        {"subset": 3},
+        {"numbers": {"map": "x"}},
+        {"step": "3"},
+    ],
 )
 def test_a_header_that_cannot_be_is_refused(tmp_path: Path, content: bytes, changes: dict[str, Any]) -> None:
     """Even with the right checksum."""
@@ -135,3 +143,35 @@ def test_where_nothing_can_be_written_the_path_is_named(tmp_path: Path, result: 
         result.save(tmp_path / "file" / "a.boxscore")
     with pytest.raises(InputError, match=r"nothing: can't be read: No such file or directory"):
         boxscore.load_result(tmp_path / "nothing")
+
+
+def test_eval_saves_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str], result: Result) -> None:
+    """With the name of the model; and never over an input."""
+    files = [str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "detections.json")]
+    path = tmp_path / "runs" / "a" / "epoch_3.boxscore"
+    assert main(["eval", files[0], f"a={files[1]}", "--save", str(path)]) == 0
+    assert capsys.readouterr().err == f"wrote {path}\n"
+    assert boxscore.load_result(path).to_dict() == result.to_dict()
+    assert read_header(path).name == "a"
+    assert main(["eval", *files, "--save", files[1]]) == 1
+    assert "is an input, and --save would overwrite it" in capsys.readouterr().err
+    assert main(["eval", *files, "--save", str(tmp_path)]) == 1
+    assert f"{tmp_path}: can't be written: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["other.json"], "argument --save: needs one file of detections and one similarity"),
+        (["--iou-type", "bbox,segm"], "argument --save: needs one file of detections and one similarity"),
+        (["--memory", "1GB"], "argument --save: does not work with --memory and --engine ray, which keep no verdicts"),
+    ],
+)
+def test_eval_saves_one_result_with_its_verdicts(
+    capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    """Anything else is a usage error before anything is read."""
+    with pytest.raises(SystemExit) as caught:
+        main(["eval", "truths.json", "detections.json", *options, "--save", "a.boxscore"])
+    assert caught.value.code == 2
+    assert words in capsys.readouterr().err

@@ -155,6 +155,7 @@ def table1(folder: Path) -> Names:
 SETUPS: dict[str, Setup] = {
     "docs/get-started/training-loop.md": training_loop,
     "docs/guides/training.md": training,
+    "docs/guides/serve.md": training_loop,
     "docs/guides/segmentation.md": segmentation,
     "docs/guides/oriented-boxes.md": oriented_boxes,
     "docs/guides/protocols.md": protocols,

@@ -19,6 +19,7 @@ COMMANDS = {
     "eval": "evaluate",
     "compare": "compare",
     "explain": "explain",
+    "serve": "serve",
     "check": "check",
     "convert": "convert",
     "demo": "demo",
@@ -34,6 +35,7 @@ examples:
   boxscore eval truths.json model_a.json model_b.json --per-class --json scores.json
   boxscore compare truths.json model_a.json model_b.json
   boxscore explain truths.json detections.json --from coco --to ultralytics
+  boxscore serve runs/ --open
   boxscore check truths.json detections.json
   boxscore convert VOC2007/Annotations truths.json
   boxscore demo

@@ -77,7 +77,14 @@ def add_to(commands: Any) -> None:
         help="print the N images with the most false positives and truths not found",
     )
     group.add_argument("--plots", metavar="DIR", help="save every chart in DIR as PNG and PDF (needs boxscore[plots])")
-    arguments.add_documents(parser.add_argument_group("output"), "number")
+    group = parser.add_argument_group("output")
+    arguments.add_documents(group, "number")
+    group.add_argument(
+        "--save",
+        metavar="FILE",
+        help="save the result, such as runs/a/epoch_3.boxscore, for `boxscore serve` and `boxscore.load_result`; of one"
+        " file of detections",
+    )
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
     arguments.add_engine(parser, has_ray=True)
@@ -111,6 +118,8 @@ def run(options: argparse.Namespace) -> Outcome:
     options.detections = [model.path for model in models]
     check_outputs(options)
     protocols = arguments.protocols_of(options)
+    if options.save is not None:
+        _check_save(options, len(protocols))
     if options.plots is not None:
         from boxscore.report.plots import check_matplotlib
 
@@ -127,6 +136,9 @@ def run(options: argparse.Namespace) -> Outcome:
         raise InputError(f"{error}{hint_if_swapped(options.truths, options.detections)}") from None
     if options.plots is not None:
         _save_plots(options, parts)
+    written = [] if options.plots is None else [f"wrote charts to {options.plots}"]
+    if options.save is not None:
+        written.append(_save(options, parts[0]))
     documents = {
         "html": lambda: _report(options, parts),
         "csv": lambda: _table("csv", parts),
@@ -134,8 +146,7 @@ def run(options: argparse.Namespace) -> Outcome:
         "markdown": lambda: _table("markdown", parts),
         "json": lambda: as_json(_plain(parts, options.min_score)),
     }
-    drawn = [] if options.plots is None else [f"wrote charts to {options.plots}"]
-    return deliver(options, documents, lambda: _text(parts, is_per_class=options.per_class), notes=drawn)
+    return deliver(options, documents, lambda: _text(parts, is_per_class=options.per_class), notes=written)
 
 
 def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequence[Protocol]) -> list[Part]:
@@ -182,7 +193,9 @@ _CHANGES_INPUT = (
     *("image_labels", "hierarchy"),
 )
 """Options that the fast path does not support."""
-_NEEDS_RESULT = ("bootstrap", "html", "plots", "errors", "operating_point", "confusion", "calibration", "worst_images")
+_NEEDS_RESULT = (
+    *("bootstrap", "html", "plots", "save", "errors", "operating_point", "confusion", "calibration", "worst_images"),
+)
 """Options that need more than a summary."""
 
 
@@ -273,6 +286,21 @@ def _part(model: Model, group: str | None, result: "Result", options: argparse.N
     if options.worst_images is not None:
         analyses["worst_images"] = result.worst_images(num=options.worst_images)
     return Part(model, group, summary, result.images.size, result, intervals, analyses)
+
+
+def _check_save(options: argparse.Namespace, num_protocols: int) -> None:
+    """A usage error unless there is one result, with all of its verdicts."""
+    if len(options.detections) * num_protocols > 1:
+        options.command.error("argument --save: needs one file of detections and one similarity")
+    if options.engine == "ray" or options.memory is not None:
+        options.command.error("argument --save: does not work with --memory and --engine ray, which keep no verdicts")
+
+
+def _save(options: argparse.Namespace, part: Part) -> str:
+    """Save the result of all images; what was written."""
+    assert part.result is not None
+    part.result.save(options.save, name=part.model.name if part.model.is_named else None)
+    return f"wrote {options.save}"
 
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:

@@ -24,7 +24,7 @@ _INPUTS = (
 """Options and arguments that may name what is read."""
 _OWN_OUTPUT = re.compile(
     rb'\s*(\{\s*"(protocol|detections)":|\[\s*(\{\s*"(detections|severity)":|\])|[a-z,]*class,number,|first,second,class,'
-    rb"|<!doctype html>|\||\\begin\{)"
+    rb"|<!doctype html>|\||\\begin\{|boxscore result )"
 )
 """The first bytes of the files that `eval`, `compare` and `check` write."""
 _FOLDER_SUFFIXES = frozenset({".txt", ".xml", ".yaml", ".yml", ".names"})
@@ -44,6 +44,10 @@ def check_outputs(options: argparse.Namespace) -> None:
         if Path(folder).exists() and not Path(folder).is_dir():
             raise InputError(f"{folder}: can't be created as a folder: {os.strerror(errno.EEXIST)}")
         files["--plots"] = folder
+    if (saved := getattr(options, "save", None)) is not None:
+        if Path(saved).is_dir():
+            raise InputError(f"{saved}: can't be written: {os.strerror(errno.EISDIR)}")
+        files["--save"] = saved
     if files:
         check_apart(files, _inputs(options))
 

@@ -72,6 +72,15 @@ _EXTRA_MEANINGS = {
 }
 
 
+def is_error(name: str) -> bool:
+    """Whether less is better: of miss rates and LRP errors.
+
+    >>> is_error("olrp_loc"), is_error("ji"), is_error("map_50")
+    (True, False, False)
+    """
+    return name in _EXTRA_MEANINGS and name != "ji"
+
+
 def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
     """The names of all numbers of a protocol, and what each is, in words: the measures, then the extra numbers.
 

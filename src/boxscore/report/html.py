@@ -37,6 +37,7 @@ SCRIPTS = (
     "curves.js",
     "sizes_and_scores.js",
     "mistakes.js",
+    "theme.js",
     "page.js",
 )
 """The scripts of the page, concatenated in this order into one function."""
@@ -91,7 +92,7 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
     Text is embedded as JSON in a block that is not executed, or escaped. The content security policy allows the two
     scripts by their hashes; no other script, no evaluated code and no connection.
     """
-    own = "\n".join(map(_read, SCRIPTS))
+    own = "\n".join(map(page_file, SCRIPTS))
     scripts = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
     policy = {
         "default-src": "'none'",
@@ -100,18 +101,18 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
         "base-uri": "'none'",
         "form-action": "'none'",
     }
-    return Template(_read("template.html")).substitute(
+    return Template(page_file("template.html")).substitute(
         scripts,
         policy="; ".join(f"{directive} {sources}" for directive, sources in policy.items()),
         version=boxscore.__version__,
-        title=_escaped(contents["title"]),
-        headline=_escaped(contents["headline"]),
-        style="\n".join(map(_read, STYLES)),
-        data=_data(contents),
+        title=escaped(contents["title"]),
+        headline=escaped(contents["headline"]),
+        style="\n".join(map(page_file, STYLES)),
+        data=json_block(contents),
     )
 
 
-def _data(contents: Mapping[str, Any]) -> str:
+def json_block(contents: Mapping[str, Any]) -> str:
     """JSON in ASCII that neither opens nor closes an HTML element."""
     plain = json.dumps(contents, allow_nan=False, separators=(",", ":"))
     for letter in "<>&":
@@ -119,7 +120,7 @@ def _data(contents: Mapping[str, Any]) -> str:
     return plain
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text as HTML; characters that can't be encoded, such as lone surrogates in file names, become question marks."""
     return html.escape(text.encode("utf-8", "replace").decode())
 
@@ -133,5 +134,6 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _read(name: str) -> str:
+def page_file(name: str) -> str:
+    """A file of the page: the template, a script, a style."""
     return (files("boxscore.report") / "page" / name).read_text(encoding="utf-8")

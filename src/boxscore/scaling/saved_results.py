@@ -152,16 +152,28 @@ def _read_header(file: IO[bytes], source: str) -> tuple[Header, int]:
 
 
 def _decoded(header: Any) -> Header:
+    """The header of JSON; one of `storage.UNREADABLE` if it is not one."""
     names = header["image_names"]
+    time = datetime.fromisoformat(header["time"])
+    time.timestamp()
+    if not isinstance(header["name"], str | None) or not isinstance(header["step"], int | None):
+        raise ValueError("`name` must be text and `step` an integer")
     images = None if names is None else {int(image): str(file) for image, file in names}
     return Header(
         name=header["name"],
         step=header["step"],
-        time=datetime.fromisoformat(header["time"]),
-        version=header["version"],
-        numbers={name: math.nan if value is None else float(value) for name, value in header["numbers"].items()},
-        title=header["title"],
-        comparable=header["comparable"],
+        time=time,
+        version=str(header["version"]),
+        numbers={str(name): _number(value) for name, value in header["numbers"].items()},
+        title=str(header["title"]),
+        comparable=str(header["comparable"]),
         num_given=header["num_given"],
         stored=Stored(image_names=images, subset=tuple(map(str, header["subset"]))),
     )
+
+
+def _number(value: float | None) -> float:
+    """A finite number; NaN for None."""
+    if value is not None and not math.isfinite(value):
+        raise ValueError("numbers must be finite")
+    return math.nan if value is None else float(value)

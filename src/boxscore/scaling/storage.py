@@ -28,7 +28,8 @@ from boxscore._support.writing import write_file
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import EXTRAS, HITS, JACCARD_SCORES, ROWS, TRUTHS, Tally, num_words, state_dtype
 
-_MAGIC = b"boxscore tally 1\n"
+MAGIC = b"boxscore tally 1\n"
+"""The first bytes of a stored tally."""
 _LENGTHS = struct.Struct("<QQ")
 _CHECKSUM = struct.Struct("<I")
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
@@ -119,7 +120,7 @@ def _from_described(described: Mapping[str, Any], columns: Mapping[str, Any]) ->
 def _pieces(tally: Tally) -> Iterator[bytes | memoryview]:
     columns = columns_of(tally)
     header = header_of(tally)
-    yield _MAGIC
+    yield MAGIC
     yield _LENGTHS.pack(len(header), sum(array.nbytes for array in columns.values()) + _CHECKSUM.size)
     yield header
     for array in columns.values():
@@ -142,12 +143,12 @@ def from_bytes(content: bytes | bytearray | memoryview, source: str = "these byt
 def split_bytes(content: bytes | bytearray | memoryview, source: str = "these bytes") -> tuple[Tally, memoryview]:
     """The first of several concatenated tallies, and the bytes of the others."""
     view = memoryview(content)
-    start = len(_MAGIC) + _LENGTHS.size
-    if bytes(view[: len(_MAGIC)]) != _MAGIC:
+    start = len(MAGIC) + _LENGTHS.size
+    if bytes(view[: len(MAGIC)]) != MAGIC:
         raise InputError(f"{source}: not a boxscore tally, or one of another version")
     if len(view) < start:
         raise InputError(f"{source}: the tally is truncated: got {len(view):,} bytes")
-    header_size, rest_size = _LENGTHS.unpack(view[len(_MAGIC) : start])
+    header_size, rest_size = _LENGTHS.unpack(view[len(MAGIC) : start])
     end = start + header_size + rest_size
     if len(view) < end or rest_size < _CHECKSUM.size:
         raise InputError(f"{source}: the tally is truncated: got {len(view):,} of {end:,} bytes")

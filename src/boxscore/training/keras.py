@@ -1,6 +1,8 @@
 """mAP in `model.fit`: a callback of Keras 3, on any of its backends, that puts the numbers into the logs."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -26,7 +28,8 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
     `dataset`: batches of inputs and targets, as often as they are asked for: a `tf.data.Dataset`, a `PyDataset`, a
     list. The targets are as `MeanAveragePrecision.update` takes them, such as a dict of padded `boxes` and `labels`,
     and may have `image_id`. `decode` makes of the model's outputs, in NumPy, what `update` takes as `preds`; by default
-    they are that already. `prefix` stands before every name. `warn`: as in `MeanAveragePrecision`.
+    they are that already. `prefix` stands before every name. `warn`: as in `MeanAveragePrecision`. `save_to`: a folder
+    for the result of each epoch, `epoch_000.boxscore` and so on, as `boxscore serve` shows them.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
         engine: str = "auto",
         threads: int | None = None,
         warn: bool = True,
+        save_to: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__()
         if decode is not None and not callable(decode):
@@ -48,14 +52,16 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
         if not isinstance(prefix, str):
             raise InputError(f"`prefix` must be text; got {prefix!r}")
         _check_dataset(dataset)
-        self.dataset, self.decode, self.prefix = dataset, decode, prefix
+        if save_to is not None and not isinstance(save_to, str | os.PathLike):
+            raise InputError(f"`save_to` must be a path; got {type(save_to).__name__}")
+        self.dataset, self.decode, self.prefix, self.save_to = dataset, decode, prefix, save_to
         self.metric = MeanAveragePrecision(
             protocol, box_format=box_format, class_names=class_names, engine=engine, threads=threads, warn=warn
         )
         self.result: Result | None = None
         """That of the last epoch, with classes and curves."""
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add the numbers of the model as it is now to `logs`."""
         self.metric.reset()
         for batch in self._batches():
@@ -64,6 +70,8 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
             outputs = self.model.predict_on_batch(batch[0])
             self.metric.update(outputs if self.decode is None else self.decode(outputs), batch[1])
         self.result = self.metric.compute()
+        if self.save_to is not None:
+            self.result.save(Path(self.save_to, f"epoch_{epoch:03}.boxscore"), step=epoch)
         if logs is not None:
             logs.update({f"{self.prefix}{name}": value for name, value in self.result.items()})
 

@@ -9,7 +9,6 @@ report.models.forEach((model, i) => {
 const content = document.getElementById("content");
 const MEAN = -1; // the index of "all classes"
 const MOST_LINES = 24;
-const NUM_COLORS = 8;
 const UNDEFINED = 65535; // marks an undefined packed number
 const state = {
   model: 0,

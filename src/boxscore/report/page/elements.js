@@ -1,6 +1,7 @@
 // Elements, and formatting of numbers. All text is added as text nodes: no name can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const NUM_COLORS = 8; // of lines, in the styles
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {

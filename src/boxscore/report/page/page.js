@@ -54,6 +54,8 @@ function head() {
   if (heading.textContent.length > 70) heading.classList.add("long");
   const lead = el("p", { class: "lead", "data-permanent": "" }, report.subtitle);
   content.append(lead);
+  const mark = document.querySelector(".mark");
+  mark.after(...(report.links ?? []).map(([text, href]) => el("a", { class: "step", href }, brief(text, 32))));
   if (report.models.length > 1) {
     const box = select(
       "Model",
@@ -68,24 +70,6 @@ function head() {
     content.append(el("div", { class: "controls", "data-permanent": "" }, box));
   }
   content.querySelectorAll("noscript").forEach((each) => each.remove());
-}
-
-function theme() {
-  const button = document.getElementById("theme");
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (state.theme ?? (system.matches ? "dark" : "light")) === "dark";
-  const label = () => {
-    button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
-  };
-  button.addEventListener("click", () => {
-    state.theme = isDark() ? "light" : "dark";
-    document.documentElement.dataset.theme = state.theme;
-    label();
-  });
-  system.addEventListener("change", label);
-  button.hidden = false;
-  label();
 }
 
 head();

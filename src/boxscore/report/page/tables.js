@@ -79,7 +79,17 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
     el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, heads)), body),
     rest,
   );
-  if (!search) return box;
+  // Other rows, in the same order and with the same search. Rows that stay keep their elements, unless all have changed.
+  const refresh = (fresh, isChanged) => {
+    if (isChanged) drawn.clear();
+    const staying = new Set(fresh);
+    rows.filter((row) => !staying.has(row)).forEach((row) => drawn.delete(row));
+    rows = fresh;
+    const focused = document.activeElement;
+    show();
+    if (body.contains(focused)) focused.focus({ preventScroll: true });
+  };
+  if (!search) return Object.assign(box, { refresh });
   const field = el("input", {
     type: "search",
     placeholder: "all",
@@ -88,7 +98,8 @@ function table({ label, columns, rows, sortBy, isDown = true, search, noun, isWh
       show();
     },
   });
-  return el("div", {}, el("div", { class: "controls" }, el("label", {}, `Search ${noun}`, field), live), box);
+  const whole = el("div", {}, el("div", { class: "controls" }, el("label", {}, `Search ${noun}`, field), live), box);
+  return Object.assign(whole, { refresh });
 }
 
 const classOf = (column) => [column.isText ? "text" : "", column.class || ""].join(" ").trim() || null;
