@@ -1,5 +1,7 @@
 """What a run is on disk: folders of results, read once per change."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def test_every_folder_with_results_is_a_run(tmp_path: Path, result: Result) -> N
     assert names(folder) == {
         "a": ["epoch 2", "epoch 10", "step 12"],
         "b/seed 1": ["step 500"],
-        "runs": ["the final one"],
+        "runs/": ["the final one"],
     }
 
 
@@ -55,6 +57,28 @@ def test_a_file_is_read_again_only_when_it_has_changed(
     result.save(tmp_path / "epoch_1", step=7)
     assert [entry.step for run in folder.scan() for entry in run.entries] == [2, 7]
     assert sorted(read) == ["epoch_1", "epoch_1", "epoch_2"]
+
+
+def test_a_run_that_has_not_changed_is_the_same_object(tmp_path: Path, result: Result) -> None:
+    """So what is made of it can be cached."""
+    folder = RunFolder(tmp_path)
+    for name in ("a", "b"):
+        result.save(tmp_path / name / "epoch_1.boxscore")
+    before = folder.scan()
+    assert folder.scan() == before
+    result.save(tmp_path / "b" / "epoch_2.boxscore")
+    after = folder.scan()
+    assert after[0] is before[0]
+    assert after[1] is not before[1]
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="names of files are Unicode there")
+def test_a_name_of_bytes_that_are_no_text_is_escaped(tmp_path: Path, result: Result) -> None:
+    """In ids, which become addresses."""
+    result.save(tmp_path / os.fsdecode(b"epoch_1_\xff.boxscore"))
+    (run,) = RunFolder(tmp_path).scan()
+    assert run.entries[0].id == "epoch_1_\\udcff.boxscore"
+    assert dict(run.entries[0].load()) == dict(result)
 
 
 def test_numbers_of_another_version_are_computed_again(

@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -219,6 +221,16 @@ def test_it_warns_who_serves_everyone_and_ends_by_ctrl_c(browser: Browser, runs:
         expect(page.locator("#live")).to_have_text("no connection")
         expect(page.locator(".note").first).to_contain_text("The numbers below are of that time.")
         page.close()
+
+
+def test_it_does_not_wait_for_a_report_that_takes_long(runs: Path) -> None:
+    """Ctrl-C ends it while another thread draws resamples."""
+    with serving(runs, "--bootstrap", "1000000") as server:
+        parts = urlsplit(server.address)
+        with closing(socket.create_connection((parts.hostname, parts.port))) as connection:
+            connection.sendall(b"GET /report?result=a/epoch_003.boxscore HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert server.ask("/data").status == 200
+            assert server.stop() == (0, "stopped\n", "")
 
 
 def test_json_of_eval_has_numbers_and_classes_but_no_comparison(visit: Visit, changing: tuple[Path, Server]) -> None:

@@ -1,12 +1,13 @@
 """`boxscore serve RUNS`: a live page of the results in a folder."""
 
 import argparse
+import os
 import sys
 from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
-from boxscore.cli.terminal import Outcome, say, show, styled
+from boxscore.cli.terminal import Outcome, Stopped, say, show, styled
 
 _EXAMPLES = """\
 examples:
@@ -104,9 +105,15 @@ def run(options: argparse.Namespace) -> Outcome:
         import webbrowser
 
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    app = web.make_app(Pages(RunFolder(folder), options.bootstrap), names=(options.host, *options.allow_host))
+    pages = Pages(RunFolder(folder), options.bootstrap)
+    outcome = Outcome("stopped")
     try:
-        web.run_server(app, listener)
+        web.run_server(web.make_app(pages, names=(options.host, *options.allow_host)), listener)
     except KeyboardInterrupt:
-        return Outcome("stopped")
-    return Outcome("")
+        pass
+    except Stopped as stop:
+        outcome = Outcome(str(stop), stop.code)
+    if pages.is_busy:  # Python would wait for the thread that makes a report
+        show(outcome.text, sys.stdout)
+        os._exit(outcome.code)
+    return outcome

@@ -68,20 +68,35 @@ class Pages:
 
     def __init__(self, folder: RunFolder, resamples: int | None = None) -> None:
         self._folder, self._resamples = folder, resamples
+        self._title = cut(folder.root.resolve().name)
+        self._data: tuple[list[Run], str] | None = None
+        self._data_lock = threading.Lock()
         self._pages: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
-    def data(self) -> dict[str, Any]:
-        """All that the overview shows, as plain values. A folder that can't be read is a reason, not a number."""
-        about = {"folder": cut(self._folder.root.resolve().name), "version": boxscore.__version__}
+    @property
+    def is_busy(self) -> bool:
+        """Whether a report is being made."""
+        return self._lock.locked()
+
+    def data(self) -> str:
+        """All that the overview shows, in JSON. A folder that can't be read is a reason, not a number."""
         try:
             runs = self._folder.scan()
         except InputError as error:
-            return {**about, "problem": str(error), "runs": [], "measures": [], "errors": []}
+            return json_block(self._plain([], str(error)))
+        with self._data_lock:
+            if self._data is None or runs != self._data[0]:  # runs are compared by identity
+                self._data = (runs, json_block(self._plain(runs)))
+            return self._data[1]
+
+    def _plain(self, runs: Sequence[Run], problem: str | None = None) -> dict[str, Any]:
+        """The same as plain values."""
         measures = list(dict.fromkeys(name for run in runs for entry in run.entries for name in entry.numbers))
         return {
-            **about,
-            "problem": None,
+            "folder": self._title,
+            "version": boxscore.__version__,
+            "problem": problem,
             "runs": [_run(run) for run in runs],
             "measures": measures,
             "errors": [name for name in measures if is_error(name)],
@@ -89,14 +104,13 @@ class Pages:
 
     def overview(self) -> str:
         """The page of all runs."""
-        data = self.data()
-        return _shell(f"{data['folder']} – boxscore", "runs.js", data)
+        return _shell(f"{self._title} – boxscore", "runs.js", self.data())
 
     def report(self, name: str) -> Page:
         """The report of a result; for a file with numbers only, these. `NotFoundError`: there is no such result."""
         found = self._find(name)
         if found.entry.document is not None:
-            return Page(_shell(found.title, "document.js", _document(found)), is_report=False)
+            return Page(_shell(found.title, "document.js", json_block(_document(found))), is_report=False)
         return self._cached([found], lambda: self._report(found))
 
     def comparison(self, first: str, second: str) -> Page:
@@ -213,16 +227,18 @@ def _plain(value: Any) -> float | None:
 
 def message(title: str, why: str) -> str:
     """A page that says why there is no other."""
-    return _shell(title, "document.js", {"title": title, "links": [_HOME], "problem": text.lines(why)})
+    data = {"title": title, "links": [_HOME], "problem": text.lines(why)}
+    return _shell(title, "document.js", json_block(data))
 
 
-def _shell(title: str, script: str, data: Mapping[str, Any]) -> str:
+def _shell(title: str, script: str, data: str) -> str:
+    """A page of a script and its data, in JSON."""
     return Template(own_file("shell.html")).substitute(
         title=escaped(title),
         script=script,
         version=boxscore.__version__,
         tag=asset_tag(),
-        data=json_block(data),
+        data=data,
     )
 
 

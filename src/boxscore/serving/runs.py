@@ -11,11 +11,13 @@
 The first bytes of a file decide what it is. Other files are left alone.
 """
 
+import contextlib
 import json
 import math
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +33,8 @@ from boxscore.scaling.saved_results import load_result
 
 MAX_DEPTH = 4
 """How many folders below the served one are searched."""
+LONG_SCAN = 0.2
+"""Seconds from which on a scan takes long."""
 SUFFIX = ".boxscore"
 """A file of this name is meant to be a saved result, whatever is in it."""
 NUM_FIRST_BYTES = 4096
@@ -79,7 +83,7 @@ class Entry:
         if self.kind == "json":
             raise InputError(f"{self.path.name}: has numbers only; a report needs a file of `Result.save`")
         result = load_result(self.path)
-        if stamp_of(self.path) != self.stamp:
+        if stamp_of(self.path.stat()) != self.stamp:
             raise InputError(f"{self.path.name}: has changed while it was read; reload the page")
         return result
 
@@ -91,12 +95,12 @@ class Unreadable(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Run:
     """The results of one folder, by step, then by name."""
 
     name: str
-    """The path of the folder below the served one; of that one, its own name."""
+    """The path of the folder below the served one; of that one, its own name and a slash, which no other has."""
     entries: tuple[Entry, ...]
     unreadable: tuple[Unreadable, ...]
 
@@ -105,78 +109,112 @@ Content = tuple[Entry, ...] | Unreadable | None
 """What a file is: results, a result that can't be read, or something else."""
 
 
+class _KnownFolder(NamedTuple):
+    """What was in a folder when it was last read."""
+
+    files: dict[str, Stamp]
+    why: str | None
+    """Why it can't be read, if so."""
+    contents: dict[str, Content]
+    run: Run
+
+
 class RunFolder:
     """The folder that is served; `scan` may be called from several threads."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._known: dict[Path, tuple[Stamp, Content]] = {}
+        self._known: dict[str, _KnownFolder] = {}
+        self._runs: list[Run] = []
+        self._next_scan = 0.0
 
     def scan(self) -> list[Run]:
-        """All runs as they are on disk now, by name; `InputError` if the folder can't be read."""
+        """All runs as they are on disk now, by name; `InputError` if the folder can't be read.
+
+        Runs that have not changed are the same objects again. A folder of so many files that a scan takes long is
+        scanned for a tenth of the time at most.
+        """
         with self._lock:
+            start = time.monotonic()
+            if start < self._next_scan:
+                return self._runs
             before, self._known = self._known, {}
-            errors: list[OSError] = []
-            runs = [self._run(folder, files, before) for folder, files in _folders(self.root, errors)]
-            for error in errors:
-                folder, why = Path(error.filename), f"can't be read: {error.strerror}"
-                if folder == self.root:
-                    raise InputError(f"{folder}: {why}")
-                name = _relative(folder, self.root)
-                runs.append(Run(name=name, entries=(), unreadable=(Unreadable(name, why),)))
-            return sorted((run for run in runs if run.entries or run.unreadable), key=lambda run: run.name)
+            for folder, files, why in _walk(self.root):
+                known = before.get(folder)
+                is_same = known is not None and (known.files, known.why) == (files, why)
+                self._known[folder] = known if known is not None and is_same else self._read(folder, files, why, known)
+            runs = [known.run for known in self._known.values() if known.run.entries or known.run.unreadable]
+            self._runs = sorted(runs, key=lambda run: run.name)
+            duration = time.monotonic() - start
+            self._next_scan = start + 10 * duration if duration > LONG_SCAN else 0.0
+            return self._runs
 
-    def _run(self, folder: Path, files: list[tuple[Path, Stamp]], before: Mapping[Path, tuple[Stamp, Content]]) -> Run:
-        contents = [self._content(path, stamp, before) for path, stamp in files]
-        entries = [entry for each in contents if not isinstance(each, Unreadable | None) for entry in each]
-        return Run(
-            name=self.root.resolve().name if folder == self.root else _relative(folder, self.root),
+    def _read(self, folder: str, files: dict[str, Stamp], why: str | None, before: _KnownFolder | None) -> _KnownFolder:
+        contents = {}
+        for name, stamp in sorted(files.items()):
+            is_known = before is not None and before.files.get(name) == stamp
+            path = Path(self.root, folder, name)
+            contents[name] = before.contents[name] if before and is_known else _read(path, stamp, self.root)
+        entries = [entry for each in contents.values() if not isinstance(each, Unreadable | None) for entry in each]
+        unreadable = [each for each in contents.values() if isinstance(each, Unreadable)]
+        if why is not None:
+            unreadable.append(Unreadable(_safe(folder), why))
+        run = Run(
+            name=_safe(folder) or f"{_safe(self.root.resolve().name)}/",
             entries=tuple(sorted(entries, key=_order)),
-            unreadable=tuple(each for each in contents if isinstance(each, Unreadable)),
+            unreadable=tuple(unreadable),
         )
-
-    def _content(self, path: Path, stamp: Stamp, before: Mapping[Path, tuple[Stamp, Content]]) -> Content:
-        known = before.get(path)
-        content = known[1] if known is not None and known[0] == stamp else _read(path, stamp, self.root)
-        self._known[path] = (stamp, content)
-        return content
+        return _KnownFolder(files, why, contents, run)
 
 
 def _order(entry: Entry) -> tuple[float, str]:
     return (math.inf if entry.step is None else entry.step, entry.id)
 
 
-def _relative(path: Path, root: Path) -> str:
-    """The path below the root, with slashes."""
-    return path.relative_to(root).as_posix()
+def _safe(name: str) -> str:
+    r"""A name of a file as text that can be encoded: bytes that are not UTF-8 are escaped.
+
+    >>> _safe("a\udcff")
+    'a\\udcff'
+    """
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
-def stamp_of(path: Path) -> Stamp:
-    """What changes when the file does."""
-    status = path.stat()
-    return (status.st_mtime_ns, status.st_size, status.st_ino)
+def stamp_of(status: os.stat_result) -> Stamp:
+    """What changes when the file does. Windows lists files without their inodes."""
+    return (status.st_mtime_ns, status.st_size, status.st_ino if os.name == "posix" else 0)
 
 
-def _folders(root: Path, errors: list[OSError]) -> Iterator[tuple[Path, list[tuple[Path, Stamp]]]]:
-    """Every folder with its files and their stamps. Hidden ones are left out; `errors` gets those of folders."""
-    for name, folders, files in os.walk(root, onerror=errors.append):
-        folder = Path(name)
-        is_deep = len(folder.relative_to(root).parts) >= MAX_DEPTH
-        folders[:] = [] if is_deep else [each for each in folders if not each.startswith(".")]
-        stamped = []
-        for path in sorted(folder / file for file in files if not file.startswith(".")):
-            try:
-                if path.is_file():
-                    stamped.append((path, stamp_of(path)))
-            except OSError:
-                continue  # it is gone by now
-        yield folder, stamped
+def _walk(root: Path, folder: str = "", depth: int = 0) -> Iterator[tuple[str, dict[str, Stamp], str | None]]:
+    """Every folder, relative to the root, with the stamps of its files, or why it can't be read.
+
+    Hidden files and folders, and links to folders, are left out.
+    """
+    files, folders = {}, []
+    try:
+        with os.scandir(Path(root, folder)) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # it is gone by now
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.name)
+                    elif entry.is_file():
+                        files[entry.name] = stamp_of(entry.stat())
+    except OSError as error:
+        why = f"can't be read: {error.strerror}"
+        if depth == 0:
+            raise InputError(f"{root}: {why}") from None
+        yield folder, {}, why
+        return
+    yield folder, {name: stamp for name, stamp in files.items() if not name.startswith(".")}, None
+    for name in sorted(folders) if depth < MAX_DEPTH else ():
+        if not name.startswith("."):
+            yield from _walk(root, f"{folder}/{name}" if folder else name, depth + 1)
 
 
 def _read(path: Path, stamp: Stamp, root: Path) -> Content:
     """The results in a file."""
-    name = _relative(path, root)
+    name = _safe(path.relative_to(root).as_posix())
     try:
         with path.open("rb") as file:
             first = file.read(NUM_FIRST_BYTES)

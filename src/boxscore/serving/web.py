@@ -6,7 +6,6 @@ Nothing is written, nothing is loaded from elsewhere, and no address is ever use
 import errno
 import hashlib
 import ipaddress
-import json
 import logging
 import os
 import socket
@@ -105,8 +104,7 @@ def make_app(pages: Pages, *, names: Iterable[str] = ()) -> Starlette:
         return HTMLResponse(pages.overview())
 
     def data(request: Request) -> Response:
-        body = json.dumps(pages.data(), allow_nan=False, separators=(",", ":")).encode()
-        return _tagged(request, body, "application/json")
+        return _tagged(request, pages.data().encode(), "application/json")
 
     def report(request: Request) -> Response:
         return _report(lambda: pages.report(_given(request, "result")))
