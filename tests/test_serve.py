@@ -76,6 +76,14 @@ def changing(changing_server: tuple[Path, Server]) -> tuple[Path, Server]:
     return changing_server
 
 
+@pytest.fixture(autouse=True)
+def patient() -> Iterator[None]:
+    """A page that asks every second may wait for a busy machine."""
+    expect.set_options(timeout=20_000)
+    yield
+    expect.set_options(timeout=5_000)
+
+
 Visit = Callable[..., Page]
 
 
