@@ -34,6 +34,10 @@ OWN_SCRIPTS = ("run_data.js", "run_chart.js", "run_tables.js", "compare_bar.js",
 DOCUMENT_SCRIPTS = ("document.js",)
 
 
+Links = Sequence[tuple[str, str]]
+"""Texts and addresses of the links to other pages."""
+
+
 class NotFoundError(InputError):
     """There is no such result."""
 
@@ -111,14 +115,16 @@ class Pages:
         found = self._find(name)
         if found.entry.document is not None:
             return Page(_shell(found.title, "document.js", json_block(_document(found))), is_report=False)
-        return self._cached([found], lambda: self._report(found))
+        links = [_HOME, *_neighbours(found)]
+        return self._cached([found], links, lambda: self._report(found, links))
 
     def comparison(self, first: str, second: str) -> Page:
         """The report that compares two results; `InputError` says why they can't be compared."""
         listed = [self._find(first), self._find(second)]
         if listed[0].entry.id == listed[1].entry.id:
             raise InputError(f"{listed[0].title}: choose two different results to compare")
-        return self._cached(listed, lambda: self._comparison(listed))
+        links = [_HOME, *((each.title, _address(each.entry)) for each in listed)]
+        return self._cached(listed, links, lambda: self._comparison(listed, links))
 
     def _find(self, name: str) -> ListedEntry:
         """By id among all that was found on disk: an id is never used as a path."""
@@ -128,9 +134,9 @@ class Pages:
                     return ListedEntry(run, index)
         raise NotFoundError(f"{name}: there is no such result; it may have been removed, or can't be read")
 
-    def _cached(self, listed: Sequence[ListedEntry], make: Callable[[], str]) -> Page:
-        neighbours = [entry.id for each in listed for entry in each.run.entries]  # whose links the page has
-        key = json.dumps([[(each.entry.id, each.entry.stamp) for each in listed], neighbours])
+    def _cached(self, listed: Sequence[ListedEntry], links: Links, make: Callable[[], str]) -> Page:
+        """The page of these files, as they are now, with these links."""
+        key = json.dumps([[(each.entry.id, each.entry.stamp) for each in listed], links])
         with self._lock:
             if key not in self._pages:
                 self._pages[key] = make()
@@ -139,12 +145,12 @@ class Pages:
                 self._pages.popitem(last=False)
             return Page(self._pages[key], is_report=True)
 
-    def _report(self, found: ListedEntry) -> str:
+    def _report(self, found: ListedEntry, links: Links) -> str:
         results = {found.title: found.entry.load()}
         contents = describe(results, sample_intervals(results, self._resamples), _made_from([found]))
-        return _rendered(found.title, contents, [_HOME, *_neighbours(found)])
+        return _rendered(found.title, contents, links)
 
-    def _comparison(self, listed: Sequence[ListedEntry]) -> str:
+    def _comparison(self, listed: Sequence[ListedEntry], links: Links) -> str:
         titles = [each.title for each in listed]
         if titles[0] == titles[1]:  # two files of one step
             titles = [f"{each.title} ({each.entry.id})" for each in listed]
@@ -152,7 +158,6 @@ class Pages:
         resamples = min(map(default_resamples, results.values())) if self._resamples is None else self._resamples
         compared = compare(results, resamples=resamples)
         contents = describe(results, sample_intervals(results, resamples), _made_from(listed), compared)
-        links = [_HOME, *((each.title, _address(each.entry)) for each in listed)]
         return _rendered(" and ".join(titles), contents, links)
 
 
@@ -176,7 +181,7 @@ def _made_from(listed: Sequence[ListedEntry]) -> dict[str, str]:
     return {"file" if len(listed) == 1 else "files": files, "saved": times}
 
 
-def _rendered(title: str, contents: Mapping[str, Any], links: Sequence[tuple[str, str]]) -> str:
+def _rendered(title: str, contents: Mapping[str, Any], links: Links) -> str:
     return render({"title": title, "links": links, **contents}, chart_script())
 
 

@@ -83,7 +83,11 @@ class Entry:
         if self.kind == "json":
             raise InputError(f"{self.path.name}: has numbers only; a report needs a file of `Result.save`")
         result = load_result(self.path)
-        if stamp_of(self.path.stat()) != self.stamp:
+        try:
+            is_same = stamp_of(self.path.stat()) == self.stamp
+        except OSError:
+            is_same = False
+        if not is_same:
             raise InputError(f"{self.path.name}: has changed while it was read; reload the page")
         return result
 
