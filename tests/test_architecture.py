@@ -30,7 +30,7 @@ LAYERS = [
     ["model.comparable"],
     ["geometry"],
     ["model.measures", "model.batch_keys", "model.coverage", "model.image_ids", "model.shapes"],
-    ["model.summary", "model.batches"],
+    ["model.summary", "model.batches", "model.image_objects"],
     ["model.dataset", "model.tally"],
     ["report.exports", "model.preparation"],
     ["model.curves"],

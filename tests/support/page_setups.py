@@ -152,7 +152,26 @@ def table1(folder: Path) -> Names:
     return {}
 
 
+def supervision(folder: Path) -> Names:
+    """A dataset of two images, and a detector whose boxes are too wide."""
+    import supervision as sv
+    from PIL import Image
+
+    box = np.array([[10.0, 10.0, 60.0, 60.0]])
+    annotations = {}
+    for name, label in (("cat.png", 0), ("dog.png", 1)):
+        Image.new("RGB", (80, 80)).save(folder / name)
+        annotations[name] = sv.Detections(xyxy=box, class_id=np.array([label]))
+
+    def predict(_: Any) -> Any:
+        return sv.Detections(xyxy=box + np.array([0, 0, 9, 0]), confidence=np.array([0.9]), class_id=np.array([0]))
+
+    dataset = sv.DetectionDataset(classes=["cat", "dog"], images=[*annotations], annotations=annotations)
+    return {"dataset": dataset, "predict": predict}
+
+
 SETUPS: dict[str, Setup] = {
+    "docs/frameworks/supervision.md": supervision,
     "docs/get-started/training-loop.md": training_loop,
     "docs/guides/training.md": training,
     "docs/guides/serve.md": training_loop,

@@ -18,6 +18,7 @@ from boxscore.model.batch_keys import COVERAGE_KEYS, DETECTION_KEYS, TRUTH_KEYS,
 from boxscore.model.batches import PaddedBatch, build_from_images, listed_labels
 from boxscore.model.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
 from boxscore.model.image_ids import different_ids, read_image_ids
+from boxscore.model.image_objects import as_dicts
 from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
 from boxscore.model.shapes import Shapes, check_has_keypoints, check_lengths, geometries_of
 
@@ -103,12 +104,14 @@ class Detections(Shapes):
         or bytes (D, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`, (D, K, 3), or
         (D, K, 2) and perhaps `keypoints_scores`, (D, K). Images are numbered 0, 1, 2, … unless `image_ids` has an
         integer or a name for each; a name becomes a hash of 63 bits. Batches to be merged later need ids. `is_hosted`:
-        what is in host memory becomes NumPy's, which is faster.
+        what is in host memory becomes NumPy's, which is faster. In place of a dict there may be an object that has what
+        one image has: supervision's `Detections` or `KeyPoints`, Ultralytics' `Results`.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
         keys = DETECTION_KEYS.of_shapes(iou_type, box_format)
+        images = as_dicts(images, DETECTION_KEYS, iou_type, box_format)
         return build_from_images(cls, images, keys, image_ids, is_hosted=is_hosted, **_box_setting(keys, box_format))
 
     @classmethod
@@ -257,10 +260,12 @@ class Truths(Shapes):
         `ignore`, `iscrowd` and `difficult` (G,): a truth that one of them marks is ignored. `iou_type`, `image_ids` and
         `is_hosted`: as in `Detections.from_images`; names of images are also in `image_names`. Beside `keypoints` there
         may be `visibility`, (G, K), and `boxes`. Lists of labels in `neg_category_ids` and, if you like,
-        `not_exhaustive_category_ids` make the `coverage`, as in LVIS: all images have them, or none.
+        `not_exhaustive_category_ids` make the `coverage`, as in LVIS: all images have them, or none. In place of a dict
+        there may be supervision's `Detections` or `KeyPoints`, with such columns in `data`.
         """
         ids = None if image_ids is None else read_image_ids(image_ids)
         keys = TRUTH_KEYS.of_shapes(iou_type, box_format)
+        images = as_dicts(images, TRUTH_KEYS, iou_type, box_format)
         settings = {"class_names": class_names, "image_names": None if ids is None else ids.image_names}
         settings |= _box_setting(keys, box_format)
         truths = build_from_images(cls, images, keys, ids, is_hosted=is_hosted, **settings)

@@ -18,10 +18,11 @@ from boxscore.analysis.suspicion import Counts
 from boxscore.engines.native.plain_batch import match_images
 from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
 from boxscore.geometry.boxes import Boxes
-from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
+from boxscore.model.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
 from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
+from boxscore.model.image_objects import as_dicts, is_image_object
 from boxscore.model.preparation import shaped_by
 from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol
 from boxscore.model.protocol_fields import check_choice
@@ -39,8 +40,10 @@ class MeanAveragePrecision:
     """mAP over a stream of batches, the same bits as one evaluation of everything.
 
     `update` takes the outputs of detectors and loaders, in NumPy, PyTorch, JAX or TensorFlow: a list of dicts, one per
-    image; a dict of padded batches; `Detections` and `Truths`. It matches them and stores about 20 bytes per detection;
-    inputs are neither changed nor stored. `compute` can be called at any time, and changes nothing.
+    image; a dict of padded batches; `Detections` and `Truths`. In place of a dict there may be what other libraries
+    have for one image: supervision's `Detections` and `KeyPoints`, as preds Ultralytics' `Results` as well. `update`
+    matches them and stores about 20 bytes per detection; inputs are neither changed nor stored. `compute` can be called
+    at any time, and changes nothing.
 
     `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
     in place of `boxes`: booleans or bytes, (D, H, W) per image. With "obb" or "probiou" `boxes` are oriented, as
@@ -132,7 +135,7 @@ class MeanAveragePrecision:
             elif isinstance(preds, Mapping) and isinstance(targets, Mapping):
                 self._update_padded(preds, targets, ids)
             else:
-                self._update_images(preds, targets, ids)
+                self._update_images(_as_list(preds), _as_list(targets), ids)
 
     def compute(self) -> Result:
         """The result of all updates so far, on all processes of torch.distributed: all of them must call this then.
@@ -272,6 +275,8 @@ class MeanAveragePrecision:
         if len(preds) != len(targets):
             counts = f"{len(preds)} and {len(targets)}"
             raise InputError(f"`preds` and `targets` must have one entry per image; got {counts}")
+        preds = in_argument("preds", as_dicts, preds, DETECTION_KEYS, *self._shapes)
+        targets = in_argument("targets", as_dicts, targets, TRUTH_KEYS, *self._shapes)
         if ids is None:
             if all(isinstance(each, Mapping) and "image_id" in each for each in targets):
                 ids = in_argument("targets", image_ids_of, targets, "")
@@ -427,3 +432,8 @@ class MeanAveragePrecision:
 def _check_num_ids(ids: ImageIds, num_images: int) -> None:
     if len(ids.numbers) != num_images:
         raise InputError(f"`image_ids` must have one id per image; got {len(ids.numbers)} for {num_images} images")
+
+
+def _as_list(images: Any) -> Any:
+    """A batch of one image, if it is the object of one image; else as it is."""
+    return [images] if is_image_object(images) else images
