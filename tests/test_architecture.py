@@ -51,9 +51,9 @@ LAYERS = [
     ["training.metric", "training.stored_shapes", "scaling.shards"],
     ["training", "coco"],
     ["formats"],
-    ["scaling.out_of_core", "scaling.ray", "cli.sample"],
+    ["scaling.out_of_core", "scaling.ray", "cli.sample", "training.ultralytics"],
     ["cli"],
-    ["torchmetrics", "jax", "keras", "ray", "lvis", "parallel", "sequential"],
+    ["torchmetrics", "jax", "keras", "ray", "lvis", "parallel", "sequential", "ultralytics"],
 ]
 """What may import what: only modules of earlier rows, or of the same package. A module of a package may be a room of
 its own, in a row of its own."""
@@ -241,7 +241,7 @@ def test_a_protocol_is_its_entry() -> None:
 
 def test_no_two_modules_have_one_name() -> None:
     """But for those that people import, which are thin, and for COCO: its file format, and the drop-in."""
-    public = {"jax", "keras", "lvis", "parallel", "ray", "sequential", "torchmetrics"}
+    public = {"jax", "keras", "lvis", "parallel", "ray", "sequential", "torchmetrics", "ultralytics"}
     names = [path.stem for path in SOURCE.rglob("*.py") if path.stem != "__init__" and path.parent != SOURCE]
     names += [path.parent.name for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
     assert {name for name in names if names.count(name) > 1} == {"coco"}
@@ -287,7 +287,7 @@ def test_no_framework_is_imported_before_the_user_does() -> None:
     """Nor anything else that is heavy: NumPy and the compat layer are all."""
     code = "import sys, json, boxscore, boxscore.cli; print(json.dumps(sorted({n.split('.')[0] for n in sys.modules})))"
     heavy = {"torch", "jax", "tensorflow", "keras", "matplotlib", "pandas", "scipy", "pycocotools", "torchmetrics"}
-    heavy |= {"pyarrow", "yaml", "xml", "zipfile", "lightning", "ray"}
+    heavy |= {"pyarrow", "yaml", "xml", "zipfile", "lightning", "ray", "ultralytics", "supervision"}
     assert not heavy & set(run(code))
     used = code.replace("; print", "; boxscore.MeanAveragePrecision().compute(); boxscore.collate_truths; print")
     assert not {"torch", "jax", "tensorflow", "torchmetrics", "lightning"} & set(run(used))

@@ -38,6 +38,7 @@ RUN_ELSEWHERE = {
         for name in ("accelerate", "huggingface", "jax", "keras", "lightning")
     },
     "docs/guides/logging.md": "test_loggers.py, which has clients without a server",
+    "docs/frameworks/ultralytics.md": "test_ultralytics.py, which does without torchvision",
     "docs/guides/scaling.md": "test_ray.py, which has a cluster",
 }
 

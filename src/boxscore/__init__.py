@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from boxscore.engines.parallel.loading import collate_truths
     from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
     from boxscore.formats.groups import read_groups
+    from boxscore.formats.ultralytics_results import from_ultralytics
     from boxscore.geometry.keypoints import Keypoints
     from boxscore.geometry.masks import Masks
     from boxscore.geometry.oriented_boxes import OrientedBoxes
@@ -62,6 +63,7 @@ __all__ = [
     "explain_claim",
     "finish",
     "load_result",
+    "from_ultralytics",
     "match",
     "match_shard",
     "parallel",
@@ -104,6 +106,7 @@ _HOMES = {
     "explain_claim": "analysis.claims",
     "finish": "pipeline",
     "load_result": "scaling.saved_results",
+    "from_ultralytics": "formats.ultralytics_results",
     "match": "pipeline",
     "match_shard": "scaling.shards",
     "patch_pycocotools": "coco.patch",

@@ -109,12 +109,24 @@ def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths
         return records
     if all(each is not None for each in own) or (not isinstance(label, Named) and records.class_names is None):
         mapped = [value if new is None else new for value, new in zip(values, own, strict=True)]
-        return replace(records, label=np.array(mapped, np.int64)[code], class_names=None, is_position=False)
+        return replace(
+            records,
+            label=np.array(mapped, np.int64)[code],
+            class_names=None,
+            is_position=False,
+            has_ultralytics_ids=False,
+        )
     if known is None:
         raise InputError(f"`map_classes` must have every class of {records.source}, as the truths have no names")
     texts = [_name(value, names) if new is None else known[new] for value, new in zip(values, own, strict=True)]
     merged = Named.of(texts)
-    return replace(records, label=replace(merged, code=merged.code[code]), class_names=None, is_position=False)
+    return replace(
+        records,
+        label=replace(merged, code=merged.code[code]),
+        class_names=None,
+        is_position=False,
+        has_ultralytics_ids=False,
+    )
 
 
 def _target(new: Class, known: Mapping[int, str] | None) -> int:

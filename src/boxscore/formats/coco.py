@@ -19,6 +19,7 @@ from boxscore.formats.federated import class_groups, coverage_rows, written_lett
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.table_keypoints import lists_of
+from boxscore.formats.ultralytics_json import has_oriented_boxes, is_from_ultralytics, read_oriented
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.masks import Masks, Polygons
@@ -73,11 +74,14 @@ def read_detections(source: Source, options: Options) -> Records:
 
     Results may have boxes in another format than COCO's, if `options` say so.
     """
+    if options.is_oriented and has_oriented_boxes(source):
+        return read_oriented(source, options.box_format)
     file = _load(source, options)
     score = file.boxes.score
     may_lack = options.has_masks or options.has_keypoints or options.is_oriented
     has_boxes = not np.isnan(file.boxes.box).any() if may_lack else file.boxes.mask_area is None
     records = _records(source, file, options, score=np.zeros(0) if score is None else score)
+    records = replace(records, has_ultralytics_ids=is_from_ultralytics(source))
     if options.has_keypoints:
         records = _with_poses(records, file.boxes)
     if not has_boxes and records.polygons is None and not (options.has_keypoints or options.is_oriented):

@@ -192,14 +192,10 @@ def join(
     is_wanted = _is_wanted(records.image, records.image_names, images) & _is_wanted(
         records.label, records.class_names, classes
     )
-    problems = [
-        _unmatched(records, "image", records.image, lost_image & is_wanted, _names(truths.image_names)),
-        _unmatched(records, "class", records.label, lost_class & is_wanted, _names(truths.names_by_label)),
-    ]
     report = Report(
         num_rows=len(records),
         num_unmatched=int((is_lost & is_wanted).sum()),
-        unmatched=tuple(problem for problem in problems if problem is not None),
+        unmatched=unmatched_rows(records, truths, lost_image & is_wanted, lost_class & is_wanted),
     )
     if is_lost.any():
         records, image, label = keep_rows(records, ~is_lost), image[~is_lost], label[~is_lost]
@@ -215,6 +211,17 @@ def join(
     except InputError as error:
         raise records.refuse(error) from None
     return columns, report
+
+
+def unmatched_rows(
+    records: RowKeys, truths: Truths, lost_image: NDArray[np.bool_], lost_class: NDArray[np.bool_]
+) -> tuple[Unmatched, ...]:
+    """The images and the classes that the truths do not have, if there are any."""
+    problems = (
+        _unmatched(records, "image", records.image, lost_image, _names(truths.image_names)),
+        _unmatched(records, "class", records.label, lost_class, _names(truths.names_by_label)),
+    )
+    return tuple(problem for problem in problems if problem is not None)
 
 
 def _are_joined_by_label(records: Records, label: Ids, is_lost: NDArray[np.bool_]) -> bool:
@@ -318,6 +325,12 @@ def join_classes(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool
     if records.is_position:
         label_at = dict(enumerate(sorted(known)))
         return _apply(records.label, [lambda value: label_at.get(int(value))])
+    if records.has_ultralytics_ids and truths.is_numbered:
+        from boxscore.formats.ultralytics_json import class_rule
+
+        rule = class_rule(_distinct(records.label), known, records.source)
+        if rule is not None:
+            return _apply(records.label, [rule])
     return _apply(records.label, [by_id, by_name[0]])
 
 

@@ -59,6 +59,8 @@ class RowKeys:
     """The path of the file or folder, for errors that are about no single row."""
     is_position: bool = False
     """Whether labels are indices into a list of classes that is not in the file, as in YOLO's results."""
+    has_ultralytics_ids: bool = False
+    """Whether labels are those of Ultralytics' predictions.json: indices plus 1, or COCO's ids."""
     image_names: Mapping[int, str] | None = None
     """Every image by id, with or without rows; None where images have names only, or the file lists none."""
     class_names: Mapping[int, str] | None = None

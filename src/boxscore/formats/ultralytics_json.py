@@ -1,0 +1,101 @@
+"""Ultralytics' predictions.json: COCO's results, but for the ids of classes, and for oriented boxes.
+
+| validated | category_id |
+|---|---|
+| COCO's val2017 (or LVIS) | COCO's own ids, 1 to 90 with ten gaps |
+| any other dataset | the index of the class in data.yaml, plus 1 |
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.formats.files import Source
+from boxscore.formats.records import Named, OrientedRows, Records
+from boxscore.formats.selection import Rule, some
+from boxscore.geometry.box_formats import BoxFormat
+
+_FIRST_ROW = re.compile(rb'\s*\[\s*\{\s*"image_id"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+)\s*,\s*"file_name"\s*:')
+"""How the file begins: no other tool is known to write `file_name` there."""
+_ORIENTED = re.compile(rb'"rbox"\s*:')
+_COCO_GAPS = frozenset((12, 26, 29, 30, 45, 66, 68, 69, 71, 83))
+_COCO_IDS = [number for number in range(1, 91) if number not in _COCO_GAPS]
+_KEYS: dict[str, BoxFormat] = {"poly": "xyxyxyxy", "rbox": "cxcywha:radians"}
+"""The keys of oriented boxes, and their format."""
+
+
+def is_from_ultralytics(source: Source) -> bool:
+    """Whether the first result looks like one that Ultralytics has written."""
+    return source.head is not None and _FIRST_ROW.match(source.head) is not None
+
+
+def has_oriented_boxes(source: Source) -> bool:
+    """Whether the first results are oriented boxes of Ultralytics."""
+    return is_from_ultralytics(source) and _ORIENTED.search((source.head or b"")[:2000]) is not None
+
+
+def class_rule(ids: Iterable[int], known: Mapping[int, str], source: str) -> Rule | None:
+    """The label that each of the file's ids means, where truths number their classes from 0 on, as data.yaml does.
+
+    None: the ids are not Ultralytics', or those of the truths are not from a list; they are compared as they are.
+
+    >>> rule = class_rule([1, 2], {0: "cat", 1: "dog"}, "predictions.json")
+    >>> rule(2)
+    1
+    """
+    num, given = len(known), {*ids}
+    if not given or {*known} != {*range(num)} or min(given) < 1:
+        return None
+    if num != len(_COCO_IDS):
+        return (lambda value: int(value) - 1) if max(given) <= num else None
+    has_gaps, has_large = bool(given & _COCO_GAPS), max(given) > num
+    if has_large:
+        label_of = {number: label for label, number in enumerate(_COCO_IDS)}
+        return None if has_gaps or max(given) > _COCO_IDS[-1] else lambda value: label_of.get(int(value))
+    if not has_gaps and max(given) > 11:  # the first eleven are the same either way
+        advice = "give `map_classes`, such as 1:0,2:1"
+        raise InputError(
+            f"{source}: category ids ({some(sorted(given), 3)}) may be COCO's, or indices plus 1; {advice}"
+        )
+    return lambda value: int(value) - 1
+
+
+def read_oriented(source: Source, box_format: BoxFormat | None) -> Records:
+    """The oriented boxes of the file: their corners, or centres, sizes and angles if `box_format` says so."""
+    try:
+        rows = json.loads(source.text())
+    except ValueError as error:
+        raise InputError(f"{source}: not JSON: {error}") from None
+    key = next((key for key, each in _KEYS.items() if each == box_format), "poly")
+    columns: list[tuple[Any, int, float, list[float]]] = []
+    for index, row in enumerate(rows):
+        try:
+            corners = [float(number) for number in row[key]]
+            columns.append((row["image_id"], int(row["category_id"]), float(row["score"]), corners))
+            if len(corners) != (8 if key == "poly" else 5):
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            rule = f"must have `image_id`, `category_id`, `score` and `{key}`"
+            raise InputError(f"{source}: result {index} {rule}, as Ultralytics writes oriented boxes") from None
+    image, label, score, box = zip(*columns, strict=True)
+    return Records(
+        image=_images(image),
+        label=np.array(label, np.int64),
+        score=np.array(score, np.float64),
+        **OrientedRows(np.array(box, np.float64), _KEYS[key]).fields(),
+        location=lambda row: f"{source}: result {row}",
+        source=str(source),
+        terms={"box": key},
+        has_ultralytics_ids=True,
+    )
+
+
+def _images(values: Sequence[Any]) -> Any:
+    """Stems, or the numbers that they are."""
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, np.int64)
+    return Named.of([str(value) for value in values])

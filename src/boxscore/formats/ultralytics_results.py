@@ -1,0 +1,79 @@
+"""What Ultralytics' `predict` returns, as detections: on the images and classes of truths, or on its own."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore._support.text import count
+from boxscore.formats.files import base_of
+from boxscore.formats.joining import join_classes, join_images, unmatched_rows
+from boxscore.formats.records import Named, RowKeys, locations
+from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.oriented_boxes import OrientedBoxes
+from boxscore.model.dataset import Detections, Truths, host_ids, take
+from boxscore.model.image_objects import is_image_object
+from boxscore.model.protocol import iou_types_of
+
+
+def from_ultralytics(
+    results: Iterable[Any],
+    truths: Truths | None = None,
+    *,
+    iou_type: str | Sequence[str] | None = None,
+    unmatched: Literal["error", "warn"] = "error",
+) -> Detections:
+    """The detections of a list of Ultralytics' `Results`, or of what `predict(stream=True)` yields.
+
+    With `truths`, images are joined by the file names of `path`, and classes by their names, as those of a file are by
+    `read_detections`; `unmatched` is the same, too. Without, an image is identified by its file name, as
+    `Truths.from_images(…, image_ids=[names])` does, and labels are the model's own, from 0 on. `iou_type`: the shapes
+    that are read; oriented boxes where the results have them, else boxes. Masks need `predict(retina_masks=True)`,
+    which gives them the size of the image.
+    """
+    given: list[Any] = [results] if is_image_object(results) or not isinstance(results, Iterable) else [*results]
+    for index, each in enumerate(given):
+        if not is_image_object(each) or not hasattr(each, "names") or not hasattr(each, "path"):
+            raise InputError(
+                f"`results` must be Ultralytics' Results, one per image; got {type(each).__name__} at {index}"
+            )
+    if truths is not None and not isinstance(truths, Truths):
+        raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
+    if unmatched not in ("error", "warn"):
+        raise InputError(f"`unmatched` must be one of error, warn; got {unmatched!r}")
+    if iou_type is None:
+        iou_type = "obb" if any(each.obb is not None for each in given) else "bbox"
+    is_oriented = any(each in OrientedBoxes.iou_types for each in iou_types_of(iou_type))
+    box_format: BoxFormat = "cxcywha:radians" if is_oriented else "xyxy"
+    names = [str(each.path) for each in given]
+    short = [base_of(name.replace("\\", "/")) for name in names]
+    ids = short if len({*short}) == len(short) else names
+    found = Detections.from_images(given, image_ids=ids, iou_type=iou_type, box_format=box_format, is_hosted=True)
+    return found if truths is None else _joined(found, truths, given, names, unmatched)
+
+
+def _joined(
+    found: Detections, truths: Truths, given: Sequence[Any], names: Sequence[str], unmatched: str
+) -> Detections:
+    """The detections with the ids and labels of truths."""
+    num_rows = [len(each.boxes if each.obb is None else each.obb) for each in given]
+    keys = RowKeys(
+        image=Named(code=np.repeat(np.arange(len(given)), num_rows), names=[name.replace("\\", "/") for name in names]),
+        label=host_ids(found.label),
+        location=locations(np.cumsum([0, *num_rows[:-1]]), lambda image, row: f"{names[image]}: detection {row}"),
+        source="`results`",
+        class_names=dict(given[0].names) if given else None,
+    )
+    image, is_image_lost = join_images(keys, truths)
+    label, is_class_lost = join_classes(keys, truths)
+    problems = unmatched_rows(keys, truths, is_image_lost, is_class_lost)
+    if problems and unmatched == "error":
+        raise InputError(str(problems[0]))
+    is_lost = is_image_lost | is_class_lost
+    if problems:
+        dropped = f"{count(int(is_lost.sum()), 'detection')} of {len(keys):,} left out"
+        warnings.warn(f"{dropped}: {'; '.join(map(str, problems))}", stacklevel=3)
+    return take(replace(found, image=image, label=label, others=found.others), ~is_lost)
