@@ -9,7 +9,7 @@ BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" "hatch-fancy-pypi-readm
 PEERS := hotcoco ultrafast-pycocotools vernier faster-coco-eval pycocotools torchmetrics supervision globox
 # Tools whose numbers tests compare with, and what their evaluators import. Without their own dependencies: these would bring
 # CUDA builds and older versions of what is here.
-ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 supervision==0.31.2 \
+ORACLES := lvis==0.5.3 ultralytics==8.4.190 mmdet==3.3.0 mmengine==0.10.7 supervision==0.31.2 rfdetr==1.11.2 sahi==0.12.8 \
   object-detection-metrics==0.4.post1 tf-models-research-object-detection==2.8.0.post1 \
   opencv-python-headless addict defusedxml platformdirs pyDeprecate rich markdown-it-py mdurl pygments six \
   termcolor terminaltables yapf

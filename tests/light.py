@@ -12,7 +12,8 @@ import pytest
 
 _EXTRAS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 _IMPORT_NAMES = {"mlflow_skinny": "mlflow", "tensorflow_cpu": "tensorflow"}
-_ORACLES = {"cv2", "lvis", "mmdet", "mmengine", "object_detection", "podm", "scipy", "supervision", "ultralytics"}
+_ORACLES = {"cv2", "lvis", "mmdet", "mmengine", "object_detection", "podm", "rfdetr", "sahi", "scipy", "supervision"}
+_ORACLES |= {"ultralytics"}
 """See ORACLES in the Makefile."""
 _OTHERS = {"boxscore_test_intervals", "keras", "mkdocs", "nanobind", "nbformat"}
 """What comes with other packages, or with a build for tests."""

@@ -38,6 +38,8 @@ RUN_ELSEWHERE = {
         for name in ("accelerate", "huggingface", "jax", "keras", "lightning")
     },
     "docs/guides/logging.md": "test_loggers.py, which has clients without a server",
+    "docs/frameworks/rf-detr.md": "test_coco_backends.py, with what its package needs",
+    "docs/frameworks/sahi.md": "test_coco_backends.py, with what its package needs",
     "docs/frameworks/ultralytics.md": "test_ultralytics.py, which does without torchvision",
     "docs/guides/scaling.md": "test_ray.py, which has a cluster",
 }

@@ -34,6 +34,18 @@ def old_numpy() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def stand_in(name: str, **attributes: Any) -> Iterator[None]:
+    """A module of this name, which is not installed, with nothing but these attributes."""
+    module = types.ModuleType(name)
+    vars(module).update(attributes)
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
 def _bare_package(name: str) -> None:
     """Make an installed package importable without running its `__init__`."""
     if name in sys.modules:
@@ -105,3 +117,24 @@ def ultralytics(module: str) -> Any:
     with patch.object(importlib.metadata, "version", known), warnings.catch_warnings(), np.printoptions():
         warnings.simplefilter("ignore")
         return importlib.import_module(f"ultralytics.{module}")
+
+
+@cache
+def rfdetr_metric() -> Any:
+    """RF-DETR's module of COCO backends; to be called with the fixture `theirs`, torchmetrics' own metric."""
+    import torchmetrics.detection
+    from torchmetrics.detection.mean_ap import MeanAveragePrecision
+
+    for name in ("rfdetr", "rfdetr.training", "rfdetr.utilities"):
+        _bare_package(name)
+    with patch.object(torchmetrics.detection, "MeanAveragePrecision", MeanAveragePrecision, create=True):
+        return importlib.import_module("rfdetr.training.coco_map")
+
+
+@cache
+def sahi_evaluation() -> Any:
+    """SAHI's module of COCO evaluation; its command line is left out."""
+    for name in ("sahi", "sahi.scripts", "sahi.utils"):
+        _bare_package(name)
+    with stand_in("fire"):
+        return importlib.import_module("sahi.scripts.coco_evaluation")

@@ -6,13 +6,11 @@ what it found is replaced by the labels, moved a little: random weights find not
 
 import contextlib
 import json
-import sys
 import types
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -33,10 +31,8 @@ def without_torchvision() -> Iterator[None]:
     """Ultralytics imports torchvision for its NMS alone, and has one of its own. Loggers that are installed rest."""
     settings = oracles.ultralytics("utils").SETTINGS
     settings.update({name: False for name in INTEGRATIONS if name in settings})
-    stand_in: Any = types.ModuleType("torchvision")
-    stand_in.ops = types.SimpleNamespace(nms=oracles.ultralytics("utils.nms").TorchNMS.nms)
-    with patch.dict(sys.modules):
-        sys.modules["torchvision"] = stand_in
+    ops = types.SimpleNamespace(nms=oracles.ultralytics("utils.nms").TorchNMS.nms)
+    with oracles.stand_in("torchvision", ops=ops):
         yield
 
 
