@@ -138,3 +138,27 @@ def sahi_evaluation() -> Any:
         _bare_package(name)
     with stand_in("fire"):
         return importlib.import_module("sahi.scripts.coco_evaluation")
+
+
+def load_again(package: str, path: str) -> Any:
+    """A module of an installed package, from its file, as a module of its own: it imports what is there now."""
+    _bare_package(package)
+    name = f"{package}.{path}"
+    file = f"{sys.modules[package].__path__[0]}/{path.replace('.', '/')}.py"
+    spec = importlib.util.spec_from_file_location(f"{name}_again", file)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def mmdet_coco_metric() -> Any:
+    """The module of mmdetection's CocoMetric; masks, which need mmcv, are left out."""
+    functional = mmdet("functional.recall")
+    sys.modules["mmdet.evaluation.functional"].eval_recalls = functional.eval_recalls  # type: ignore[attr-defined]
+    for name in ("mmdet.datasets", "mmdet.structures"):
+        _bare_package(name)
+    with stand_in("mmdet.structures.mask", encode_mask_results=None):
+        return mmdet("metrics.coco_metric")
