@@ -20,18 +20,18 @@ from tests.support.page_setups import write_sample
 from tests.support.world_of_coco import SCENE
 from tests.support.world_of_metrics import as_dicts
 
-(RF_DETR,) = blocks("docs/frameworks/rf-detr.md", "python")
+METRIC, BACKEND = blocks("docs/frameworks/rf-detr.md", "python")
 
 
 @pytest.fixture
 def coco_map(theirs: Any) -> Iterator[Any]:
-    """RF-DETR's metric, and its table of backends with the entry of the page."""
+    """RF-DETR's module of the metric, which its pages change."""
     module = oracles.rfdetr_metric()
-    known = dict(module._BACKENDS)
-    exec(RF_DETR, {})
+    known = dict(module._BACKENDS), module.OnePassCocoMeanAveragePrecision
     yield module
     module._BACKENDS.clear()
-    module._BACKENDS.update(known)
+    module._BACKENDS.update(known[0])
+    module.OnePassCocoMeanAveragePrecision = known[1]
 
 
 def computed(module: Any, backend: str, **settings: Any) -> dict[str, Any]:
@@ -55,31 +55,37 @@ def _drawn(boxes: Any) -> Any:
     return masks
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"max_detection_thresholds": [1, 10, 500]},
-        {"iou_type": ("bbox", "segm"), "max_detection_thresholds": [1, 10, 500]},
-    ],
-    ids=str,
-)
-def test_rf_detr_gets_the_numbers_of_its_other_backends(coco_map: Any, settings: dict[str, Any]) -> None:
-    """Every tensor: aggregates, classes, areas, the limit of 500."""
-    found, expected = computed(coco_map, "ufcoco", **settings), computed(coco_map, "faster_coco_eval", **settings)
-    assert isinstance(coco_map._BACKENDS["ufcoco"](), coco_map._PackageCocoBackend)
-    assert found.keys() == expected.keys()
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"max_detection_thresholds": [1, 10, 500]},
+    {"iou_type": ("bbox", "segm"), "max_detection_thresholds": [1, 10, 500]},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("page", [METRIC, BACKEND], ids=["metric", "backend"])
+def test_rf_detr_gets_the_numbers_of_its_own_evaluator(coco_map: Any, page: str, settings: dict[str, Any]) -> None:
+    """Every tensor, by either way of the page: aggregates, classes, areas, the limit of 500."""
+    expected = computed(coco_map, "faster_coco_eval", **settings)
+    exec(page, {})
+    found = computed(coco_map, "ufcoco" if page == BACKEND else "faster_coco_eval", **settings)
     prefix = "bbox_" if "iou_type" in settings else ""
     assert 0 < expected[f"{prefix}map"] < 1
+    check_tensors(found, expected)
+
+
+def check_tensors(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """All of them are equal, to the bit."""
+    assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert torch.equal(found[name], value), name
 
 
 def test_rf_detr_gets_the_numbers_of_hotcoco(coco_map: Any) -> None:
-    """Its fast backend that is installed here."""
-    found, expected = computed(coco_map, "ufcoco"), computed(coco_map, "hotcoco")
-    for name, value in expected.items():
-        assert torch.equal(found[name], value), name
+    """Its fast evaluator that is installed here."""
+    expected = computed(coco_map, "hotcoco")
+    exec(METRIC, {})
+    check_tensors(computed(coco_map, "hotcoco"), expected)
 
 
 @pytest.mark.parametrize("settings", [{}, {"classwise": True, "max_detections": 3}, {"iou_thrs": [0.4]}], ids=str)
