@@ -191,6 +191,7 @@ def test_the_page_runs_and_its_training_has_the_numbers_in_results_csv(
     shutil.copytree(run.data.parent, tmp_path, dirs_exist_ok=True)
     shutil.copytree(run.folder, tmp_path / "run")
     settings: dict[str, Any] = {"imgsz": 32, "batch": 5, "workers": 0, "amp": False, "plots": False, "val": False}
+    settings["deterministic"] = False  # which is a setting of PyTorch
     settings |= {"project": str(tmp_path), "name": "trained", "exist_ok": True, "device": "cpu", "verbose": False}
     names: dict[str, Any] = {"weights": "yolo11n.yaml", "settings": settings}
     with runs.without_torchvision():
