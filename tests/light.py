@@ -15,7 +15,7 @@ _IMPORT_NAMES = {"mlflow_skinny": "mlflow", "tensorflow_cpu": "tensorflow"}
 _ORACLES = {"cv2", "lvis", "mmdet", "mmengine", "object_detection", "podm", "rfdetr", "sahi", "scipy", "supervision"}
 _ORACLES |= {"ultralytics"}
 """See ORACLES in the Makefile."""
-_OTHERS = {"boxscore_test_intervals", "keras", "mkdocs", "nanobind", "nbformat"}
+_OTHERS = {"boxscore_test_intervals", "datasets", "keras", "mkdocs", "nanobind", "nbformat"}
 """What comes with other packages, or with a build for tests."""
 
 

@@ -1,0 +1,186 @@
+"""mAP as a metric of Hugging Face's Evaluate: `add`, `add_batch`, `compute`, with nothing to download."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import datasets
+import evaluate
+import numpy as np
+
+from boxscore._support.arrays import to_numpy
+from boxscore._support.checks import as_array
+from boxscore._support.exceptions import InputError
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.geometry.masks import Masks
+from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, row_shape_of
+from boxscore.model.batches import build_from_images, in_argument
+from boxscore.model.dataset import ClassNames, Detections, Truths
+from boxscore.model.protocol import Protocol
+from boxscore.training.metric import MeanAveragePrecision
+
+__all__ = ["EvaluateMetric"]
+
+_DESCRIPTION = "Mean average precision of object detection and instance segmentation, with the numbers of pycocotools."
+
+_INPUTS = """
+Predictions and references are lists of dicts, one per image.
+
+Prediction: `boxes` (D, 4), `scores` (D,) and `labels` (D,).
+Reference: `boxes` (G, 4) and `labels` (G,); if you like, `area`, `iscrowd`, `ignore` and `difficult` (G,).
+With iou_type="segm" or "boundary" they have `masks` in place of `boxes`: booleans (D, H, W), or COCO's run lengths.
+
+`compute` returns a dict: `map`, `map_50`, `map_75` and so on. A number that is undefined, such as that of small objects
+where there are none, is -1.
+"""
+
+
+class EvaluateMetric(evaluate.Metric):
+    """mAP as a metric of Hugging Face's Evaluate, for `evaluate.combine` and code that takes an `EvaluationModule`.
+
+    Nothing is downloaded. `protocol`, `iou_type`, `box_format`, `class_names`, `engine`, `threads` and `warn` are those
+    of `MeanAveragePrecision`; `per_class`: whether `compute` returns `ap/<class>`, too. `settings` go to
+    `evaluate.Metric`: `keep_in_memory`, `cache_dir`, `num_process`, `process_id`, `experiment_id` and so on. Inputs are
+    validated as they are added: a batch that is invalid is refused as a whole.
+
+    Evaluate keeps all inputs until `compute`, in a file or in memory. For large datasets `MeanAveragePrecision`, which
+    keeps 20 bytes per detection, is the better choice.
+
+    >>> metric = EvaluateMetric(keep_in_memory=True)
+    >>> metric.add(
+    ...     prediction={"boxes": [[0, 0, 10, 9]], "scores": [0.9], "labels": [1]},
+    ...     reference={"boxes": [[0, 0, 10, 10]], "labels": [1]},
+    ... )
+    >>> round(metric.compute()["map"], 4)
+    0.9
+    """
+
+    def __init__(
+        self,
+        protocol: str | Protocol = "coco",
+        *,
+        iou_type: str | None = None,
+        box_format: BoxFormat = "xyxy",
+        class_names: ClassNames | None = None,
+        per_class: bool = False,
+        engine: str = "auto",
+        threads: int | None = None,
+        warn: bool = True,
+        **settings: Any,
+    ) -> None:
+        check_box_format(box_format, UPRIGHT_FORMATS)
+        if not isinstance(per_class, bool):
+            raise InputError(f"`per_class` must be True or False; got {per_class!r}")
+        self.per_class = per_class
+        self._metric = MeanAveragePrecision(
+            protocol,
+            iou_type=iou_type,
+            box_format=box_format,
+            class_names=class_names,
+            engine=engine,
+            threads=threads,
+            warn=warn,
+            sync=False,  # Evaluate has its own way to join processes
+        )
+        kind = self._metric.protocol.iou_type
+        if kind not in ("bbox", "segm", "boundary"):
+            raise InputError(f"`iou_type` must be bbox, segm or boundary; got {kind!r}")
+        super().__init__(**{"config_name": kind, **settings})
+
+    def _info(self) -> Any:
+        """What Evaluate asks for: the description, and the types of inputs."""
+        keys, truth_keys = self._keys
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation="",
+            inputs_description=_INPUTS,
+            features=datasets.Features({"predictions": _features(keys), "references": _features(truth_keys)}),
+            homepage="https://boxscore.github.io/boxscore/",
+            license="MIT",
+            reference_urls=["https://cocodataset.org/#detection-eval"],
+        )
+
+    @property
+    def name(self) -> str:
+        """The name that `evaluate.combine` puts before numbers that several metrics have."""
+        return "boxscore"
+
+    @property
+    def _keys(self) -> tuple[Keys, Keys]:
+        """Those of predictions and of references."""
+        iou_type = self._metric.protocol.iou_type
+        return DETECTION_KEYS.of_shapes(iou_type), TRUTH_KEYS.of_shapes(iou_type)
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **named: Any) -> None:
+        """Add the prediction and the reference of one image."""
+        # `evaluate.combine` says `predictions` and `references` here
+        prediction, reference = named.pop("predictions", prediction), named.pop("references", reference)
+        self.add_batch(predictions=[prediction], references=[reference], **named)
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **named: Any) -> None:
+        """Add the predictions and references of some images, one dict per image each."""
+        for name, images in (("predictions", predictions), ("references", references)):
+            if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
+                raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
+        if len(predictions) != len(references):
+            counts = f"{len(predictions)} and {len(references)}"
+            raise InputError(f"`predictions` and `references` must have one entry per image; got {counts}")
+        keys, truth_keys = self._keys
+        given: dict[str, Any] = {"is_hosted": True}
+        if self._metric.protocol.iou_type == "bbox":
+            given["box_format"] = self._metric.box_format
+        in_argument("predictions", build_from_images, Detections, predictions, keys, **given)
+        in_argument("references", build_from_images, Truths, references, truth_keys, **given)
+        super().add_batch(
+            predictions=[_stored(each, keys) for each in predictions],
+            references=[_stored(each, truth_keys) for each in references],
+            **named,
+        )
+
+    def _compute(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
+        keys, truth_keys = self._keys
+        self._metric.reset()
+        self._metric.update(
+            [_loaded(each, keys) for each in predictions], [_loaded(each, truth_keys) for each in references]
+        )
+        result = self._metric.compute()
+        self._metric.reset()
+        return result.log_dict(per_class=self.per_class, undefined=-1.0)
+
+
+def _dtype(column: str) -> str:
+    """The type of a column's numbers; float64 holds those of every other precision."""
+    return "int64" if column in ("label", "ignore") else "float64"
+
+
+def _features(keys: Keys) -> dict[str, Any]:
+    """The types of a dict's columns."""
+    types: dict[str, Any] = {}
+    for key, column in keys.columns.items():
+        number = datasets.Value(_dtype(column))
+        if column == "mask":
+            mask = {"size": datasets.Sequence(datasets.Value("int64")), "counts": datasets.Value("string")}
+            types[key] = [mask]
+        else:
+            types[key] = datasets.Sequence(datasets.Sequence(number) if row_shape_of(column, keys.box_size) else number)
+    return types
+
+
+def _stored(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """A dict as it is stored: a list for every key, None for keys that it lacks; masks as run lengths."""
+    stored: dict[str, Any] = dict.fromkeys(keys.columns)
+    for key, column in keys.columns.items():
+        if column == "mask":
+            stored[key] = Masks.of(image[key]).rle()
+        elif key in image:
+            stored[key] = to_numpy(as_array(key, image[key])).astype(_dtype(column)).tolist()
+    return stored
+
+
+def _loaded(image: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """A stored dict as it was given, in NumPy."""
+    given = {key: value for key, value in image.items() if value is not None}
+    for key, value in given.items():
+        column = keys.columns[key]
+        if column != "mask":
+            given[key] = np.array(value, _dtype(column)).reshape(-1, *row_shape_of(column, keys.box_size))
+    return given
