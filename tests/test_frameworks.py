@@ -1,15 +1,17 @@
 """The snippets in docs/frameworks run as they stand, on tiny data."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.documents import blocks
+from tests.support.page_runs import run_page
+from tests.support.page_setups import prepare_page
 
 LIGHTNING, SILENCE = blocks("docs/frameworks/lightning.md", "python")
 (ACCELERATE,) = blocks("docs/frameworks/accelerate.md", "python")
-(TRAINER,) = blocks("docs/frameworks/huggingface.md", "python")
 (KERAS,) = blocks("docs/frameworks/keras.md", "python")
 (JAX,) = blocks("docs/frameworks/jax.md", "python")
 
@@ -123,54 +125,16 @@ def test_the_loop_of_accelerate_computes_map() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
-def test_the_trainer_of_hugging_face_reports_map(tmp_path: Any) -> None:
-    """A model with the outputs of DETR that finds every second image's box, and no object in the others."""
-    transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
-    pytest.importorskip("accelerate", reason="Accelerate is not installed")
-    import torch
-
-    class Detr(torch.nn.Module):  # type: ignore[misc]
-        def forward(self, pixel_values: Any, labels: Any) -> Any:
-            is_even = torch.tensor([int(label["image_id"]) % 2 == 0 for label in labels])
-            logits = torch.where(is_even[:, None], torch.tensor([0.0, 5, 0]), torch.tensor([0.0, 0, 5]))
-            return {
-                "loss": pixel_values.sum() * 0,
-                "loss_dict": {"loss_ce": torch.zeros(())},
-                "logits": logits[:, None],
-                "pred_boxes": pixel_values[:, None],
-                "last_hidden_state": torch.zeros(len(labels), 1, 2),
-            }
-
-    rng = np.random.default_rng(0)
-    data = []
-    for i in range(5):
-        box = torch.from_numpy(rng.uniform(0.3, 0.6, 4).astype(np.float32))
-        label = {
-            "boxes": box[None].repeat(1 + i % 2, 1),
-            "class_labels": torch.ones(1 + i % 2, dtype=torch.int64),
-            "image_id": torch.tensor([i]),
-            "orig_size": torch.tensor([100, 200]),
-        }
-        data.append({"pixel_values": box, "labels": label})
-
-    def collate(samples: Any) -> Any:
-        images = torch.stack([sample["pixel_values"] for sample in samples])
-        return {"pixel_values": images, "labels": [sample["labels"] for sample in samples]}
-
-    names: dict[str, Any] = {}
-    exec(TRAINER, names)
-    arguments = transformers.TrainingArguments(
-        str(tmp_path),
-        per_device_eval_batch_size=2,
-        remove_unused_columns=False,
-        use_cpu=True,
-        report_to=[],
-        disable_tqdm=True,
-    )
-    trainer = names["DetectionTrainer"](Detr(), arguments, data_collator=collate, eval_dataset=data)
-    for _ in range(2):  # the second starts anew
-        # 3 of 7 truths are found, with the best scores: 43 of 101 recall points.
-        assert trainer.evaluate()["eval_map"] == pytest.approx(43 / 101)
+def test_the_page_of_hugging_face_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trainer, and the metric of Evaluate."""
+    pytest.importorskip("transformers", reason="Transformers is not installed")
+    evaluate = pytest.importorskip("evaluate", reason="Evaluate is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", str(tmp_path / "cache"))
+    page = "docs/frameworks/huggingface.md"
+    run_page(page, tmp_path, prepare_page(page, tmp_path), capsys)
 
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")  # Keras' own default
