@@ -21,6 +21,7 @@ from tests.support.huggingface_scenes import (
     DETECTORS,
     ID2LABEL,
     NUMBERS,
+    SEGMENTERS,
     DetectionScene,
     MaskScene,
     arguments,
@@ -101,13 +102,15 @@ def test_a_plain_trainer_has_the_same_numbers(
         assert numbers_of(trainer.evaluate()) == scenes[name].expected(4)
 
 
-@pytest.mark.parametrize("kind", [DetectionTrainer, transformers.Trainer])
-def test_masks_have_the_numbers_of_pycocotools(kind: Any, masked: MaskScene, tmp_path: Path) -> None:
-    """Those of a Mask2Former."""
-    expected = masked.expected(3)
+@pytest.mark.parametrize("name", SEGMENTERS)
+def test_masks_have_the_numbers_of_pycocotools(name: str, tmp_path: Path) -> None:
+    """In both kinds of trainers."""
+    scene = mask_scene(name)
+    expected = scene.expected(3)
     assert 0 < expected["map"] < 1
-    logged = make_trainer(masked, tmp_path, 3, kind, batch_eval_metrics=True).evaluate()
-    assert numbers_of(logged) == expected
+    for kind in (DetectionTrainer, transformers.Trainer):
+        logged = make_trainer(scene, tmp_path, 3, kind, batch_eval_metrics=True).evaluate()
+        assert numbers_of(logged) == expected
 
 
 def test_masks_of_an_incomplete_batch_count(masked: MaskScene, tmp_path: Path) -> None:
@@ -211,7 +214,7 @@ def test_an_evaluation_that_was_interrupted_leaves_nothing(scenes: dict[str, Det
     assert numbers_of(trainer.evaluate()) == scene.expected(4)
 
 
-def test_the_best_model_is_that_of_the_highest_map(scenes: dict[str, DetectionScene], tmp_path: Path) -> None:
+def test_the_best_model_is_that_of_the_highest_map(tmp_path: Path) -> None:
     """`metric_for_best_model` knows the number, and the result has the classes."""
     scene = detection_scene(NAMES[0], 4)
     metrics = DetectionMetrics(scene.processor, id2label=ID2LABEL, per_class=True)
@@ -222,9 +225,9 @@ def test_the_best_model_is_that_of_the_highest_map(scenes: dict[str, DetectionSc
             num_train_epochs=2,
             learning_rate=1e-2,
             eval_strategy="epoch",
-            save_strategy="best",
+            save_strategy="epoch",
             metric_for_best_model="eval_map",
-            load_best_model_at_end=False,
+            load_best_model_at_end=True,
         ),
         data_collator=scene.collate,
         train_dataset=scene.dataset,
@@ -234,7 +237,7 @@ def test_the_best_model_is_that_of_the_highest_map(scenes: dict[str, DetectionSc
     trainer.train()
     logged = [each["eval_map"] for each in trainer.state.log_history if "eval_map" in each]
     assert len(logged) == 2
-    assert trainer.state.best_metric == max(logged)
+    assert trainer.state.best_metric == max(logged) == trainer.evaluate()["eval_map"]
     assert metrics.result is not None
     assert metrics.result.per_class.name == ("cat", "dog", "owl")
     last = [each for each in trainer.state.log_history if "eval_map" in each][-1]
@@ -409,7 +412,7 @@ def test_two_processes_have_the_numbers_of_one(case: str, world: list[dict[str, 
 
 def test_masks_of_two_processes_have_the_numbers_of_one(world: list[dict[str, Any]]) -> None:
     """They have no ids at all."""
-    expected = mask_scene(NUM_MASKED).expected(BATCH_SIZE)
+    expected = mask_scene(num_images=NUM_MASKED).expected(BATCH_SIZE)
     assert [rank["masks"] for rank in world] == [expected, expected]
 
 

@@ -148,11 +148,11 @@ def _yolos() -> Any:
     return transformers.YolosForObjectDetection(config), processor
 
 
-def _detr(**padding: Any) -> Any:
+def _detr_config(num_queries: int) -> Any:
     backbone = transformers.ResNetConfig(
         embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], out_features=["stage2"], layer_type="basic"
     )
-    config = transformers.DetrConfig(
+    return transformers.DetrConfig(
         use_timm_backbone=False,
         use_pretrained_backbone=False,
         backbone_config=backbone,
@@ -163,12 +163,14 @@ def _detr(**padding: Any) -> Any:
         decoder_attention_heads=2,
         encoder_ffn_dim=16,
         decoder_ffn_dim=16,
-        num_queries=12,
+        num_queries=num_queries,
         **SETTINGS,
     )
-    return transformers.DetrForObjectDetection(config), transformers.DetrImageProcessorPil(
-        size={"shortest_edge": 40, "longest_edge": SIDE}, **padding
-    )
+
+
+def _detr(**padding: Any) -> Any:
+    processor = transformers.DetrImageProcessorPil(size={"shortest_edge": 40, "longest_edge": SIDE}, **padding)
+    return transformers.DetrForObjectDetection(_detr_config(12)), processor
 
 
 def _rt_detr() -> Any:
@@ -286,11 +288,8 @@ def encoded(mask: Any) -> dict[str, Any]:
     return dict(rle.encode(np.asfortranarray(mask.astype(np.uint8))))
 
 
-def mask_scene(num_images: int = 6) -> MaskScene:
-    """A Mask2Former, and images with masks near those that it finds."""
-    torch.manual_seed(0)
-    rng = np.random.default_rng(0)
-    backbone = transformers.SwinConfig(
+def _swin() -> Any:
+    return transformers.SwinConfig(
         image_size=SIDE,
         patch_size=2,
         embed_dim=8,
@@ -299,8 +298,11 @@ def mask_scene(num_images: int = 6) -> MaskScene:
         window_size=2,
         out_features=["stage1", "stage2", "stage3", "stage4"],
     )
+
+
+def _mask2former() -> Any:
     config = transformers.Mask2FormerConfig(
-        backbone_config=backbone,
+        backbone_config=_swin(),
         feature_size=32,
         mask_feature_size=32,
         hidden_dim=32,
@@ -313,8 +315,27 @@ def mask_scene(num_images: int = 6) -> MaskScene:
         train_num_points=16,
         **SETTINGS,
     )
-    model = _varied(transformers.Mask2FormerForUniversalSegmentation(config))
     processor = transformers.Mask2FormerImageProcessorPil(size={"height": SIDE, "width": SIDE})
+    return transformers.Mask2FormerForUniversalSegmentation(config), processor
+
+
+def _maskformer() -> Any:
+    config = transformers.MaskFormerConfig(
+        backbone_config=_swin(), decoder_config=_detr_config(6), fpn_feature_size=32, mask_feature_size=32, **SETTINGS
+    )
+    processor = transformers.MaskFormerImageProcessorPil(size={"height": SIDE, "width": SIDE})
+    return transformers.MaskFormerForInstanceSegmentation(config), processor
+
+
+SEGMENTERS: dict[str, Callable[[], Any]] = {"Mask2Former": _mask2former, "MaskFormer": _maskformer}
+
+
+def mask_scene(name: str = "Mask2Former", num_images: int = 6) -> MaskScene:
+    """Images with masks near those that a model finds."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    model, processor = SEGMENTERS[name]()
+    model = _varied(model)
     images = [torch.from_numpy(rng.normal(size=(3, SIDE, SIDE)).astype(np.float32)) for _ in range(num_images)]
     bare = MaskScene(model, processor, [{"pixel_values": image} for image in images])
     masks: list[list[Any]] = [[] for _ in images]

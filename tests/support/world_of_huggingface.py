@@ -60,7 +60,7 @@ def main() -> None:
     world = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "LOCAL_WORLD_SIZE": num_processes}
     os.environ.update({name: str(value) for name, value in world.items()})  # as torchrun does
     name, num_images = BOXES
-    scene, masked = detection_scene(name, num_images), mask_scene(NUM_MASKED)
+    scene, masked = detection_scene(name, num_images), mask_scene(num_images=NUM_MASKED)
     dataset = scene.dataset
     cases = {
         "boxes": evaluated(scene, folder, dataset),
