@@ -120,6 +120,15 @@ def test_some_images_may_lack_flags(tmp_path: Path) -> None:
     assert metric.compute()["map"] == 0
 
 
+def test_batches_may_differ_in_what_is_optional(tmp_path: Path) -> None:
+    """An image without areas has those of its boxes: of two large truths one is found, 51 of 101 recall points."""
+    metric = make_metric(tmp_path)
+    large = {"boxes": [[0, 0, 200, 100]], "labels": [1]}
+    metric.add(prediction={"boxes": [], "scores": [], "labels": []}, reference=TARGET | {"area": [1e4]})
+    metric.add(prediction=large | {"scores": [0.8]}, reference=large)
+    assert metric.compute()["map_large"] == pytest.approx(51 / 101)
+
+
 @pytest.mark.parametrize(
     ("prediction", "reference", "text"),
     [
@@ -130,6 +139,7 @@ def test_some_images_may_lack_flags(tmp_path: Path) -> None:
             TARGET | {"is_crowd": [1]},
             r"references\[0\] must not have the key 'is_crowd', .*rename it to 'iscrowd'",
         ),
+        (PRED, TARGET | {"labels": [3]}, r"`references`: .*3"),
         (PRED | {"scores": [np.nan]}, TARGET, r"predictions\[0\]: `scores` row 0 .*"),
     ],
 )
@@ -137,7 +147,7 @@ def test_invalid_inputs_are_refused_as_they_are_added(
     prediction: Any, reference: Any, text: str, tmp_path: Path
 ) -> None:
     """A batch of which one image is invalid is not added; what was added before stays."""
-    metric = make_metric(tmp_path)
+    metric = make_metric(tmp_path, class_names={1: "cat"})
     metric.add(prediction=PRED, reference=TARGET)
     for preds, targets in (([prediction], [reference]), ([prediction, PRED], [reference, TARGET])):
         with pytest.raises(InputError, match=text):

@@ -275,6 +275,28 @@ def test_images_without_labels_have_predictions_and_no_numbers(
     assert [name for name in predicted.metrics if "map" in name] == []
 
 
+def test_the_loss_alone_has_no_numbers(scenes: dict[str, DetectionScene], tmp_path: Path) -> None:
+    """`prediction_loss_only` is what a plain trainer does with it."""
+    logged = make_trainer(scenes["not padded"], tmp_path, prediction_loss_only=True).evaluate()
+    assert logged["eval_loss"] > 0
+    assert "eval_map" not in logged
+
+
+def test_a_loop_of_your_own_has_the_same_numbers(scenes: dict[str, DetectionScene]) -> None:
+    """With outputs by name or in a tuple; images that come again are left out if they should be."""
+    scene = scenes["padded, with pixel masks"]
+    metrics = DetectionMetrics(scene.processor, id2label=ID2LABEL, unique_images=True)
+    dataset = scene.dataset
+    for is_tuple in (False, True):
+        metrics.reset()
+        for first in (0, 4, 8, 4):
+            batch = scene.collate(dataset[first : first + 4])
+            with torch.no_grad():
+                outputs = scene.model(**batch, return_dict=not is_tuple)
+            metrics.update(outputs, batch["labels"], pixel_mask=batch["pixel_mask"])
+        assert metrics.compute() == scene.expected(4)
+
+
 def test_another_function_is_called_as_by_any_trainer(scenes: dict[str, DetectionScene], tmp_path: Path) -> None:
     """With all outputs."""
     trainer = make_trainer(

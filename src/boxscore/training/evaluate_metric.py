@@ -1,6 +1,7 @@
 """mAP as a metric of Hugging Face's Evaluate: `add`, `add_batch`, `compute`, with nothing to download."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import datasets
@@ -129,7 +130,8 @@ class EvaluateMetric(evaluate.Metric):
         if self._metric.protocol.iou_type == "bbox":
             given["box_format"] = self._metric.box_format
         in_argument("predictions", build_from_images, Detections, predictions, keys, **given)
-        in_argument("references", build_from_images, Truths, references, truth_keys, **given)
+        names = self._metric.class_names
+        in_argument("references", build_from_images, Truths, references, truth_keys, class_names=names, **given)
         super().add_batch(
             predictions=[_stored(each, keys) for each in predictions],
             references=[_stored(each, truth_keys) for each in references],
@@ -138,10 +140,14 @@ class EvaluateMetric(evaluate.Metric):
 
     def _compute(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         keys, truth_keys = self._keys
+        pairs = [
+            (_loaded(pred, keys), _loaded(truth, truth_keys))
+            for pred, truth in zip(predictions, references, strict=True)
+        ]
         self._metric.reset()
-        self._metric.update(
-            [_loaded(each, keys) for each in predictions], [_loaded(each, truth_keys) for each in references]
-        )
+        for _, some in groupby(pairs, key=lambda pair: pair[1].keys()):  # batches may have been of different keys
+            preds, targets = zip(*some, strict=True)
+            self._metric.update(list(preds), list(targets))
         result = self._metric.compute()
         self._metric.reset()
         return result.log_dict(per_class=self.per_class, undefined=-1.0)

@@ -47,13 +47,15 @@ class DetectionMetrics:
 
     `DetectionTrainer` hands over every batch as it is predicted. A plain `Trainer` works in one process, with
     `eval_do_concat_batches=False` or `batch_eval_metrics=True` in its arguments; where it may have lost truths, that is
-    an error. The numbers are logged as `eval_map`, `eval_map_50` and so on; undefined is -1, as torchmetrics has it.
+    an error. The numbers are logged as `eval_map`, `eval_map_50` and so on; undefined is -1, as torchmetrics has it. In
+    a loop of your own, call `update` for each batch, then `compute`.
 
     `processor`: the image processor of the model, whose `post_process_object_detection` is called, or
     `post_process_instance_segmentation` with `iou_type="segm"` or `"boundary"`; or a function of the same arguments:
     outputs, `threshold`, `target_sizes`. `post_process`: further arguments of it, such as `{"top_k": 300}`.
     `threshold`: detections need a higher score; AP is meant for 0. `id2label`: the class names by label. `per_class`:
-    whether to log `ap/<class>`, too. `protocol`, `engine`, `threads` and `warn`: as in `MeanAveragePrecision`.
+    whether to log `ap/<class>`, too. `protocol`, `unique_images`, `engine`, `threads` and `warn`: as in
+    `MeanAveragePrecision`; a trainer needs no `unique_images`.
 
     Boxes are those of the original image, of `orig_size` in the labels, also if the processor has padded the images. An
     `area` in the labels decides which truths are small, as in COCO. Masks have the size of those in the labels.
@@ -69,6 +71,7 @@ class DetectionMetrics:
         iou_type: str | None = None,
         post_process: Mapping[str, Any] | None = None,
         per_class: bool = False,
+        unique_images: bool = False,
         engine: str = "auto",
         threads: int | None = None,
         warn: bool = True,
@@ -79,7 +82,13 @@ class DetectionMetrics:
             raise InputError(f"`per_class` must be True or False; got {per_class!r}")
         names = None if id2label is None else {int(label): name for label, name in id2label.items()}
         self.metric = MeanAveragePrecision(
-            protocol, iou_type=iou_type, class_names=names, engine=engine, threads=threads, warn=warn
+            protocol,
+            iou_type=iou_type,
+            class_names=names,
+            engine=engine,
+            threads=threads,
+            warn=warn,
+            unique_images=unique_images,
         )
         self.processor, self.threshold, self.per_class = processor, threshold, per_class
         self._post_process = _post_processing(processor, self.metric.protocol.iou_type)
@@ -277,7 +286,8 @@ def _named_outputs(outputs: Any, has_masks: bool) -> SimpleNamespace:
     if isinstance(outputs, Mapping):
         named = dict(outputs)
     elif isinstance(outputs, tuple | list):
-        arrays = [each for each in outputs if hasattr(each, "shape")]  # without the dict of losses, and lists of layers
+        # without the losses, which are a number and a dict, and without lists of layers
+        arrays = [each for each in outputs if len(getattr(each, "shape", ())) > 0]
         dims = [len(each.shape) for each in arrays]
         names: tuple[str, ...] = ("logits", "pred_boxes")
         if has_masks:

@@ -25,8 +25,8 @@ class DetectionTrainer(transformers.Trainer):
     """Those of the batch that is being predicted."""
     _is_matching = False
     """Whether an evaluation with `DetectionMetrics` is under way."""
-    _has_labels = True
-    """Whether all its batches so far had labels."""
+    _is_complete = True
+    """Whether all its batches so far could be matched."""
 
     def compute_loss(self, *values: Any, **named: Any) -> Any:
         """As in `Trainer`."""
@@ -39,13 +39,14 @@ class DetectionTrainer(transformers.Trainer):
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[Any, Any, Any]:
         """As in `Trainer`; with `DetectionMetrics` the outputs are matched here, and the loss is all that remains."""
-        if not self._is_matching:
+        if not self._is_matching or prediction_loss_only:
+            self._is_complete = False
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)  # type: ignore[no-any-return]
         named = {name: inputs.get(name) for name in self.label_names}
         stepped = super().prediction_step(model, inputs, False, ignore_keys)
         outputs, self._outputs = self._outputs, None
         if outputs is None:  # images without labels, of which there is nothing but predictions
-            self._has_labels = False
+            self._is_complete = False
             return stepped  # type: ignore[no-any-return]
         labels = read_labels(next(iter(named.values())) if len(named) == 1 else named, self.compute_metrics.has_masks)
         self._match(outputs, labels, inputs.get("pixel_mask"))
@@ -57,12 +58,12 @@ class DetectionTrainer(transformers.Trainer):
         if not isinstance(metrics, DetectionMetrics):
             return super().evaluation_loop(*values, metric_key_prefix=metric_key_prefix, **named)
         metrics.reset()
-        self._is_matching, self._has_labels = True, True
+        self._is_matching, self._is_complete = True, True
         try:
             output = super().evaluation_loop(*values, metric_key_prefix=metric_key_prefix, **named)
         finally:
             self._is_matching, self._outputs = False, None
-        if self._has_labels:
+        if self._is_complete:
             numbers = metrics.compute()
             output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in numbers.items()})
         return output
@@ -72,6 +73,7 @@ class DetectionTrainer(transformers.Trainer):
         state, accelerator = self.accelerator.gradient_state, self.accelerator
         num_images = num_new = len(labels)
         metric = self.compute_metrics.metric
+        is_unique = metric.unique_images
         if accelerator.num_processes > 1 and state.end_of_dataloader:
             if state.remainder > 0:  # of the last batches, those of rank 0 first, so many images are new
                 num_new = min(max(state.remainder - accelerator.process_index * num_images, 0), num_images)
@@ -81,7 +83,7 @@ class DetectionTrainer(transformers.Trainer):
         try:
             self.compute_metrics.update(outputs, labels, pixel_mask=pixel_mask, num_images=num_new)
         finally:
-            metric.unique_images = False
+            metric.unique_images = is_unique
 
 
 def _check_has_ids(labels: Any) -> None:
