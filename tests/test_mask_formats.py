@@ -10,9 +10,9 @@ import pytest
 
 import boxscore
 from boxscore import Detections, Truths
+from boxscore._support.image_file_names import stem_of
 from boxscore.cli import main
 from boxscore.formats import FORMATS
-from boxscore.formats.files import stem_of
 from boxscore.geometry.masks import Masks
 from tests.support.masked_files import MASKED_COCO, MASKED_TABLE, RLE
 from tests.support.shared import shared_data

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from boxscore.model.tally import Tally
     from boxscore.pipeline import evaluate, finish, match
     from boxscore.scaling.saved_results import load_result
+    from boxscore.report.pictures import Picture, draw
     from boxscore.scaling.shards import match_shard
     from boxscore.training.metric import MeanAveragePrecision
 
@@ -51,6 +52,7 @@ __all__ = [
     "MeanAveragePrecision",
     "OrientedBoxes",
     "PerClass",
+    "Picture",
     "Protocol",
     "Result",
     "Slices",
@@ -58,6 +60,7 @@ __all__ = [
     "Truths",
     "collate_truths",
     "compare",
+    "draw",
     "evaluate",
     "explain",
     "explain_claim",
@@ -94,6 +97,8 @@ _HOMES = {
     "MeanAveragePrecision": "training.metric",
     "OrientedBoxes": "geometry.oriented_boxes",
     "PerClass": "model.per_class",
+    "PerClass": "model.result",
+    "Picture": "report.pictures",
     "Protocol": "model.protocol",
     "Result": "model.result",
     "Slices": "analysis.slices",
@@ -101,6 +106,7 @@ _HOMES = {
     "Truths": "model.dataset",
     "collate_truths": "engines.parallel.loading",
     "compare": "analysis.comparison",
+    "draw": "report.pictures",
     "evaluate": "pipeline",
     "explain": "analysis.explanation",
     "explain_claim": "analysis.claims",

@@ -14,6 +14,7 @@ import boxscore
 from boxscore import Detections, Masks, Truths
 from boxscore.cli import sample
 from tests.support import crowd_scenes, lvis_scenes, open_images_files
+from tests.support.photos import write_photos
 from tests.support.shared import shared_data
 
 Names = dict[str, Any]
@@ -183,6 +184,12 @@ def scaling(folder: Path) -> Names:
     return {}
 
 
+def pictures(folder: Path) -> Names:
+    """The images of the sample, made up."""
+    write_photos(folder / "images", sample.load()[1])
+    return {}
+
+
 def table1(folder: Path) -> Names:
     """The real data of the paper's table."""
     (folder / "VOC2007").symlink_to(shared_data("voc2007"))
@@ -216,6 +223,7 @@ SETUPS: dict[str, Setup] = {
     "docs/guides/segmentation.md": segmentation,
     "docs/guides/oriented-boxes.md": oriented_boxes,
     "docs/guides/protocols.md": protocols,
+    "docs/guides/report.md": pictures,
     "docs/guides/scaling.md": scaling,
     "docs/reference/formats.md": formats,
     "docs/how-it-works/table1.md": table1,

@@ -14,6 +14,20 @@ TRUTHS, DETECTIONS = str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "de
 Open = Callable[..., Page]
 """Shows HTML in a browser; `width` in pixels, other settings as Playwright has them."""
 
+HOSTILE = [
+    "</script><img src=x onerror=\"alert('script')\">",
+    "<!--<script>",
+    "'\"><svg onload=alert(1)>",
+    "${alert(2)} {{alert(3)}} datum['x'] a.b[c]",
+    "\u202eright to left \u05d0\u05d1\u05d2",
+    "line\u2028and\u2029paragraph\n\ttab\0",
+    "日本語 🚲 é",
+    "half a pair \ud800",
+    "__proto__",
+    "constructor",
+]
+"""Names that would do harm if they became markup or code."""
+
 
 def classes_shown(page: Page) -> list[str]:
     """The rows of the table of classes, in their order."""

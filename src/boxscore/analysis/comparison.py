@@ -223,19 +223,26 @@ class Comparison:
         title: str = "boxscore",
         made_from: Mapping[str, str] | None = None,
         threads: int | None = None,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
     ) -> str:
         """A report on all results and their differences, as one HTML file that opens offline.
 
         Written to `path`, if given, completely or not at all. `made_from`: descriptions of the inputs. Needs
-        `boxscore[report]`, for the charts.
+        `boxscore[report]`, for the charts. `image_folder`, `num_pictures`, `picture_bytes`: as in `Result.to_html`.
         """
         from boxscore.report.contents import default_resamples
+        from boxscore.report.gallery import Gallery
         from boxscore.report.html import make_report, sample_intervals
 
+        gallery = Gallery.of(image_folder, num_pictures, picture_bytes)
         named = self._named
         sampled = {name: result for name, result in named.items() if default_resamples(result)}
         intervals = sample_intervals(sampled, self.resamples, seed=self.seed, level=self.level, threads=threads)
-        return make_report(named, path, title=title, made_from=made_from, intervals=intervals, comparison=self)
+        return make_report(
+            named, path, title=title, made_from=made_from, intervals=intervals, comparison=self, gallery=gallery
+        )
 
     def plot_pr(self, *, iou: float | None = None) -> "Figure":
         """Precision over recall, the mean over classes, one line per model. `iou`: as in `Result.calibration`."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support import text
-from boxscore.analysis.operating_points import given_or_best, score_curve
+from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing
 from boxscore.engines.native.pairs import match_across, side
 from boxscore.model.curves import Floats, Ints
@@ -170,8 +170,7 @@ def confuse(
     pairs = pairing.pairs
     is_in = (pairs.verdict == FALSE) | (pairs.verdict == TRUE)
     is_counted = pairs.is_counted.astype(bool)
-    curve = score_curve(pairing.score[is_in], pairs.verdict[is_in] == TRUE, is_counted.sum())
-    score = given_or_best(score, curve)
+    score = given_or_best(score, curve_of_pairs(pairing))
     is_kept = is_in & (pairing.score >= score)
     is_true = is_kept & (pairs.verdict == TRUE)
     is_left = is_kept & ~is_true

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.analysis.pairing import verdicts_at
+from boxscore.analysis.pairing import Pairing, verdicts_at
 from boxscore.model.curves import Floats, Ints
 from boxscore.model.protocol_fields import check_finite, check_fraction
 from boxscore.model.result import Result
 from boxscore.model.summary import plain
-from boxscore.model.tally import IGNORED, TRUE, Tally
+from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -193,6 +193,13 @@ def curve_of_all(tally: Tally, t: int) -> ScoreCurve:
     verdict = tally.verdict_at(t)
     is_in = verdict != IGNORED
     return score_curve(tally.score[is_in], verdict[is_in] == TRUE, tally.num_truths[:, 0].sum())
+
+
+def curve_of_pairs(pairing: Pairing) -> ScoreCurve:
+    """The curve of all classes together, from the pairs at one threshold."""
+    verdict, is_counted = pairing.pairs.verdict, pairing.pairs.is_counted
+    is_in = (verdict == FALSE) | (verdict == TRUE)
+    return score_curve(pairing.score[is_in], verdict[is_in] == TRUE, int(np.count_nonzero(is_counted)))
 
 
 def given_or_best(score: float | None, curve: ScoreCurve) -> float:

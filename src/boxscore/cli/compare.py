@@ -8,6 +8,7 @@ from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
 from boxscore.cli.input_files import hint_if_swapped, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
+from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.terminal import Outcome
 
 _EXAMPLES = """\
@@ -49,6 +50,7 @@ def add_to(commands: Any) -> None:
         help="print the N images that changed most (default: 5)",
     )
     arguments.add_documents(group, "difference")
+    add_pictures(parser)
     arguments.add_engine(parser)
     parser.set_defaults(run=run, files="others")
 
@@ -62,10 +64,15 @@ def run(options: argparse.Namespace) -> Outcome:
     paths = [model.path for model in models]
     options.first, *options.others = paths
     check_outputs(options)
+    pictures = picture_settings(options)
     if options.html is not None:
         from boxscore.report.charts import check_vl_convert
 
         check_vl_convert()
+    if options.image_folder is not None:
+        from boxscore.report.gallery import Gallery
+
+        Gallery.of(**pictures)  # a folder that is not there is an error before the work
     try:
         results = [result for _, (result,) in evaluate_files(options, paths, arguments.protocols_of(options))]
     except InputError as error:
@@ -82,6 +89,7 @@ def run(options: argparse.Namespace) -> Outcome:
             title=options.title or title_of(comparison.names, options.truths),
             made_from={"ground truth": options.truths, "detections": ", ".join(paths)},
             threads=options.threads,
+            **pictures,
         ),
         "csv": comparison.to_csv,
         "latex": lambda: f"{comparison.to_latex()}\n",

@@ -13,6 +13,7 @@ from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, folder_of, title_of
+from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.cli.truth_requirements import ready_truths
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
     from boxscore.model.dataset import Detections, Truths
     from boxscore.model.result import Result
+    from boxscore.report.gallery import Gallery
 
 _EXAMPLES = """\
 examples:
@@ -37,6 +39,7 @@ examples:
   boxscore eval truths.json detections.json --slice weather.csv
   boxscore eval truths.json detections.json --errors --operating-point precision=0.9 --plots charts/
   boxscore eval truths.json detections.json --html report.html
+  boxscore eval truths.json detections.json --html report.html --image-folder val2017/   # with the worst images
   boxscore eval truths.json small=a.json large=b.json --latex table.tex --title 'Two sizes' --html report.html
   boxscore eval truths.json detections.json --json - | jq .map
   boxscore eval truths.parquet 'detections/*.parquet' --memory 2GB   # larger than memory
@@ -85,6 +88,7 @@ def add_to(commands: Any) -> None:
         help="save the result, such as runs/a/epoch_3.boxscore, for `boxscore serve` and `boxscore.load_result`; of one"
         " file of detections",
     )
+    add_pictures(parser)
     arguments.add_confidence(parser)
     arguments.add_slices(parser)
     arguments.add_engine(parser, has_ray=True)
@@ -117,6 +121,7 @@ def run(options: argparse.Namespace) -> Outcome:
     models = models_of(options, options.detections)
     options.detections = [model.path for model in models]
     check_outputs(options)
+    pictures = picture_settings(options)
     protocols = arguments.protocols_of(options)
     if options.save is not None:
         _check_save(options, len(protocols))
@@ -128,6 +133,11 @@ def run(options: argparse.Namespace) -> Outcome:
         from boxscore.report.charts import check_vl_convert
 
         check_vl_convert()
+    gallery = None
+    if options.image_folder is not None:
+        from boxscore.report.gallery import Gallery
+
+        gallery = Gallery.of(**pictures)
     try:
         parts = _parts(options, models, protocols)
     except InputError as error:
@@ -140,7 +150,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.save is not None:
         written.append(_save(options, parts[0]))
     documents = {
-        "html": lambda: _report(options, parts),
+        "html": lambda: _report(options, parts, gallery),
         "csv": lambda: _table("csv", parts),
         "latex": lambda: _table("latex", parts),
         "markdown": lambda: _table("markdown", parts),
@@ -315,7 +325,7 @@ def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
         plots.save(plots.draw_models(named), options.plots)
 
 
-def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
+def _report(options: argparse.Namespace, parts: Sequence[Part], gallery: "Gallery | None") -> str:
     """The HTML report on all parts."""
     from boxscore.report.html import make_report
 
@@ -325,6 +335,7 @@ def _report(options: argparse.Namespace, parts: Sequence[Part]) -> str:
         title=options.title or title_of(list(dict.fromkeys(part.model.name for part in parts)), options.truths),
         made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},
         intervals={name: part.intervals for name, part in named.items() if part.intervals is not None},
+        gallery=gallery,
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import stem_of
 from boxscore.formats.csv import read_table
-from boxscore.formats.files import open_source, stem_of
+from boxscore.formats.files import open_source
 from boxscore.formats.hierarchy import Hierarchy, as_named
 from boxscore.formats.openimages import read_descriptions, renamed
 from boxscore.formats.records import CoverageRows, Ids, Key, Named, Options, Records

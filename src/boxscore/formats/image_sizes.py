@@ -9,7 +9,8 @@ from os import PathLike
 from typing import Any
 
 from boxscore._support.exceptions import InputError
-from boxscore.formats.files import IMAGE_SUFFIXES, READ_ONLY, Source, open_source
+from boxscore._support.image_file_names import IMAGE_SUFFIXES
+from boxscore.formats.files import READ_ONLY, Source, open_source
 
 HEAD = 1 << 15
 """Bytes that are read first; a JPEG with a thumbnail in its header may need more."""

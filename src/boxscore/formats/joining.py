@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count
-from boxscore.formats.files import base_of, stem_of
 from boxscore.formats.record_shapes import crowd_index_by_id, first_of, in_pixels, masks_in_images, shapes_for
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count
-from boxscore.formats.files import Output, Source, base_of, stem_of
+from boxscore.formats.files import Output, Source
 from boxscore.formats.pixel_masks import Crop, with_masks
 from boxscore.formats.png import decode_png
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count, line
-from boxscore.formats.files import base_of, open_source, stem_of
+from boxscore.formats.files import open_source
 from boxscore.model.dataset import Detections, Truths, host_ids, take
 
 Rule = Callable[[int | str], int | None]

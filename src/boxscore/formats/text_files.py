@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import base_of, stem_of
 from boxscore.formats.class_names import NAMES_FILES, find_yaml
-from boxscore.formats.files import Source, base_of, decode, stem_of
+from boxscore.formats.files import Source, decode
 from boxscore.formats.records import Floats, Named, Options, Records, locations
 from boxscore.formats.voc import is_image_set, is_result
 

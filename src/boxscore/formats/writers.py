@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import stem_of
 from boxscore._support.text import count
-from boxscore.formats.files import stem_of
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
 from boxscore.geometry.box_formats import BoxFormat

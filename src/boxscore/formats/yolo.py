@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
 from boxscore.formats.class_names import (
     NAMES_FILES,
     are_numbers,
@@ -21,7 +22,7 @@ from boxscore.formats.class_names import (
     names_of,
     read_names,
 )
-from boxscore.formats.files import IMAGE_SUFFIXES, Output, Source, base_of, open_source, read_file, stem_of
+from boxscore.formats.files import Output, Source, open_source, read_file
 from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, Records
 from boxscore.formats.voc import is_image_set, is_result

@@ -6,9 +6,12 @@ detection and a truth, with a number between 0 and 1.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
-from boxscore._support.arrays import Array, constant, gather, with_padding
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.arrays import Array, constant, gather, to_numpy, with_padding
 from boxscore.model.protocol import Protocol
 from boxscore.model.protocol_fields import Area
 
@@ -20,6 +23,19 @@ PairwiseSimilarity: TypeAlias = Callable[[tuple[Array, ...], tuple[Array, ...], 
 
 RowGatherer: TypeAlias = Callable[[Any], tuple[Array, ...]]
 """`Geometry.gatherer`: rows of a mini-batch, (N, D) in host memory, to columns, (N, D, ...)."""
+
+
+class Sketch(NamedTuple):
+    """One shape as lines for a picture, in the units of the shape. Points are x and y, shape (P, 2) each."""
+
+    outlines: Sequence[NDArray[np.float64]] = ()
+    """Closed lines."""
+    lines: Sequence[NDArray[np.float64]] = ()
+    """Open lines."""
+    points: NDArray[np.float64] = np.zeros((0, 2))
+    """Single points."""
+    is_area: bool = False
+    """Whether the shape is exactly what the outlines enclose, and may be filled."""
 
 
 class Geometry(ABC):
@@ -75,6 +91,11 @@ class Geometry(ABC):
     @abstractmethod
     def outer_boxes(self) -> Array:
         """The smallest upright box around each shape: left, top, right, bottom. Shape (N, 4)."""
+
+    def sketch(self, row: int) -> Sketch:
+        """The lines that a picture of one shape has; by default those of the box around it."""
+        left, top, right, bottom = to_numpy(self.take([row]).outer_boxes())[0].tolist()
+        return Sketch(outlines=[np.array([[left, top], [right, top], [right, bottom], [left, bottom]], np.float64)])
 
     @abstractmethod
     def compiled(self, protocol: Protocol) -> Any:

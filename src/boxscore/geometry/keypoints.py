@@ -14,10 +14,10 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, constant, convert, float_dtype, namespace, take_rows, to_numpy
 from boxscore._support.checks import RowError, as_array, check_real, is_kind, is_plain, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.geometry import Geometry, RowGatherer, Sketch, gatherer_of
 from boxscore.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.geometry.boxes import Boxes, to_xywh
-from boxscore.model.keypoint_rules import BOX_SHARE
+from boxscore.model.keypoint_rules import BOX_SHARE, SKELETONS
 from boxscore.model.protocol import Protocol
 
 EPSILON = float(np.spacing(1))
@@ -181,6 +181,13 @@ class Keypoints(Geometry):
         if self.box is not None:
             return xp.concat([self.box[:, :2], self.box[:, :2] + self.box[:, 2:]], axis=1)
         return _bounds(self._floats(self.point, self.point), self.visibility)
+
+    def sketch(self, row: int) -> Sketch:
+        """The labelled points, of a detection all, with the lines between them where these are known."""
+        point = to_numpy(self.point[row]).astype(np.float64)
+        is_shown = np.ones(len(point), bool) if self.visibility is None else to_numpy(self.visibility[row]) > 0
+        bones = [point[[a, b]] for a, b in SKELETONS.get(len(point), ()) if is_shown[a] and is_shown[b]]
+        return Sketch(lines=bones, points=point[is_shown])
 
     def compiled(self, protocol: Protocol) -> Any:
         """The sets for the native engine."""

@@ -17,7 +17,7 @@ from boxscore._support.arrays import Array, convert, float_dtype, is_array, name
 from boxscore._support.checks import RowError, check_is_plain, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.geometry import Geometry, RowGatherer, Sketch, gatherer_of
 from boxscore.model.protocol import Protocol
 
 LARGEST_SINGLE = 2**24
@@ -271,6 +271,13 @@ class Masks(Geometry):
         """The smallest box around the pixels that are on. Shape (N, 4)."""
         box = self.runs.box.astype(np.float64)
         return np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
+
+    def sketch(self, row: int) -> Sketch:
+        """The outlines of the parts and of their holes, along the edges of pixels."""
+        from boxscore.geometry.outlines import trace
+
+        parts = trace(self.pixels(row))
+        return Sketch(outlines=[outline.reshape(-1, 2) for part in parts for outline in part], is_area=True)
 
     def compiled(self, protocol: Protocol) -> Any:
         """The masks for the native engine."""

@@ -15,7 +15,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
 from boxscore._support.checks import RowError, as_array, check_real, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.geometry import Geometry, RowGatherer, Sketch, gatherer_of
 from boxscore.geometry.box_formats import ORIENTED_FORMATS, BoxFormat, check_box_format, row_size
 from boxscore.geometry.quadrilaterals import is_ordered, pairwise_shared, shared_area
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
@@ -116,6 +116,10 @@ class OrientedBoxes(Geometry):
     def outer_boxes(self) -> Array:
         """The upright box around the corners. Shape (N, 4)."""
         return _floats(self._compiled(is_probabilistic=False).measured()[1], self.box)
+
+    def sketch(self, row: int) -> Sketch:
+        """The four corners."""
+        return Sketch(outlines=[self.take([row]).corners().reshape(4, 2)])
 
     def compiled(self, protocol: Protocol) -> Any:
         """The boxes for the native engine."""

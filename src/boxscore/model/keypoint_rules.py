@@ -55,3 +55,15 @@ WHOLEBODY_PARTS = {
 
 NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
 """The points of a whole body, of which `num_keypoints` in files counts some only."""
+
+_COCO_BONES = (
+    *((15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8), (7, 9), (8, 10)),
+    *((1, 2), (0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 6)),
+)
+_CROWDPOSE_BONES = (
+    *((12, 13), (13, 0), (13, 1), (0, 2), (2, 4), (1, 3), (3, 5), (0, 6), (1, 7), (6, 7)),
+    *((6, 8), (8, 10), (7, 9), (9, 11)),
+)
+SKELETONS = {17: _COCO_BONES, 14: _CROWDPOSE_BONES, NUM_WHOLEBODY: _COCO_BONES}
+"""The lines that a picture has between keypoints, by the number of keypoints of a known dataset: COCO, CrowdPose,
+COCO-WholeBody. They decide no number."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.operating_points import OperatingPoints
     from boxscore.analysis.scores import Scores
     from boxscore.analysis.worst_images import WorstImages
+    from boxscore.report.pictures import Picture
 
 
 class Inputs(NamedTuple):
@@ -385,6 +386,26 @@ class Result(Mapping[str, float]):
 
         return find_worst_images(self, num=num, score=score, iou=iou)
 
+    def draw(
+        self,
+        image: int | str,
+        image_folder: str | os.PathLike[str] | None = None,
+        *,
+        pixels: Any = None,
+        score: float | None = None,
+        iou: float | None = None,
+        threads: int | None = None,
+    ) -> "Picture":
+        """A picture of an image with its detections and truths: true, false and missed ones.
+
+        `image`: its id or its name. `image_folder`: where the files are, in subfolders, too; or `pixels`: a path, an
+        image of Pillow, or an array of bytes (H, W, 3). `score`, `iou`: as in `confusion`. Needs `inputs` and
+        `boxscore[pictures]`.
+        """
+        from boxscore.report.pictures import draw_image
+
+        return draw_image(self, image, image_folder, pixels, score=score, iou=iou, threads=threads)
+
     def plot_pr(self, *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
         """Precision over recall: the mean over classes at each IoU threshold.
 
@@ -447,17 +468,26 @@ class Result(Mapping[str, float]):
         name: str = "model",
         resamples: int | None = None,
         seed: int = 0,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
     ) -> str:
         """A report as one HTML file that opens offline; written to `path`, if given, completely or not at all.
 
         `title`: the heading. `name`: the model's name. `resamples`, `seed`: of the confidence intervals; 0 resamples:
         no intervals. Default: 1,000 resamples, and none with so many classes that they would take minutes. Needs
         `boxscore[report]`, for the charts.
+
+        `image_folder`: with pictures of the worst images, whose files are there or in subfolders; `num_pictures`: so
+        many at most, default: 24; `picture_bytes`: their bytes together at most, default: 6,000,000; else they are
+        smaller, or left out. Needs `boxscore[pictures]`.
         """
         from boxscore.report import html
+        from boxscore.report.gallery import Gallery
 
+        gallery = Gallery.of(image_folder, num_pictures, picture_bytes)
         intervals = html.sample_intervals({name: self}, resamples, seed=seed)
-        return html.make_report({name: self}, path, title=title, intervals=intervals)
+        return html.make_report({name: self}, path, title=title, intervals=intervals, gallery=gallery)
 
     def inputs_for(self, purpose: str) -> Inputs:
         """The evaluated detections and truths; `InputError` says what needs them where they were not retained."""

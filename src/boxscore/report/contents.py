@@ -27,6 +27,7 @@ from boxscore.model.protocol_fields import Area
 from boxscore.model.result import Result
 from boxscore.report.charts import chart_versions
 from boxscore.report.compact import SHOWN_STEPS, column, cut, packed, rounded, shown_classes, thinned_curves
+from boxscore.report.gallery import Gallery, describe_gallery
 
 NUM_BINS = 40
 """The number of bins of a score histogram."""
@@ -87,8 +88,9 @@ def describe(
     made_from: Mapping[str, str],
     comparison: Comparison | None = None,
     explanation: Explanation | None = None,
+    gallery: Gallery | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows: one or more models, by name, their differences, and the path to another number."""
+    """All that the page shows: one or more models, by name, their differences, the path to another number, pictures."""
     first = next(iter(results.values()))
     protocol = first.protocol
     titles = ", ".join(dict.fromkeys(result.protocol.title for result in results.values()))
@@ -121,7 +123,9 @@ def describe(
         "explanation": None if explanation is None else explanation.to_dict(),
     }
     room = min(CURVE_BYTES, MAX_BYTES - len(json.dumps(contents, separators=(",", ":"))))
-    return contents | {"curves": [thinned_curves(result, room // len(results), most) for result in results.values()]}
+    curves = [thinned_curves(result, room // len(results), most) for result in results.values()]
+    pictures = {} if gallery is None else {"pictures": describe_gallery(gallery, results)}
+    return contents | {"curves": curves} | pictures
 
 
 def _notes(results: Iterable[Result], intervals: Mapping[str, Intervals], most: int) -> list[str]:

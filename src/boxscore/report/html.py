@@ -24,6 +24,7 @@ from boxscore.model.result import Result
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import default_resamples, describe
 from boxscore.report.exports import save
+from boxscore.report.gallery import Gallery
 
 SCRIPTS = (
     "elements.js",
@@ -44,6 +45,9 @@ SCRIPTS = (
 
 STYLES = ("style.css", "tables.css", "screens.css")
 """The styles of the page, in this order: rules for some screens come last."""
+
+PICTURE_SCRIPTS, PICTURE_STYLES = ("gallery.js",), ("gallery.css",)
+"""What only a page with pictures has."""
 
 
 def sample_intervals(
@@ -66,6 +70,7 @@ def make_report(
     intervals: Mapping[str, Intervals] | None = None,
     comparison: Comparison | None = None,
     explanation: Explanation | None = None,
+    gallery: Gallery | None = None,
 ) -> str:
     """The HTML report on one or more models, by name; written to `path`, if given.
 
@@ -73,7 +78,8 @@ def make_report(
 
     `made_from`: descriptions of the inputs, such as the names of files. `intervals`: confidence intervals by the same
     names; default: `sample_intervals`; an empty mapping: none. `comparison`: the differences between the models.
-    `explanation`: the path from the number of the first model to that of other rules.
+    `explanation`: the path from the number of the first model to that of other rules. `gallery`: pictures of the worst
+    images.
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
@@ -82,7 +88,7 @@ def make_report(
     script = chart_script()
     if intervals is None:
         intervals = sample_intervals(results)
-    contents = describe(results, intervals, made_from or {}, comparison, explanation)
+    contents = describe(results, intervals, made_from or {}, comparison, explanation, gallery)
     return save(render({"title": title, **contents}, script), path)
 
 
@@ -92,7 +98,8 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
     Text is embedded as JSON in a block that is not executed, or escaped. The content security policy allows the two
     scripts by their hashes; no other script, no evaluated code and no connection.
     """
-    own = "\n".join(map(page_file, SCRIPTS))
+    has_pictures = "pictures" in contents
+    own = "\n".join(map(page_file, (*(PICTURE_SCRIPTS if has_pictures else ()), *SCRIPTS)))
     scripts = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
     policy = {
         "default-src": "'none'",
@@ -100,6 +107,7 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
         "style-src": "'unsafe-inline'",  # Vega places its text with style attributes
         "base-uri": "'none'",
         "form-action": "'none'",
+        **({"img-src": "data:"} if has_pictures else {}),
     }
     return Template(page_file("template.html")).substitute(
         scripts,
@@ -107,7 +115,7 @@ def render(contents: Mapping[str, Any], chart_script: str) -> str:
         version=boxscore.__version__,
         title=escaped(contents["title"]),
         headline=escaped(contents["headline"]),
-        style="\n".join(map(page_file, STYLES)),
+        style="\n".join(map(page_file, (*STYLES, *(PICTURE_STYLES if has_pictures else ())))),
         data=json_block(contents),
     )
 

@@ -31,7 +31,7 @@ class Labels(NamedTuple):
 
 def fit_labels(names: Sequence[str], most: int) -> Labels:
     """Names of at most `most` columns that can be drawn. The middle of a longer name is cut."""
-    plain = [brief(_plain(name), most) for name in names]
+    plain = [brief(printable(name), most) for name in names]
     families, missing = _fonts_for(frozenset("".join(plain)))
     shown = ["".join(MISSING if letter in missing else letter for letter in name) for name in plain]
     return Labels(shown, families, max(map(text.width, shown), default=0))
@@ -54,7 +54,7 @@ def _start(name: str, most: int) -> str:
     return name[: end - 1]
 
 
-def _plain(name: str) -> str:
+def printable(name: str) -> str:
     """The name on one line, without control characters, direction marks and lone surrogates."""
     encodable = text.line(name).encode("utf-8", "replace").decode()
     return "".join(letter for letter in encodable if unicodedata.category(letter) not in ("Cc", "Cf", "Zl", "Zp"))

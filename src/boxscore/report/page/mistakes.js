@@ -190,6 +190,7 @@ function worst(model) {
     "images",
     "Worst images",
     caption(`The images with the most false positives and false negatives, ${operatingPoint(of)}.`),
+    report.pictures ? worstPictures(model) : null,
     of.rows.length
       ? table({ label: "Worst images", columns, rows: of.rows, sortBy: 1, search: (row) => row[0], noun: "images" })
       : missing("No image has an error."),

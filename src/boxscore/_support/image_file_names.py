@@ -1,0 +1,24 @@
+"""The names of image files: with or without folder and suffix."""
+
+IMAGE_SUFFIXES = frozenset({".bmp", ".dng", ".gif", ".heic", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+SUFFIXES = IMAGE_SUFFIXES | {".json", ".txt", ".xml"}
+
+
+def base_of(name: str) -> str:
+    r"""A file name without its folder, whichever slash it was written with.
+
+    >>> base_of("val/000001.jpg"), base_of("val\\a.b.png")
+    ('000001.jpg', 'a.b.png')
+    """
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+def stem_of(name: str) -> str:
+    """A file name without its folder and without the suffix of an image or a label file.
+
+    >>> stem_of("val/000001.jpg"), stem_of("clip.v2"), stem_of("clip.v2.TXT")
+    ('000001', 'clip.v2', 'clip.v2')
+    """
+    base = base_of(name)
+    stem, dot, suffix = base.rpartition(".")
+    return stem if stem and f"{dot}{suffix}".lower() in SUFFIXES else base

@@ -1,0 +1,227 @@
+"""The image files of a dataset: where they are in a folder, and their pixels, by Pillow."""
+
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
+
+_MISSING = "pictures need Pillow, to read images: pip install 'boxscore[pictures]'"
+
+_TURNED = (5, 6, 7, 8)
+"""EXIF orientations that swap width and height."""
+
+_ORIENTATION = 0x0112
+"""The EXIF tag of the orientation."""
+
+QUALITY = 82
+"""The quality of JPEG files."""
+
+
+def check_pillow() -> None:
+    """Raise `InputError` if Pillow is not installed."""
+    if find_spec("PIL") is None:
+        raise InputError(_MISSING)
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """A folder with image files, in subfolders, too. It is listed when a file is not at the path of its name."""
+
+    path: Path
+
+    @classmethod
+    def opened(cls, folder: str | os.PathLike[str]) -> "ImageFolder":
+        """The folder at a path, which must exist."""
+        if not isinstance(folder, str | os.PathLike):
+            raise InputError(f"`image_folder` must be the path of a folder; got {type(folder).__name__}")
+        path = Path(folder)
+        if not path.is_dir():
+            raise InputError(f"`image_folder` must be a folder of images; got {os.fspath(folder)!r}")
+        return cls(path)
+
+    def find(self, image: int, name: str | None) -> Path | None:
+        """The file of an image: by its name, else by its id; None if there is none, or more than one.
+
+        Of a name, the path counts first, then the name without folders, then the name without suffix. A file outside
+        of the folder is never found.
+        """
+        if name is None:
+            return self._only(str(image), self._by_number.get(image, []))
+        plain = name.replace("\\", "/")
+        if not {"..", ""} & set(plain.split("/")) and (self.path / plain).is_file():
+            return self.path / plain
+        for found in (self._by_base.get(base_of(name), []), self._by_stem.get(stem_of(name), [])):
+            if found:
+                return self._only(plain, found)
+        return None
+
+    def _only(self, name: str, found: list[str]) -> Path | None:
+        """The only file, or of several the only one whose path has the most folders in common with the name."""
+        ranked = sorted(found, key=lambda file: -_num_common(file, name))
+        if not ranked or (len(ranked) > 1 and len({_num_common(file, name) for file in ranked[:2]}) == 1):
+            return None
+        return self.path / ranked[0]
+
+    @cached_property
+    def _files(self) -> list[str]:
+        """The paths of all images, relative to the folder, sorted. Links to folders are not followed."""
+        return sorted(self._walk())
+
+    def _walk(self) -> Iterator[str]:
+        for folder, _, files in os.walk(self.path):
+            inside = Path(folder).relative_to(self.path)
+            yield from ((inside / file).as_posix() for file in files if Path(file).suffix.lower() in IMAGE_SUFFIXES)
+
+    @cached_property
+    def _by_base(self) -> dict[str, list[str]]:
+        return _grouped((base_of(file), file) for file in self._files)
+
+    @cached_property
+    def _by_stem(self) -> dict[str, list[str]]:
+        return _grouped((stem_of(file), file) for file in self._files)
+
+    @cached_property
+    def _by_number(self) -> dict[int, list[str]]:
+        """Files whose names are numbers, with or without leading zeros."""
+        stems = ((stem_of(file), file) for file in self._files)
+        return _grouped((int(stem), file) for stem, file in stems if stem.isascii() and stem.isdigit())
+
+
+def _grouped(pairs: Any) -> dict[Any, list[str]]:
+    groups: dict[Any, list[str]] = {}
+    for key, file in pairs:
+        groups.setdefault(key, []).append(file)
+    return groups
+
+
+def _num_common(file: str, name: str) -> int:
+    """How many folders, counted from the file upwards, two paths have in common.
+
+    >>> _num_common("train/a/1.jpg", "data/a/1.jpg")
+    1
+    """
+    folders = [path.split("/")[-2::-1] for path in (file, name)]
+    num = 0
+    for one, other in zip(*folders, strict=False):
+        if one != other:
+            break
+        num += 1
+    return num
+
+
+class Photo(NamedTuple):
+    """The pixels of an image, and the size that shapes refer to."""
+
+    pixels: Any
+    """An image of Pillow, RGB."""
+    size: tuple[int, int]
+    """Width and height that shapes refer to: as the truths have it, else as the file has."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of the file."""
+
+    def as_jpeg(self, longest: int) -> tuple[bytes, tuple[int, int]]:
+        """A JPEG of at most `longest` pixels in each direction, and its width and height."""
+        size, output = _drawn_size(self.size, longest), io.BytesIO()
+        _resized(self.pixels, size).save(output, "JPEG", quality=QUALITY, optimize=True)
+        return output.getvalue(), size
+
+
+def _drawn_size(size: tuple[int, int], longest: int) -> tuple[int, int]:
+    """The width and height of a picture of at most `longest` pixels in each direction."""
+    scale = min(1.0, longest / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def _resized(pixels: Any, size: tuple[int, int]) -> Any:
+    return pixels if pixels.size == size else pixels.resize(size, resample=3, reducing_gap=2.0)
+
+
+class UnreadableImageError(Exception):
+    """An image file that can't be decoded. The text says why."""
+
+
+def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo:
+    """The photo in a file, an image of Pillow, or an array (H, W), (H, W, 3) or (H, W, 4).
+
+    `size`: the width and height that the truths have. It decides whether the file is turned as its EXIF orientation
+    says: COCO's boxes refer to the pixels as they are stored, those of other tools to the image as it is displayed.
+    `longest`: no more pixels than this will be drawn in each direction, so a large JPEG need not be decoded in full.
+    Raises `UnreadableImageError`.
+    """
+    check_pillow()
+    from PIL import Image, UnidentifiedImageError
+
+    with warnings.catch_warnings():
+        # Files of up to twice Pillow's limit are read; larger ones are an error.
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        try:
+            if isinstance(source, str | os.PathLike):
+                with Image.open(source) as opened:
+                    return _decoded(opened, size, longest)
+            return _decoded(_as_image(source), size, longest)
+        except Image.DecompressionBombError:
+            raise UnreadableImageError(f"has more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from None
+        except UnidentifiedImageError:
+            raise UnreadableImageError("is no image that Pillow can read") from None
+        except OSError as error:
+            raise UnreadableImageError(error.strerror or f"is damaged: {error}") from None
+        except (SyntaxError, ValueError, EOFError, MemoryError) as error:  # what decoders raise for damaged files
+            if isinstance(error, InputError):
+                raise
+            raise UnreadableImageError(f"is damaged: {error}") from None
+
+
+def _as_image(source: Any) -> Any:
+    from PIL import Image
+
+    if isinstance(source, Image.Image):
+        return source
+    pixels = np.asarray(source)
+    is_image = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))
+    if not is_image or pixels.dtype != np.uint8 or 0 in pixels.shape:
+        raise InputError(
+            "`image` must be a path, an image of Pillow, or an array of bytes with shape (H, W), (H, W, 3) or"
+            f" (H, W, 4); got {type(source).__name__} of shape {pixels.shape}, {pixels.dtype}"
+        )
+    return Image.fromarray(np.ascontiguousarray(pixels))
+
+
+def _decoded(opened: Any, size: tuple[int, int] | None, longest: int) -> Photo:
+    own = opened.size
+    notes: tuple[str, ...] = ()
+    wanted = own if size is None else size
+    is_turned = wanted != own and wanted == own[::-1] and opened.getexif().get(_ORIENTATION) in _TURNED
+    if wanted != own and not is_turned:
+        notes = (
+            f"the file has {own[0]} x {own[1]} pixels, the truths say {wanted[0]} x {wanted[1]}: "
+            "the file is drawn at that size",
+        )
+    opened.draft("RGB", (longest, longest))
+    pixels = _as_rgb(opened)
+    if is_turned:
+        from PIL import ImageOps
+
+        pixels = ImageOps.exif_transpose(pixels)
+    return Photo(_resized(pixels, _drawn_size(wanted, longest)), wanted, notes)
+
+
+def _as_rgb(opened: Any) -> Any:
+    """Colours of 8 bits; deeper greys are scaled from their least to their largest value."""
+    if opened.mode.startswith(("I", "F")):
+        from PIL import Image
+
+        values = np.nan_to_num(np.asarray(opened, np.float64))
+        least, largest = values.min(), values.max()
+        grey = (values - least) * (255 / (largest - least) if largest > least else 0)
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    return opened.convert("RGB")
