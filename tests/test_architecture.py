@@ -231,8 +231,9 @@ def test_a_command_is_its_file() -> None:
     assert len(COMMANDS) >= 8
     for command in COMMANDS.values():
         others = importers_of(f"boxscore.cli.{command}")
-        # `compare` and `explain` read and evaluate their files as `eval` does.
-        alike = {"boxscore/cli/compare.py", "boxscore/cli/explain.py"} if command == "evaluate" else set()
+        # `compare`, `explain` and `label-errors` read and evaluate their files as `eval` does.
+        like_eval = {f"boxscore/cli/{name}.py" for name in ("compare", "explain", "find_label_errors")}
+        alike = like_eval if command == "evaluate" else set()
         assert others == alike, command
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 import boxscore
 from boxscore import Detections, InputError, Masks, Result, Truths
 from boxscore.cli import sample
+from boxscore.report import image_files
 from boxscore.report.gallery import Gallery, describe_gallery
 from boxscore.report.image_files import ImageFolder, UnreadableImageError, read_photo
 from boxscore.report.pictures import Drawer, Picture
@@ -162,6 +163,7 @@ def test_a_large_image_is_drawn_smaller_with_its_shapes() -> None:
     [
         (lambda r, f: r.draw(99, f), "`image` must be the id or the name of an image of this result; got 99"),
         (lambda r, f: r.draw("x.jpg", f), "`image` must be an id, or the name of one image; got 'x.jpg'"),
+        (lambda r, _: boxscore.draw(black(), r, r), "`detections` must be boxscore.Detections; got Result"),
         (lambda r, _: r.draw(3), "one of `image_folder` and `pixels` must be given, and not both"),
         (lambda r, f: r.draw(3, f / "no"), "`image_folder` must be a folder of images; got "),
         (lambda r, _: r.draw(3, 7), "`image_folder` must be the path of a folder; got int"),
@@ -212,6 +214,8 @@ def test_files_are_found_by_path_name_stem_and_number(tmp_path: Path) -> None:
     assert found(7, None) == "000000000007.jpg"
     assert found(8, None) is None
     assert found(0, "../outside.jpg") is None
+    assert found(0, "C:/outside.jpg") is None
+    assert found(0, "x" * 5000) is None
     assert found(0, str(tmp_path / "outside.jpg")) is None
     assert found(0, "notes.txt") == "notes.txt"  # a name in the truths; no image, as reading it says
 
@@ -283,6 +287,23 @@ def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
     assert why(b"no image") == why(b"") == "is no image that Pillow can read"
     with pytest.raises(UnreadableImageError, match=r"^Is a directory$"):
         read_photo(tmp_path, None, 960)
+
+
+def test_a_size_of_zero_is_unknown() -> None:
+    """The file's own size is taken, then."""
+    truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]], image_sizes={0: (0, 0)})
+    picture = boxscore.draw(black(), Detections(image=[], label=[], score=[], box=[]), truths)
+    assert (picture.width, picture.height) == (64, 48)
+
+
+def test_without_pillow_the_error_names_the_extra(
+    result: Result, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is computed."""
+    monkeypatch.setattr(image_files, "find_spec", lambda _: None)
+    for call in (lambda: result.draw(3, folder), lambda: result.to_html(image_folder=folder)):
+        with pytest.raises(InputError, match=r"^pictures need Pillow, to read images: pip install 'boxscore\[pict"):
+            call()
 
 
 def test_a_missing_file_leaves_a_warning_and_the_rest(result: Result, folder: Path, tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def test_the_version_needs_no_command() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_imports_no_other(command: str) -> None:
-    """But for `compare` and `explain`, which read and evaluate their files as `eval` does."""
-    own = {COMMANDS[command], *(["evaluate"] if command in ("compare", "explain") else [])}
+    """But for `compare`, `explain` and `label-errors`, which read and evaluate their files as `eval` does."""
+    own = {COMMANDS[command], *(["evaluate"] if command in ("compare", "explain", "label-errors") else [])}
     loaded = imported_by_command(command, "--help")
     assert {module for module in COMMANDS.values() if f"boxscore.cli.{module}" in loaded} == own
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.claims import ClaimExplanation, explain_claim
     from boxscore.analysis.comparison import Comparison, compare
     from boxscore.analysis.explanation import Explanation, explain
+    from boxscore.analysis.label_errors import LabelErrors, label_errors
     from boxscore.analysis.slices import Slices, slices
     from boxscore.coco.patch import patch_pycocotools
     from boxscore.engines.parallel.loading import collate_truths
@@ -48,6 +49,7 @@ __all__ = [
     "Intervals",
     "KeypointRules",
     "Keypoints",
+    "LabelErrors",
     "Masks",
     "MeanAveragePrecision",
     "OrientedBoxes",
@@ -67,6 +69,7 @@ __all__ = [
     "finish",
     "from_ultralytics",
     "load_result",
+    "label_errors",
     "match",
     "match_shard",
     "parallel",
@@ -93,6 +96,7 @@ _HOMES = {
     "Intervals": "analysis.bootstrap",
     "Keypoints": "geometry.keypoints",
     "KeypointRules": "model.keypoint_rules",
+    "LabelErrors": "analysis.label_errors",
     "Masks": "geometry.masks",
     "MeanAveragePrecision": "training.metric",
     "OrientedBoxes": "geometry.oriented_boxes",
@@ -113,6 +117,7 @@ _HOMES = {
     "finish": "pipeline",
     "load_result": "scaling.saved_results",
     "from_ultralytics": "formats.ultralytics_results",
+    "label_errors": "analysis.label_errors",
     "match": "pipeline",
     "match_shard": "scaling.shards",
     "patch_pycocotools": "coco.patch",

@@ -82,12 +82,17 @@ def match(
 
 def _prepared(detections: Any, truths: Any, protocol: str | Protocol) -> tuple[Inputs, Protocol]:
     """Both sides as the protocol compares them."""
+    check_sides(detections, truths)
+    protocol = protocol_for(protocol, detections, truths)
+    return Inputs(*prepare(detections, truths, protocol)), protocol
+
+
+def check_sides(detections: Any, truths: Any) -> None:
+    """Raise `InputError` unless these are detections and truths."""
     if not isinstance(detections, Detections):
         raise InputError(f"`detections` must be boxscore.Detections; got {type(detections).__name__}")
     if not isinstance(truths, Truths):
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
-    protocol = protocol_for(protocol, detections, truths)
-    return Inputs(*prepare(detections, truths, protocol)), protocol
 
 
 def _match(inputs: Inputs, protocol: Protocol, engine: str, threads: int | None) -> Tally:

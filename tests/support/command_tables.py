@@ -63,7 +63,7 @@ def expected() -> dict[str, str]:
 
 def documented() -> dict[str, str]:
     """What the page has between its comments."""
-    found = re.findall(r"<!-- ([a-z0-9 ]+) -->\n(.*?)<!-- end of \1 -->\n", PATH.read_text(), flags=re.DOTALL)
+    found = re.findall(r"<!-- ([a-z0-9 -]+) -->\n(.*?)<!-- end of \1 -->\n", PATH.read_text(), flags=re.DOTALL)
     return dict(found)
 
 

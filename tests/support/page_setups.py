@@ -223,6 +223,7 @@ SETUPS: dict[str, Setup] = {
     "docs/guides/segmentation.md": segmentation,
     "docs/guides/oriented-boxes.md": oriented_boxes,
     "docs/guides/protocols.md": protocols,
+    "docs/guides/label-errors.md": pictures,
     "docs/guides/report.md": pictures,
     "docs/guides/scaling.md": scaling,
     "docs/reference/formats.md": formats,

@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "compare",
     "explain": "explain",
     "serve": "serve",
+    "label-errors": "find_label_errors",
     "check": "check",
     "convert": "convert",
     "demo": "demo",
@@ -36,6 +37,7 @@ examples:
   boxscore compare truths.json model_a.json model_b.json
   boxscore explain truths.json detections.json --from coco --to ultralytics
   boxscore serve runs/ --open
+  boxscore label-errors truths.json model_a.json model_b.json
   boxscore check truths.json detections.json
   boxscore convert VOC2007/Annotations truths.json
   boxscore demo

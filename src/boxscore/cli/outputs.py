@@ -23,10 +23,10 @@ _INPUTS = (
 )
 """Options and arguments that may name what is read."""
 _OWN_OUTPUT = re.compile(
-    rb'\s*(\{\s*"(protocol|detections)":|\[\s*(\{\s*"(detections|severity)":|\])|[a-z,]*class,number,|first,second,class,'
+    rb'\s*(\{\s*"(protocol|detections|num_models)":|\[\s*(\{\s*"(detections|severity)":|\])|[a-z,]*class,number,|first,second,class,|kind,suspicion,'
     rb"|<!doctype html>|\||\\begin\{|boxscore result )"
 )
-"""The first bytes of the files that `eval`, `compare` and `check` write."""
+"""The first bytes of the files that `eval`, `compare`, `check` and `label-errors` write."""
 _FOLDER_SUFFIXES = frozenset({".txt", ".xml", ".yaml", ".yml", ".names"})
 """The suffixes of files that folder formats write."""
 

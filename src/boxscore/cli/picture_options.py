@@ -6,8 +6,8 @@ from typing import Any
 from boxscore.cli.arguments import memory_size, positive
 
 
-def add_pictures(parser: argparse.ArgumentParser) -> None:
-    """The folder of images, and how many pictures there are."""
+def add_pictures(parser: argparse.ArgumentParser, *, default: int = 24) -> None:
+    """The folder of images, and how many pictures there are; `default`: how many, if not said otherwise."""
     group = parser.add_argument_group("pictures")
     group.add_argument(
         "--image-folder",
@@ -15,7 +15,7 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
         help="folder of images, for pictures in the HTML report: with --html (needs boxscore[pictures])",
     )
     group.add_argument(
-        "--num-pictures", type=positive, metavar="N", help="at most N pictures per file of detections (default: 24)"
+        "--num-pictures", type=positive, metavar="N", help=f"at most N pictures, of each model (default: {default})"
     )
     group.add_argument(
         "--picture-bytes",

@@ -4,7 +4,7 @@ import base64
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from boxscore.model.protocol_fields import check_number
 from boxscore.model.result import Result
 from boxscore.report.compact import cut, rounded
 from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, check_pillow, read_photo
-from boxscore.report.pictures import KINDS, Drawer, DrawnShape, label_position
+from boxscore.report.pictures import KINDS, Drawer, DrawnShape, known_size, label_position
 
 NUM_PICTURES = 24
 """The default number of pictures per model."""
@@ -88,7 +88,7 @@ def describe_gallery(gallery: Gallery, results: Mapping[str, Result]) -> dict[st
             continue
         images[image], of_models = drawn
         shapes |= {(name, image): of_model for name, of_model in of_models.items()}
-    notes = _notes(problems, gallery.folder)
+    notes = problem_notes(problems, gallery.folder)
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=2)
     return {
@@ -100,7 +100,7 @@ def describe_gallery(gallery: Gallery, results: Mapping[str, Result]) -> dict[st
             else [[str(image), shapes[name, image]] for image in wanted[name].images if image in images]
             for name in results
         ],
-        "notes": [*notes, *_left_out(too_large, gallery)],
+        "notes": [*notes, *size_notes(too_large, gallery)],
     }
 
 
@@ -110,7 +110,7 @@ def _wanted(result: Result, num: int) -> _Wanted:
     return _Wanted(Drawer(result, score=worst.score if worst.score == worst.score else None), [i for i, n in rows if n])
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """An image without a picture."""
 
     name: str
@@ -119,18 +119,18 @@ class _Problem(NamedTuple):
     why: str
 
 
-def _photos(folder: ImageFolder, distinct: Mapping[int, Drawer]) -> tuple[dict[int, Photo], list[_Problem]]:
+def _photos(folder: ImageFolder, distinct: Mapping[int, Drawer]) -> tuple[dict[int, Photo], list[Problem]]:
     photos: dict[int, Photo] = {}
-    problems: list[_Problem] = []
+    problems: list[Problem] = []
     for image, drawer in distinct.items():
         path = folder.find(image, (drawer.truths.image_names or {}).get(image))
         if path is None:
-            problems.append(_Problem(drawer.name_of(image), None, "has no file, or several"))
+            problems.append(Problem(drawer.name_of(image), None, "has no file, or several"))
             continue
         try:
-            photos[image] = read_photo(path, drawer.size_of(image), SIDES[0])
+            photos[image] = read_photo(path, known_size(drawer.truths, image), SIDES[0])
         except UnreadableImageError as error:
-            problems.append(_Problem(drawer.name_of(image), str(path), str(error)))
+            problems.append(Problem(drawer.name_of(image), str(path), str(error)))
     return photos, problems
 
 
@@ -151,7 +151,7 @@ def _fitted(
         if len(described["jpeg"]) > share:
             continue
         of_models = {
-            model: [_plain(shape, drawn) for shape in drawer.shapes(image, photo.size, drawn)]
+            model: [plain_shape(shape, drawn) for shape in drawer.shapes(image, photo.size, drawn)]
             for model, drawer in drawers.items()
         }
         if len(json.dumps([described, of_models], separators=(",", ":"))) <= share:
@@ -159,36 +159,37 @@ def _fitted(
     return None
 
 
-def _plain(shape: DrawnShape, size: tuple[int, int]) -> list[Any]:
+def plain_shape(shape: DrawnShape, size: tuple[int, int]) -> list[Any]:
     """Kind, name of the class, score, lines, dots, x and y of the text, and whether it is filled."""
     lines, dots, _ = shape.paths
     score = None if shape.score is None else rounded(shape.score)
     return [shape.kind, cut(shape.name), score, lines, dots, *label_position(shape, size), int(shape.is_area)]
 
 
-def _notes(problems: list[_Problem], folder: ImageFolder) -> list[str]:
-    """One sentence on missing files and one on unreadable ones, each with an example."""
+def problem_notes(problems: Sequence[Problem], folder: ImageFolder, images: str = "worst images") -> list[str]:
+    """One sentence on missing files and one on unreadable ones, each with an example. `images`: what they are of."""
     missing = [each for each in problems if each.path is None]
     unreadable = [each for each in problems if each.path is not None]
     notes = []
     if missing:
-        name = text.line(missing[0].name)
-        notes.append(f"{_without(missing)}: {text.line(str(folder.path))} has no file, or several, named {name}")
+        name, where = text.line(missing[0].name), text.line(str(folder.path))
+        notes.append(f"{_without(missing, images)}: {where} has no file, or several, named {name}")
     if unreadable:
         path, why = text.line(unreadable[0].path or ""), text.line(unreadable[0].why)
-        notes.append(f"{_without(unreadable)}: the file {path} {why}")
+        notes.append(f"{_without(unreadable, images)}: the file {path} {why}")
     return notes
 
 
-def _without(images: list[Any]) -> str:
-    num = len(images)
-    return f"{num:,} of the worst images {'has' if num == 1 else 'have'} no picture"
+def _without(left_out: Sequence[Any], images: str) -> str:
+    num = len(left_out)
+    return f"{num:,} of the {images} {'has' if num == 1 else 'have'} no picture"
 
 
-def _left_out(names: list[str], gallery: Gallery) -> list[str]:
+def size_notes(names: Sequence[str], gallery: Gallery, images: str = "worst images") -> list[str]:
+    """A sentence on the pictures that are left out because of their size; none if there are none."""
     if not names:
         return []
     return [
-        f"{_without(names)}, such as {text.line(names[0])}: all pictures together may have {gallery.max_bytes:,} bytes "
-        "(`--picture-bytes`, in Python `picture_bytes`)"
+        f"{_without(names, images)}, such as {text.line(names[0])}: all pictures together may have "
+        f"{gallery.max_bytes:,} bytes (`--picture-bytes`, in Python `picture_bytes`)"
     ]

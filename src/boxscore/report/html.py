@@ -9,7 +9,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -32,13 +32,13 @@ SCRIPTS = (
     "tables.js",
     "charts.js",
     "sections.js",
+    "theme.js",
     "overview.js",
     "comparison.js",
     "explanation.js",
     "curves.js",
     "sizes_and_scores.js",
     "mistakes.js",
-    "theme.js",
     "page.js",
 )
 """The scripts of the page, concatenated in this order into one function."""
@@ -92,25 +92,25 @@ def make_report(
     return save(render({"title": title, **contents}, script), path)
 
 
-def render(contents: Mapping[str, Any], chart_script: str) -> str:
-    """The page with these contents.
+def render(contents: Mapping[str, Any], chart_script: str, scripts: Sequence[str] = SCRIPTS) -> str:
+    """The page with these contents. `scripts`: those of the folder `page` that draw it.
 
     Text is embedded as JSON in a block that is not executed, or escaped. The content security policy allows the two
     scripts by their hashes; no other script, no evaluated code and no connection.
     """
     has_pictures = "pictures" in contents
-    own = "\n".join(map(page_file, (*(PICTURE_SCRIPTS if has_pictures else ()), *SCRIPTS)))
-    scripts = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
+    own = "\n".join(map(page_file, (*(PICTURE_SCRIPTS if has_pictures else ()), *scripts)))
+    blocks = {"charts": _closed(chart_script), "script": _closed(f'"use strict";\n(() => {{\n{own}}})();')}
     policy = {
         "default-src": "'none'",
-        "script-src": " ".join(map(_hash, scripts.values())),
+        "script-src": " ".join(map(_hash, blocks.values())),
         "style-src": "'unsafe-inline'",  # Vega places its text with style attributes
         "base-uri": "'none'",
         "form-action": "'none'",
         **({"img-src": "data:"} if has_pictures else {}),
     }
     return Template(page_file("template.html")).substitute(
-        scripts,
+        blocks,
         policy="; ".join(f"{directive} {sources}" for directive, sources in policy.items()),
         version=boxscore.__version__,
         title=escaped(contents["title"]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,8 @@ class ImageFolder:
         if name is None:
             return self._only(str(image), self._by_number.get(image, []))
         plain = name.replace("\\", "/")
-        if not {"..", ""} & set(plain.split("/")) and (self.path / plain).is_file():
+        is_inside = not {"..", ""} & set(plain.split("/")) and not PureWindowsPath(plain).drive
+        if is_inside and os.path.isfile(self.path / plain):  # noqa: PTH113 (a name may be too long for a file)
             return self.path / plain
         for found in (self._by_base.get(base_of(name), []), self._by_stem.get(stem_of(name), [])):
             if found:
@@ -128,6 +129,12 @@ class Photo(NamedTuple):
     """Width and height that shapes refer to: as the truths have it, else as the file has."""
     notes: tuple[str, ...] = ()
     """What a reader should know of the file."""
+
+    def cropped(self, left: float, top: float, right: float, bottom: float) -> "Photo":
+        """A part of the photo; its ends are in units of `size`, and whole numbers."""
+        across, down = self.pixels.width / self.size[0], self.pixels.height / self.size[1]
+        part = self.pixels.crop([round(end) for end in (left * across, top * down, right * across, bottom * down)])
+        return self._replace(pixels=part, size=(int(right - left), int(bottom - top)))
 
     def as_jpeg(self, longest: int) -> tuple[bytes, tuple[int, int]]:
         """A JPEG of at most `longest` pixels in each direction, and its width and height."""

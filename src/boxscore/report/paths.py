@@ -1,7 +1,7 @@
 """Shapes as paths of SVG, with few points and few digits."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,17 @@ class Paths(NamedTuple):
     """Left, top, right and bottom of the shape."""
 
 
-def paths_of(sketch: Sketch, scale: tuple[float, float]) -> Paths:
-    """The paths of a sketch. `scale`: drawn pixels per unit of the sketch, for x and y.
+def paths_of(sketch: Sketch, scale: Any, origin: Any = (0.0, 0.0)) -> Paths:
+    """The paths of a sketch. `scale`: drawn pixels per unit of the sketch, for x and y. `origin`: the left and top of
+    the picture, in units of the sketch.
 
     >>> square = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]])
     >>> paths_of(Sketch(outlines=[square]), (0.5, 0.5))
     Paths(lines='M0 0L5 0L5 5L0 5Z', dots='', bounds=(0.0, 0.0, 5.0, 5.0))
     """
-    outlines = [simplified(points * scale, is_closed=True) for points in sketch.outlines]
-    lines = [simplified(points * scale, is_closed=False) for points in sketch.lines]
-    dots = sketch.points * scale
+    outlines = [simplified((points - origin) * scale, is_closed=True) for points in sketch.outlines]
+    lines = [simplified((points - origin) * scale, is_closed=False) for points in sketch.lines]
+    dots = (sketch.points - origin) * scale
     drawn = np.concatenate([np.zeros((0, 2)), *outlines, *lines, dots])
     ends = (*drawn.min(axis=0).tolist(), *drawn.max(axis=0).tolist()) if len(drawn) else (0.0, 0.0, 0.0, 0.0)
     closed = [f"{_joined(points)}Z" for points in outlines]

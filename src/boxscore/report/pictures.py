@@ -25,7 +25,7 @@ from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, ta
 from boxscore.model.protocol import Protocol
 from boxscore.model.result import Result
 from boxscore.model.tally import FALSE, IGNORED, TRUE
-from boxscore.pipeline import evaluate
+from boxscore.pipeline import check_sides, evaluate
 from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, read_photo
 from boxscore.report.labels import printable
 from boxscore.report.paths import Paths, paths_of
@@ -201,6 +201,12 @@ def _escaped(words: str) -> str:
     return html.escape(printable(words))
 
 
+def known_size(truths: Truths, image: int) -> tuple[int, int] | None:
+    """The width and height of an image, where the truths have them."""
+    width, height = map(int, (truths.image_sizes or {}).get(image, (0, 0)))
+    return (width, height) if min(width, height) > 0 else None
+
+
 class Drawer:
     """What became of each row of a result, by image, ready to be drawn. Verdicts are those of `worst_images`."""
 
@@ -222,11 +228,6 @@ class Drawer:
         """The name of an image, or its id as text."""
         names = self.truths.image_names or {}
         return str(names.get(image, image))
-
-    def size_of(self, image: int) -> tuple[int, int] | None:
-        """The width and height of an image, where the truths have them."""
-        size = (self.truths.image_sizes or {}).get(image)
-        return None if size is None else (int(size[0]), int(size[1]))
 
     def shapes(self, image: int, size: tuple[int, int], drawn: tuple[int, int]) -> tuple[DrawnShape, ...]:
         """The shapes of an image. `size`: the width and height that they refer to; `drawn`: those of the picture."""
@@ -314,7 +315,7 @@ def draw_image(
             name = drawer.name_of(number)
             raise InputError(f"`image_folder`: {os.fspath(image_folder)} has no file, or several, of image {name!r}")
     try:
-        return drawer.draw(number, read_photo(pixels, drawer.size_of(number), LONGEST))
+        return drawer.draw(number, read_photo(pixels, known_size(drawer.truths, number), LONGEST))
     except UnreadableImageError as error:
         raise InputError(f"{pixels}: {error}") from None
 
@@ -353,6 +354,7 @@ def draw(
     >>> draw(np.zeros((48, 64, 3), np.uint8), detections, truths)
     Picture(0: 1 true positive, 1 false positive, 1 truth not found)
     """
+    check_sides(detections, truths)
     images = np.union1d(host_ids(detections.image), host_ids(truths.image))
     if image_id is None:
         if images.size > 1:
@@ -363,6 +365,6 @@ def draw(
     lowest = float(host_scores(detections.score).min(initial=0.0))
     drawer = Drawer(evaluate(detections, truths, protocol), score=lowest if score is None else score, iou=iou)
     try:
-        return drawer.draw(image_id, read_photo(image, drawer.size_of(image_id), LONGEST))
+        return drawer.draw(image_id, read_photo(image, known_size(drawer.truths, image_id), LONGEST))
     except UnreadableImageError as error:
         raise InputError(f"`image`: {error}") from None

@@ -15,7 +15,6 @@ const state = {
   models: report.models.length > NUM_COLORS ? [0] : report.models.map((_, i) => i), // models whose lines are drawn
   classes: [MEAN],
   thresholds: null,
-  theme: null,
 };
 
 // Short, distinct names of models: without common folders and a common suffix.

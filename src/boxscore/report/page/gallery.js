@@ -40,7 +40,7 @@ function hide(element) {
 }
 
 // One box per kind that occurs, and one for the names of classes.
-function kindBoxes({ kinds, items }, onchange) {
+function kindBoxes({ kinds, plurals, items }, onchange) {
   const seen = Object.keys(kinds)
     .reverse()
     .filter((kind) => items.some(({ shapes }) => shapes.some((each) => each[0] === kind)));
@@ -63,12 +63,11 @@ function kindBoxes({ kinds, items }, onchange) {
     });
     return el("label", {}, input, kind === "names" ? null : sample, text);
   };
-  const names = { true: "true positives", false: "false positives", missed: "truths not found", matched: "found truths" };
-  const boxes = seen.map((kind) => box(kind, names[kind] ?? kinds[kind]));
+  const boxes = seen.map((kind) => box(kind, plurals[kind] ?? kinds[kind]));
   return el("fieldset", { class: "kinds" }, el("legend", {}, "Show"), boxes, box("names", "class names"));
 }
 
-// The grid of all items, and the window in which one is large. `parts`: { label, items, kinds, marks }.
+// The grid of all items, and the window in which one is large. `parts`: { label, items, kinds, plurals, marks }.
 function gallery(parts) {
   const { label, items } = parts;
   const pictures = [];
@@ -141,6 +140,12 @@ function gallery(parts) {
   return el("div", { class: "gallery" }, small, el("div", { class: "grid", "aria-label": label }, pictures), viewer);
 }
 
+const PLURALS = {
+  true: "true positives",
+  false: "false positives",
+  missed: "truths not found",
+  matched: "found truths",
+};
 const MARKS = { true: "✓ ", false: "✗ ", missed: "missed " };
 
 // The worst images of a model.
@@ -158,6 +163,8 @@ function worstPictures(model) {
     {},
     own === null ? missing("Pictures need the detections and truths, and this result has only verdicts.") : null,
     notes.map((note) => missing(`${note}.`)),
-    items.length ? gallery({ label: "Pictures of the worst images", items, kinds, marks: MARKS }) : null,
+    items.length
+      ? gallery({ label: "Pictures of the worst images", items, kinds, plurals: PLURALS, marks: MARKS })
+      : null,
   );
 }

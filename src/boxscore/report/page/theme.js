@@ -9,19 +9,19 @@ function storedTheme() {
 }
 
 function theme() {
+  let chosen = storedTheme();
   const button = document.getElementById("theme");
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  state.theme = storedTheme();
-  if (state.theme) document.documentElement.dataset.theme = state.theme;
-  const isDark = () => (state.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  const isDark = () => (chosen ?? (system.matches ? "dark" : "light")) === "dark";
   const label = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
   };
   button.addEventListener("click", () => {
-    state.theme = isDark() ? "light" : "dark";
-    document.documentElement.dataset.theme = state.theme;
-    if (isServed) window.localStorage.setItem(THEME_KEY, state.theme);
+    chosen = isDark() ? "light" : "dark";
+    document.documentElement.dataset.theme = chosen;
+    if (isServed) window.localStorage.setItem(THEME_KEY, chosen);
     label();
   });
   system.addEventListener("change", label);

@@ -4,7 +4,7 @@ const content = document.getElementById("content");
 const STATE_KEY = "boxscore runs";
 let data = JSON.parse(document.getElementById("data").textContent);
 
-const state = { theme: null, measure: "map", hidden: [], picked: [], ...stored() };
+const state = { measure: "map", hidden: [], picked: [], ...stored() };
 
 function stored() {
   try {
