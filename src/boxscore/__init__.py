@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from boxscore.model.result import Result
     from boxscore.model.tally import Tally
     from boxscore.pipeline import evaluate, finish, match
-    from boxscore.scaling.saved_results import load_result
     from boxscore.report.pictures import Picture, draw
+    from boxscore.scaling.saved_results import load_result
     from boxscore.scaling.shards import match_shard
     from boxscore.training.metric import MeanAveragePrecision
 
@@ -68,8 +68,8 @@ __all__ = [
     "explain_claim",
     "finish",
     "from_ultralytics",
-    "load_result",
     "label_errors",
+    "load_result",
     "match",
     "match_shard",
     "parallel",
@@ -101,7 +101,6 @@ _HOMES = {
     "MeanAveragePrecision": "training.metric",
     "OrientedBoxes": "geometry.oriented_boxes",
     "PerClass": "model.per_class",
-    "PerClass": "model.result",
     "Picture": "report.pictures",
     "Protocol": "model.protocol",
     "Result": "model.result",

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.image_file_names import base_of
 from boxscore._support.text import count
-from boxscore.formats.files import base_of
 from boxscore.formats.joining import join_classes, join_images, unmatched_rows
 from boxscore.formats.records import Named, RowKeys, locations
 from boxscore.geometry.box_formats import BoxFormat

@@ -1,7 +1,6 @@
 // A file with numbers only: its numbers and its classes. Or the reason why a page can't be shown.
 
 const content = document.getElementById("content");
-const state = { theme: null };
 const page = JSON.parse(document.getElementById("data").textContent);
 
 const ofAll = (numbers) =>
