@@ -102,10 +102,19 @@ class COCOeval:
 
     def _evaluate_columns(self, p: Params) -> None:
         columns = select_columns(self.cocoGt, self.cocoDt, p)
-        self._columns, self._tally = columns, columns.tally()
+        self._set_columns(columns, columns.tally())
+
+    def _set_columns(self, columns: EvaluationColumns, tally: Tally | None) -> None:
+        self._columns, self._tally = columns, tally
         self.eval = {}
         for name in LAZY:
             self.__dict__.pop(name, None)
+
+    def take_over(self, columns: EvaluationColumns, tally: Tally | None) -> None:
+        """Have evaluated what others did, for evaluators that work batch by batch."""
+        self.params.imgIds = columns.images
+        self._set_columns(columns, tally)
+        self._paramsEval = copy.deepcopy(self.params)
 
     def _evaluate_step_by_step(self, p: Params) -> None:
         self._columns = self._tally = None

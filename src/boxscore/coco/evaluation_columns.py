@@ -1,8 +1,8 @@
 """The columns of an evaluation: the annotations of its images and classes, selected once, when it starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.coco.coco_dataset import COCO, get_lazy
+from boxscore.coco.coco_dataset import get_lazy
 from boxscore.coco.lazy_annotations import LazyDataset, LazyResults
 from boxscore.coco.oks import detected_keypoints, labelled_keypoints, oks_protocol
 from boxscore.coco.params import Params
@@ -29,6 +29,9 @@ Rows = Any
 """Indices of rows, or `ALL` rows as they are, which takes no copy."""
 
 ALL = slice(None)
+
+DRAWN_ALIKE = ("boxscore.coco.coco_dataset", "pycocotools.coco", "faster_coco_eval.core.coco")
+"""The modules whose `annToRLE` draws the same masks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -58,6 +61,25 @@ class SideColumns:
     def comparable_id(self) -> NDArray[Any]:
         """Ids as numbers, for comparisons with 0."""
         return self.float_id if self.id.dtype == object else self.id
+
+
+Side = TypeVar("Side", bound=SideColumns)
+
+
+def take_side(side: Side, row: Ints) -> Side:
+    """Some rows of truths or detections."""
+    if row.size == side.image.size and (row == np.arange(row.size)).all():
+        return side
+    taken: Dict = {}
+    for field in fields(side):
+        value = getattr(side, field.name)
+        if isinstance(value, Masks | Keypoints):
+            taken[field.name] = value.take(row)
+        elif isinstance(value, list):
+            taken[field.name] = [value[i] for i in row.tolist()]
+        elif value is not None:
+            taken[field.name] = value[row]
+    return replace(side, **taken)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -167,16 +189,17 @@ def shapes_of(side: SideColumns) -> Dict:
 
 def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns:
     """The annotations that pycocotools would evaluate under these parameters, in its order."""
-    index = ImageClassIndex(
-        list(params.imgIds),
-        list(params.catIds),
-        is_pooled=not params.useCats,
-        iou_type=params.iouType,
-        compared=get_lazy(truths) if params.useCats else None,
-    )
+    index = ImageClassIndex.of(params, compared=get_lazy(truths) if params.useCats else None)
+    return columns_under(params, index, _select_detections(index, results), select_truths(index, truths))
+
+
+def columns_under(
+    params: Params, index: "ImageClassIndex", detections: DetectionColumns, truths: TruthColumns
+) -> EvaluationColumns:
+    """Detections and truths that were selected by `index`, and the parameters."""
     return EvaluationColumns(
-        detections=_select_detections(index, results),
-        truths=_select_truths(index, truths),
+        detections=detections,
+        truths=truths,
         images=index.images,
         classes=index.classes if params.useCats else [-1],
         areas=list(params.areaRng),
@@ -197,6 +220,12 @@ class ImageClassIndex:
         self.compared = compared
         """The lazy truths, if masks are compared with nothing but these, class by class."""
 
+    @classmethod
+    def of(cls, params: Params, compared: Any = None) -> "ImageClassIndex":
+        """That of the images and classes of parameters."""
+        images, classes = list(params.imgIds), list(params.catIds)
+        return cls(images, classes, is_pooled=not params.useCats, iou_type=params.iouType, compared=compared)
+
     def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
         """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
         lazy = get_lazy(coco)
@@ -213,14 +242,18 @@ class ImageClassIndex:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
         columns = lazy.columns
         image = _compiled.find(columns.image, np.array(self.images, np.int64))
-        row, label = select_classes(columns.category, np.array(self.classes, np.int64), image >= 0)
-        row, image, label = self._ordered(row, image[row], label)
+        row, image, label = self.select_labels(image, columns.category)
         shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
         if self.has_masks and (masks := self._masks(lazy)) is not None:
             shared["mask"] = masks if row is ALL else masks.take(row)
         if self.has_keypoints and (keypoints := lazy.keypoints()) is not None:
             shared["keypoints"] = keypoints if row is ALL else keypoints.take(row)
         return row, {"image": image, "label": label, **shared}
+
+    def select_labels(self, image: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
+        """The rows of the evaluation's images and classes, and the indices of these; `image`: indices, or -1."""
+        row, label = select_classes(category, np.array(self.classes, np.int64), image >= 0)
+        return self._ordered(row, image[row], label)
 
     def select_dicts(self, coco: Any) -> tuple[list[Dict], Dict]:
         """The annotations of the evaluation's images and classes as dicts, and the columns that both sides have."""
@@ -294,7 +327,9 @@ def _scores(given: Sequence[Any], anns: Sequence[Dict]) -> Floats:
     return score
 
 
-def _select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
+def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
+    """The truths of the evaluation's images and classes."""
+    """The truths of the evaluation's images and classes."""
     lazy = index.lazy_columns(truths)
     if lazy is not None and lazy.columns.is_crowd is not None:
         row, shared = index.select_rows(lazy)
@@ -321,7 +356,7 @@ def _blank(shared: Dict) -> Any:
 
 def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
     """The masks of annotations, which the dataset's own `annToRLE` makes where it is another one than here."""
-    has_own = type(coco).annToRLE is not COCO.annToRLE or "annToRLE" in getattr(coco, "__dict__", {})
+    has_own = type(coco).annToRLE.__module__ not in DRAWN_ALIKE or "annToRLE" in getattr(coco, "__dict__", {})
     return read_masks(anns, {}, [coco.annToRLE(ann) for ann in anns]) if has_own else read_masks(anns, coco.imgs)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from boxscore._support.threads import num_threads
 from boxscore.coco.evaluation_columns import (
     DetectionColumns,
     EvaluationColumns,
+    Side,
     SideColumns,
     TruthColumns,
     boxes_of,
@@ -22,11 +23,11 @@ from boxscore.coco.evaluation_columns import (
     read_masks,
     select_classes,
     shapes_of,
+    take_side,
 )
 from boxscore.coco.lvis_dataset import LVIS, ClassPairs, Dict, LazyFederated, area_of, get_lazy
 from boxscore.coco.lvis_results import LimitedResults, LVISResults
 from boxscore.engines.native import compiled_engine
-from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import COVERAGE_KEYS
 from boxscore.model.coverage import Coverage
 from boxscore.model.dataset import Detections, Truths
@@ -34,7 +35,6 @@ from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
 
 Ints = NDArray[np.int64]
-Side = TypeVar("Side", bound=SideColumns)
 
 NO_LIMIT = 2**31 - 1
 """More detections than an image has: results were limited when they were loaded."""
@@ -148,7 +148,7 @@ def select_federated(truths: LVIS, results: LVISResults, params: Any) -> Federat
     own, annotated = (scope.keys(each.image, each.label) for each in (side, truth_side))
     negative, not_exhaustive = (scope.keys(*each) for each in lists)
     is_looked_for = np.isin(own, np.concatenate([annotated, negative]))
-    side = _take(side, np.flatnonzero(is_looked_for))
+    side = take_side(side, np.flatnonzero(is_looked_for))
     is_partial = np.isin(own[is_looked_for], not_exhaustive)
     if (wanted := _plain(params.cat_ids)) != scope.classes:
         # as in LVIS: classes in any order, and one that is named twice is evaluated twice
@@ -177,22 +177,7 @@ def _rows(side: SideColumns, index: Ints) -> tuple[Ints, Ints]:
 
 
 def _with_labels(side: Side, row: Ints, label: Ints) -> Side:
-    return replace(_take(side, row), label=label)
-
-
-def _take(side: Side, row: Ints) -> Side:
-    if row.size == side.image.size and (row == np.arange(row.size)).all():
-        return side
-    taken: Dict = {}
-    for field in fields(side):
-        value = getattr(side, field.name)
-        if isinstance(value, Masks):
-            taken[field.name] = value.take(row)
-        elif isinstance(value, list):
-            taken[field.name] = [value[i] for i in row.tolist()]
-        elif value is not None:
-            taken[field.name] = value[row]
-    return replace(side, **taken)
+    return replace(take_side(side, row), label=label)
 
 
 def _truths(scope: Scope, truths: LVIS) -> TruthColumns:

@@ -54,6 +54,11 @@ def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) ->
     return joined(renumbered(tallies) if numberings == {1} else without_copies(tallies))
 
 
+def gather_bytes(content: bytes, group: Any = None) -> list[memoryview]:
+    """The bytes of all processes, by rank. All of them must call this."""
+    return [part for _, part in _all_gather(content, None, group)]
+
+
 def renumbered(tallies: Iterable[Tally]) -> list[Tally]:
     """The same with images renumbered from 0 in the order of tallies, so that no two have an image in common.
 

@@ -1,0 +1,58 @@
+"""What each process does in test_torchvision: both evaluators, over its share of the images."""
+
+import contextlib
+import io
+from typing import Any
+
+import torch.distributed as dist
+
+from boxscore.torchvision import CocoEvaluator
+from tests.support.evaluators import (
+    ReferenceEvaluator,
+    evaluated,
+    in_batches,
+    parts_of,
+    predictions_of,
+    scene_of,
+    truths_of,
+)
+from tests.support.processes import hand_over, join_world
+
+
+def both(dataset: Any, predictions: Any, kind: str) -> tuple[Any, Any]:
+    """Ours and the reference's."""
+    pair = []
+    for evaluator in (CocoEvaluator, ReferenceEvaluator):
+        done, _ = evaluated(evaluator(truths_of(dataset), [kind]), in_batches(predictions, 3))
+        pair.append(parts_of(done.coco_eval[kind]) | {"evalImgs": done.coco_eval[kind].evalImgs})
+    return pair[0], pair[1]
+
+
+def main() -> None:
+    """An uneven number of images on both; then with images that both processes have."""
+    folder, _, rank = join_world()
+    found = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for kind in ("bbox", "segm", "keypoints"):
+            dataset, results = scene_of(kind, 21)
+            predictions = predictions_of(dataset, results, kind)
+            images = list(predictions)
+            mine = images[: len(images) // 3] if rank == 0 else images[len(images) // 3 :]
+            found[kind] = both(dataset, {image: predictions[image] for image in mine}, kind)
+        dataset, results = scene_of("bbox", 22)
+        predictions = predictions_of(dataset, results, "bbox")
+        images = list(predictions)
+        padded = [*images[rank::2], images[0]]
+        found["padded"] = both(dataset, {image: predictions[image] for image in padded}, "bbox")
+        own = {image: predictions[image] for image in padded} | {images[1]: {} if rank == 0 else predictions[images[1]]}
+        found["different copies"] = both(dataset, own, "bbox")
+        for row in dataset["annotations"]:
+            row["id"] -= 1
+        found["annotation 0"] = both(dataset, own, "bbox")
+    hand_over(found, folder, rank)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
