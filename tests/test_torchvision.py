@@ -35,7 +35,7 @@ KINDS = ("bbox", "segm", "keypoints")
 
 def check_same(
     dataset: Dict, batches: list[Any], kinds: Any, *, use_cats: bool = True, truths: Any = None, **params: Any
-) -> CocoEvaluator:
+) -> Any:
     """Both evaluators, over the same batches: numbers, arrays, entries and printed lines. Gives ours."""
     evaluators: list[Any] = [ReferenceEvaluator(truths_of(dataset), kinds, use_cats)]
     evaluators.append(CocoEvaluator(truths_of(dataset) if truths is None else truths, kinds, use_cats))
@@ -88,7 +88,7 @@ def test_the_first_of_two_copies_of_an_image_counts() -> None:
     """In the process that repeats it."""
     dataset, results = scene_of("bbox", 7)
     predictions = predictions_of(dataset, results, "bbox")
-    other = {image: {} for image in [*predictions][:4]}
+    other: dict[int, Dict] = {image: {} for image in [*predictions][:4]}
     check_same(dataset, [*in_batches(predictions, 4), other], ["bbox"])
     check_same(dataset, [other, *in_batches(predictions, 4)], ["bbox"])
 

@@ -73,7 +73,7 @@ def accumulate(entries: Any, wanted: Params, evaluated: Params) -> Arrays:
         if not _build_area(kept, wanted, limits, arrays, a):
             for k, group in enumerate(kept):
                 for m, limit in enumerate(limits):
-                    _build_curve(group, limit, wanted.recThrs, arrays, (k, a, m))
+                    _build_curve(group, limit, wanted, arrays, (k, a, m))
     return arrays
 
 
@@ -91,7 +91,7 @@ def _build_area(
     if not everything or not limits or any(np.shape(entry["dtMatches"])[0] != T for entry in everything):
         return False
     try:
-        protocol = _protocol(T, limits)
+        protocol = _protocol(T, limits, wanted)
     except InputError:
         return False
     # as in COCO: NumPy negates no bools, which scores are if nothing else is among those of a class
@@ -136,7 +136,7 @@ def _build_area(
 
 
 def _build_curve(
-    group: Sequence[Entry], limit: int, recall_points: Any, arrays: Arrays, index: tuple[int, int, int]
+    group: Sequence[Entry], limit: int, wanted: Params, arrays: Arrays, index: tuple[int, int, int]
 ) -> None:
     """Build the curves of one class, area range and limit, whatever the scores are: NumPy sorts them, as in COCO."""
     is_counted = np.concatenate([entry["gtIgnore"] for entry in group]) == 0 if group else np.zeros(0, bool)
@@ -152,7 +152,7 @@ def _build_curve(
     rank = np.arange(len(score))
     nothing = np.zeros_like(rank)
     tally = Tally.from_verdicts(
-        protocol=_protocol(len(verdict_TD), [None]),
+        protocol=_protocol(len(verdict_TD), [None], wanted),
         image=nothing,
         label=nothing,
         score=(len(rank) - rank).astype(np.float64),  # for the real ones, which need not be numbers that can be sorted
@@ -163,7 +163,7 @@ def _build_curve(
         truth_label=np.zeros(is_counted.size, np.int64),
         truth_counts=is_counted[:, None],
     )
-    built = build(tally, recall_points)
+    built = build(tally, wanted.recThrs)
     score_of = np.concatenate([[0.0], score[order][::-1].astype(np.float64)])  # 0: not reached
     for t in range(len(verdict_TD)):
         arrays.recall[(t, *index)] = built.recall[t, 0, 0, 0]
@@ -171,5 +171,11 @@ def _build_curve(
         arrays.scores[(t, slice(None), *index)] = score_of[built.scores[t, :, 0, 0, 0].astype(np.int64)]
 
 
-def _protocol(num_thresholds: int, limits: Sequence[int | None]) -> Protocol:
-    return Protocol.named("coco", thresholds=np.linspace(0, 1, num_thresholds), areas=[("one", 0, 1)], limits=limits)
+def _protocol(num_thresholds: int, limits: Sequence[int | None], wanted: Params) -> Protocol:
+    return Protocol.named(
+        "coco",
+        thresholds=np.linspace(0, 1, num_thresholds),
+        areas=[("one", 0, 1)],
+        limits=limits,
+        precision_epsilon=getattr(wanted, "precision_epsilon", Params.precision_epsilon),
+    )

@@ -93,7 +93,7 @@ class COCO:
                 lazy = self.__dict__.get("_lazy")
                 if lazy is not None:
                     dataset = lazy.dataset()
-                    for key, value in {"dataset": dataset, **_index(dataset)}.items():
+                    for key, value in {"dataset": dataset, **build_index(dataset)}.items():
                         self.__dict__.setdefault(key, value)
                     self._lazy = None
                 if name in self.__dict__:
@@ -104,7 +104,7 @@ class COCO:
         """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`."""
         print("creating index...")
         if get_lazy(self) is None:
-            self.__dict__.update(_index(self.dataset))
+            self.__dict__.update(build_index(self.dataset))
         print("index created!")
 
     def info(self) -> None:
@@ -200,7 +200,7 @@ class COCO:
         if isinstance(given, LazyResults):
             results._set_lazy(given)
         else:
-            results.dataset = _completed(given, copy_header(self.dataset))
+            results.dataset = complete_results(given, copy_header(self.dataset))
         print(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
@@ -232,7 +232,8 @@ class COCO:
 def get_lazy(coco: Any) -> LazyDataset | LazyResults | None:
     """The lazy annotations of a dataset; None once its dicts may have changed, or if a subclass has its own queries."""
     state = getattr(coco, "__dict__", {})
-    has_own_queries = any(getattr(type(coco), name, None) is not getattr(COCO, name) for name in QUERIES)
+    homes = {getattr(getattr(type(coco), name, None), "__module__", None) for name in QUERIES}
+    has_own_queries = not homes <= {"boxscore.coco.coco_dataset", "boxscore.coco.faster_dataset"}
     return None if has_own_queries or any(name in state for name in INDEX) else state.get("_lazy")
 
 
@@ -256,7 +257,7 @@ def _header(coco: Any) -> LazyDataset | Dict:
     return lazy if isinstance(lazy, LazyDataset) else copy_header(coco.dataset)
 
 
-def _completed(anns: list[Dict], header: Dict) -> Dict:
+def complete_results(anns: list[Dict], header: Dict) -> Dict:
     """A dataset of results as dicts: captions, boxes, masks or keypoints."""
     first = anns[0]
     dataset = {"info": header["info"], "images": header["images"]}
@@ -282,7 +283,7 @@ def _print_array(data: NDArray[Any]) -> None:
         print(f"{row}/{len(data)}")
 
 
-def _index(dataset: Dict) -> Dict:
+def build_index(dataset: Dict) -> Dict:
     """The dicts by id, and what belongs to each image and class."""
     anns, of_image, of_class = {}, defaultdict(list), defaultdict(list)
     for ann in dataset.get("annotations", ()):

@@ -101,8 +101,11 @@ class COCOeval:
         return any(getattr(type(self), name) is not getattr(COCOeval, name) or name in self.__dict__ for name in STEPS)
 
     def _evaluate_columns(self, p: Params) -> None:
-        columns = select_columns(self.cocoGt, self.cocoDt, p)
+        columns = self._select_columns(p)
         self._set_columns(columns, columns.tally())
+
+    def _select_columns(self, p: Params) -> EvaluationColumns:
+        return select_columns(self.cocoGt, self.cocoDt, p)
 
     def _set_columns(self, columns: EvaluationColumns, tally: Tally | None) -> None:
         self._columns, self._tally = columns, tally

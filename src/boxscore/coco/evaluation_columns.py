@@ -1,7 +1,7 @@
 """The columns of an evaluation: the annotations of its images and classes, selected once, when it starts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from boxscore.coco.params import Params
 from boxscore.engines.native import compiled_engine
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
+from boxscore.model.coverage import Coverage
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
@@ -71,14 +72,14 @@ def take_side(side: Side, row: Ints) -> Side:
     if row.size == side.image.size and (row == np.arange(row.size)).all():
         return side
     taken: Dict = {}
-    for field in fields(side):
-        value = getattr(side, field.name)
+    for each in fields(side):
+        value = getattr(side, each.name)
         if isinstance(value, Masks | Keypoints):
-            taken[field.name] = value.take(row)
+            taken[each.name] = value.take(row)
         elif isinstance(value, list):
-            taken[field.name] = [value[i] for i in row.tolist()]
+            taken[each.name] = [value[i] for i in row.tolist()]
         elif value is not None:
-            taken[field.name] = value[row]
+            taken[each.name] = value[row]
     return replace(side, **taken)
 
 
@@ -89,6 +90,8 @@ class DetectionColumns(SideColumns):
     score: Floats
     given_score: list[Any] | None = None
     """The scores as they were given, if not all are floats."""
+    is_partial: NDArray[np.bool_] | None = None
+    """Whether the class was not annotated exhaustively in the image; None: all were. Shape (D,)."""
 
     @property
     def scores(self) -> list[Any]:
@@ -124,6 +127,8 @@ class EvaluationColumns:
     thresholds: Floats
     limits: list[Any]
     """Ascending."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the protocol that are not COCO's."""
 
     @property
     def num_entries(self) -> int:
@@ -143,15 +148,11 @@ class EvaluationColumns:
         if truths.keypoints is None and (truths.is_crowd != truths.is_ignored).any():
             return None
         try:
-            changes: Dict = {
-                "thresholds": self.thresholds,
-                "areas": [(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
-                "limits": self.limits,
-            }
-            if truths.keypoints is None:
-                protocol = Protocol.named("coco", iou_type=self.iou_type, **changes)
-            else:
-                protocol = oks_protocol(self.sigmas, **changes)
+            protocol = self.protocol(
+                thresholds=self.thresholds,
+                areas=[(f"area {a}", low, high) for a, (low, high) in enumerate(self.bounds)],
+                limits=self.limits,
+            )
             columns = Detections(
                 image=detections.image,
                 label=detections.label,
@@ -166,10 +167,18 @@ class EvaluationColumns:
                 area=truths.area,
                 ignore=truths.is_crowd,
                 class_names=[str(each) for each in self.classes],
+                coverage=None if detections.is_partial is None else coverage_of(detections, detections.is_partial),
             )
         except (InputError, TypeError, ValueError):
             return None
         return compiled_engine.match(columns, truth_columns, protocol, num_threads(None))
+
+    def protocol(self, **changes: Any) -> Protocol:
+        """COCO's, with these changes."""
+        changes = {**self.rules, **changes}
+        if self.iou_type == "keypoints":
+            return oks_protocol(self.sigmas, **changes)
+        return Protocol.named("coco", iou_type=self.iou_type, **changes)
 
     def own_area(self) -> Floats | None:
         """The areas of detections, if they are not those of their shapes."""
@@ -178,6 +187,13 @@ class EvaluationColumns:
             return side.area
         own = side.box[:, 2] * side.box[:, 3] if side.mask is None else side.mask.runs.area
         return None if np.array_equal(side.area, own) else side.area
+
+
+def coverage_of(detections: DetectionColumns, is_partial: NDArray[np.bool_]) -> Coverage:
+    """The pairs of images and classes that have detections, all of which were looked for."""
+    num_classes = int(detections.label.max(initial=0)) + 1
+    pair, row = np.unique(detections.image * num_classes + detections.label, return_index=True)
+    return Coverage(image=pair // num_classes, label=pair % num_classes, is_exhaustive=~is_partial[row])
 
 
 def shapes_of(side: SideColumns) -> Dict:
@@ -203,11 +219,12 @@ def columns_under(
         images=index.images,
         classes=index.classes if params.useCats else [-1],
         areas=list(params.areaRng),
-        iou_type=params.iouType,
+        iou_type="keypoints" if index.has_keypoints else params.iouType,
         sigmas=getattr(params, "kpt_oks_sigmas", ()),
         bounds=[(float(low), float(high)) for low, high in params.areaRng],
         thresholds=np.array(params.iouThrs, np.float64),
         limits=list(params.maxDets),
+        rules={"precision_epsilon": getattr(params, "precision_epsilon", Params.precision_epsilon)},
     )
 
 
@@ -216,7 +233,9 @@ class ImageClassIndex:
 
     def __init__(self, images: list[Any], classes: list[Any], *, is_pooled: bool, iou_type: str, compared: Any) -> None:
         self.images, self.classes, self.is_pooled = images, classes, is_pooled
-        self.has_masks, self.has_keypoints = iou_type == "segm", iou_type == "keypoints"
+        self.has_masks, self.has_keypoints = iou_type in ("segm", "boundary"), iou_type.startswith("keypoints")
+        self.defaults: Mapping[str, Any] = {}
+        """What annotations have that don't say otherwise."""
         self.compared = compared
         """The lazy truths, if masks are compared with nothing but these, class by class."""
 
@@ -224,7 +243,9 @@ class ImageClassIndex:
     def of(cls, params: Params, compared: Any = None) -> "ImageClassIndex":
         """That of the images and classes of parameters."""
         images, classes = list(params.imgIds), list(params.catIds)
-        return cls(images, classes, is_pooled=not params.useCats, iou_type=params.iouType, compared=compared)
+        index = cls(images, classes, is_pooled=not params.useCats, iou_type=params.iouType, compared=compared)
+        index.defaults = getattr(params, "defaults", index.defaults)
+        return index
 
     def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
         """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
@@ -258,6 +279,8 @@ class ImageClassIndex:
     def select_dicts(self, coco: Any) -> tuple[list[Dict], Dict]:
         """The annotations of the evaluation's images and classes as dicts, and the columns that both sides have."""
         anns: list[Dict] = load_annotations(coco, self.images, self.classes, is_pooled=self.is_pooled)
+        if self.defaults:
+            anns = [{**self.defaults, **ann} for ann in anns]
         image_index = {image: i for i, image in enumerate(self.images)}
         code_of = {label: code for code, label in enumerate(dict.fromkeys(self.classes))}
         image = np.array([image_index.get(ann["image_id"], -1) for ann in anns], np.int64)

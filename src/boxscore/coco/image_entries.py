@@ -1,6 +1,6 @@
 """`evalImgs` and `ious`: what pycocotools keeps of every image and class."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.threads import num_threads
 from boxscore.coco.evaluation_columns import DetectionColumns, EvaluationColumns, TruthColumns
-from boxscore.coco.oks import oks_protocol
 
 Ints = NDArray[np.int64]
 
@@ -68,7 +67,7 @@ def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     masks, truth_masks = seen.detections.mask, seen.truths.mask
     keypoints, truth_keypoints = seen.detections.keypoints, seen.truths.keypoints
     if keypoints is not None and truth_keypoints is not None:
-        protocol = oks_protocol(seen.sigmas)
+        protocol = seen.protocol()
         sides = (
             keypoints.take(groups.row).compiled(protocol),
             truth_keypoints.take(groups.truth_row).compiled(protocol),
@@ -77,7 +76,8 @@ def measure(seen: EvaluationColumns) -> tuple[Groups, NDArray[np.float64]]:
     if masks is None or truth_masks is None:
         boxes = seen.detections.box[groups.row], seen.truths.box[groups.truth_row]
         return groups, _compiled.overlaps(groups.compiled, *boxes, is_crowd, threads)
-    runs = masks.take(groups.row).runs, truth_masks.take(groups.truth_row).runs
+    protocol = seen.protocol()
+    runs = masks.take(groups.row).compiled(protocol), truth_masks.take(groups.truth_row).compiled(protocol)
     return groups, _compiled.similarities(groups.compiled, *runs, is_crowd, threads)
 
 
@@ -101,8 +101,36 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
     if not made:
         return made
     groups, overlap = measure(seen)
+    assigned = assign(seen, groups, overlap)
     detections, truths, row, truth_row = seen.detections, seen.truths, groups.row, groups.truth_row
-    assigned = Assigned.of(
+    is_partial = None if detections.is_partial is None else detections.is_partial[row]
+    ids, truth_ids = detections.id[row].tolist(), truths.id[truth_row]
+    scores = [detections.scores[index] for index in row.tolist()]
+    start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
+    pairs = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
+    first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))
+    for a, area in enumerate(seen.areas):
+        ordered_ids = truth_ids[assigned.truth_order[a] + first_of_group].tolist()
+        for n, (image, label) in enumerate(pairs):
+            begin, end, truth_begin, truth_end = start[n], start[n + 1], truth_start[n], truth_start[n + 1]
+            entry = made[(label * num_areas + a) * num_images + image] = {
+                "image_id": seen.images[image],
+                "category_id": seen.classes[label],
+                "aRng": area,
+                "maxDet": seen.limits[-1],
+                "dtIds": ids[begin:end],
+                "gtIds": ordered_ids[truth_begin:truth_end],
+                **assigned.block(a, slice(begin, end), slice(truth_begin, truth_end), scores[begin:end]),
+            }
+            if is_partial is not None:
+                entry["dtIgnore"] = entry["dtIgnore"] | ((entry["dtMatches"] == 0) & is_partial[begin:end])
+    return made
+
+
+def assign(seen: EvaluationColumns, groups: Groups, overlap: NDArray[np.float64]) -> "Assigned":
+    """Who is matched with whom, in all groups."""
+    detections, truths, row, truth_row = seen.detections, seen.truths, groups.row, groups.truth_row
+    return Assigned.of(
         groups.compiled,
         overlap,
         _compiled.GroupedDetections(detections.area[row], detections.float_id[row]),
@@ -114,25 +142,33 @@ def entries(seen: EvaluationColumns) -> list[dict[str, Any] | None]:
         ),
         assignment_rules(seen.thresholds, seen.bounds),
     )
-    ids, truth_ids = detections.id[row].tolist(), truths.id[truth_row]
-    scores = [detections.scores[index] for index in row.tolist()]
-    start, truth_start = groups.start.tolist(), groups.truth_start.tolist()
-    pairs = list(zip(groups.image.tolist(), groups.label.tolist(), strict=True))
-    first_of_group = np.repeat(groups.truth_start[:-1], np.diff(groups.truth_start))
-    for a, area in enumerate(seen.areas):
-        ordered_ids = truth_ids[assigned.truth_order[a] + first_of_group].tolist()
-        for n, (image, label) in enumerate(pairs):
-            begin, end, truth_begin, truth_end = start[n], start[n + 1], truth_start[n], truth_start[n + 1]
-            made[(label * num_areas + a) * num_images + image] = {
-                "image_id": seen.images[image],
-                "category_id": seen.classes[label],
-                "aRng": area,
-                "maxDet": seen.limits[-1],
-                "dtIds": ids[begin:end],
-                "gtIds": ordered_ids[truth_begin:truth_end],
-                **assigned.block(a, slice(begin, end), slice(truth_begin, truth_end), scores[begin:end]),
-            }
-    return made
+
+
+def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
+    """The ids of each detection and truth that are matched at any threshold in any area range, and their overlap."""
+    if not seen.num_entries:
+        return
+    groups, overlap = measure(seen)
+    assigned = assign(seen, groups, overlap)
+    num, num_truths = np.diff(groups.start), np.diff(groups.truth_start)
+    T = assigned.num_thresholds
+    # The matrices of a group are (T, D), one group after the other: the group and the detection of each cell.
+    group = np.repeat(np.arange(len(num)), T * num)
+    detection = (np.arange(len(group)) - T * groups.start[:-1][group]) % num[group] if len(group) else group
+    is_matched = (assigned.match != 0).any(axis=0)
+    truth_id = seen.truths.float_id[groups.truth_row]
+    truth_group = np.repeat(np.arange(len(num_truths)), num_truths)
+    first_overlap = np.cumsum(num * num_truths) - num * num_truths
+    row_of = {(g, each): row for row, (g, each) in enumerate(zip(truth_group.tolist(), truth_id.tolist(), strict=True))}
+    ids, truth_ids = seen.detections.id[groups.row], seen.truths.id[groups.truth_row]
+    found = set()
+    for cell in np.flatnonzero(is_matched).tolist():
+        g, d = int(group[cell]), int(detection[cell])
+        found |= {(g, d, each) for each in assigned.match[:, cell].tolist() if each}
+    for g, d, each in found:
+        row = row_of[g, each]
+        value = overlap[first_overlap[g] + d * num_truths[g] + row - groups.truth_start[g]]
+        yield ids[groups.start[g] + d].item(), truth_ids[row].item(), float(value)
 
 
 def assignment_rules(thresholds: Any, bounds: Sequence[Any]) -> tuple[int, _compiled.AssignmentRules]:

@@ -19,6 +19,7 @@ from boxscore.coco.evaluation_columns import (
     SideColumns,
     TruthColumns,
     boxes_of,
+    coverage_of,
     ids_of,
     read_masks,
     select_classes,
@@ -29,7 +30,6 @@ from boxscore.coco.lvis_dataset import LVIS, ClassPairs, Dict, LazyFederated, ar
 from boxscore.coco.lvis_results import LimitedResults, LVISResults
 from boxscore.engines.native import compiled_engine
 from boxscore.model.batch_keys import COVERAGE_KEYS
-from boxscore.model.coverage import Coverage
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
 from boxscore.model.tally import Tally
@@ -84,15 +84,9 @@ class FederatedColumns:
                 area=truths.area,
                 ignore=truths.is_ignored if truths.is_ignored.any() else None,
                 class_names=[str(each) for each in seen.classes],
-                coverage=self._coverage(),
+                coverage=coverage_of(detections, self.is_partial),
             )
         return compiled_engine.match(columns, truth_columns, protocol, num_threads(None))
-
-    def _coverage(self) -> Coverage:
-        """The pairs of images and classes that have detections."""
-        detections, num_classes = self.seen.detections, len(self.seen.classes)
-        pair, row = np.unique(detections.image * num_classes + detections.label, return_index=True)
-        return Coverage(image=pair // num_classes, label=pair % num_classes, is_exhaustive=~self.is_partial[row])
 
 
 @contextmanager

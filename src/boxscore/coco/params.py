@@ -1,7 +1,9 @@
 """Params: pycocotools' parameters of an evaluation."""
 
 import copy
-from typing import Any
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,11 @@ from boxscore.model.keypoint_rules import COCO_SIGMAS
 
 class Params:
     """Thresholds, area ranges, limits, images and classes: plain attributes, to be changed before `evaluate`."""
+
+    precision_epsilon: ClassVar[float] = sys.float_info.epsilon
+    """Added to TP + FP before dividing."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """What annotations have that don't say otherwise."""
 
     imgIds: Any
     catIds: Any

@@ -8,7 +8,7 @@ import numpy as np
 import boxscore._compiled as _compiled
 from boxscore.coco.params import Params
 
-_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} ] = {:0.3f}"
+_LINE = " {:<18} {} @[ IoU={:<9} | area={:>6s} | maxDets={:>3d} {}] = {:0.3f}"
 
 
 class Line(NamedTuple):
@@ -66,9 +66,9 @@ def value_of(line: Line, arrays: Mapping[str, Any], params: Params) -> float:
     return float(np.mean(defined)) if len(defined) else -1.0
 
 
-def text_of(line: Line, value: float, params: Params) -> str:
-    """The line as pycocotools prints it."""
+def text_of(line: Line, value: float, params: Params, classes: str = "") -> str:
+    """The line as pycocotools prints it; `classes`: which ones, as faster_coco_eval says it."""
     first, last = params.iouThrs[0], params.iouThrs[-1]
     thresholds = f"{first:0.2f}:{last:0.2f}" if line.threshold is None else f"{line.threshold:0.2f}"
     title, kind = ("Average Recall", "(AR)") if line.is_recall else ("Average Precision", "(AP)")
-    return _LINE.format(title, kind, thresholds, line.area, line.limit, value)
+    return _LINE.format(title, kind, thresholds, line.area, line.limit, classes, value)
