@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from boxscore.analysis.explanation import Explanation, explain
     from boxscore.analysis.label_errors import LabelErrors, label_errors
     from boxscore.analysis.slices import Slices, slices
+    from boxscore.coco.faster_patch import patch_faster_coco_eval
     from boxscore.coco.patch import patch_pycocotools
     from boxscore.engines.parallel.loading import collate_truths
     from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
@@ -73,6 +74,7 @@ __all__ = [
     "match",
     "match_shard",
     "parallel",
+    "patch_faster_coco_eval",
     "patch_pycocotools",
     "read_detections",
     "read_groups",
@@ -119,6 +121,7 @@ _HOMES = {
     "label_errors": "analysis.label_errors",
     "match": "pipeline",
     "match_shard": "scaling.shards",
+    "patch_faster_coco_eval": "coco.faster_patch",
     "patch_pycocotools": "coco.patch",
     "read_detections": "formats",
     "read_groups": "formats.groups",

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from types import ModuleType
 
 from boxscore.coco import coco_dataset, evaluation, mask
@@ -40,6 +41,11 @@ def _find_importers() -> list[str]:
         if loaded is not None and loaded not in (coco_dataset, evaluation):
             originals += [loaded, getattr(loaded, name, loaded)]
             owners.add(loaded.__name__.split(".")[0])
+    return find_importers(originals, owners)
+
+
+def find_importers(originals: Sequence[object], owners: set[str]) -> list[str]:
+    """The names of the modules that have any of these objects; `owners`: packages that may."""
     if not originals:
         return []
     ids = {id(original) for original in originals}
