@@ -26,7 +26,7 @@ METRIC, BACKEND = blocks("docs/frameworks/rf-detr.md", "python")
 @pytest.fixture
 def coco_map(theirs: Any) -> Iterator[Any]:
     """RF-DETR's module of the metric, which its pages change."""
-    module = oracles.rfdetr_metric()
+    module = oracles.rfdetr("training.coco_map")
     known = dict(module._BACKENDS), module.OnePassCocoMeanAveragePrecision
     yield module
     module._BACKENDS.clear()

@@ -119,16 +119,14 @@ def ultralytics(module: str) -> Any:
         return importlib.import_module(f"ultralytics.{module}")
 
 
-@cache
-def rfdetr_metric() -> Any:
-    """RF-DETR's module of COCO backends; to be called with the fixture `theirs`, torchmetrics' own metric."""
-    import torchmetrics.detection
-    from torchmetrics.detection.mean_ap import MeanAveragePrecision
-
-    for name in ("rfdetr", "rfdetr.training", "rfdetr.utilities"):
+def rfdetr(module: str) -> Any:
+    """A module of `rfdetr`, such as "evaluation.coco_eval"; call it after torchmetrics was imported."""
+    for name in ("rfdetr", "rfdetr.evaluation", "rfdetr.training", "rfdetr.utilities"):
         _bare_package(name)
-    with patch.object(torchmetrics.detection, "MeanAveragePrecision", MeanAveragePrecision, create=True):
-        return importlib.import_module("rfdetr.training.coco_map")
+    detection = importlib.import_module("torchmetrics.detection")
+    metric = importlib.import_module("torchmetrics.detection.mean_ap").MeanAveragePrecision
+    with patch.object(detection, "MeanAveragePrecision", metric, create=True):  # it is there with torchvision alone
+        return importlib.import_module(f"rfdetr.{module}")
 
 
 @cache

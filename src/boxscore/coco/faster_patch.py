@@ -141,11 +141,13 @@ def _module(name: str, **attributes: Any) -> ModuleType:
 
 def _folders() -> list[str]:
     """Where the package is installed; nowhere if it is not."""
-    hidden = {name: sys.modules.pop(name) for name in (PACKAGE,) if name in sys.modules}
+    loaded = {PACKAGE: sys.modules.pop(PACKAGE)} if PACKAGE in sys.modules else {}
     try:
         spec = importlib.util.find_spec(PACKAGE)
+    except ImportError:
+        spec = None
     finally:
-        sys.modules.update(hidden)
+        sys.modules.update(loaded)
     return [] if spec is None else list(spec.submodule_search_locations or ())
 
 
