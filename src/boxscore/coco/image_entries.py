@@ -151,24 +151,24 @@ def matched_pairs(seen: EvaluationColumns) -> Iterator[tuple[int, int, float]]:
     groups, overlap = measure(seen)
     assigned = assign(seen, groups, overlap)
     num, num_truths = np.diff(groups.start), np.diff(groups.truth_start)
-    T = assigned.num_thresholds
     # The matrices of a group are (T, D), one group after the other: the group and the detection of each cell.
+    T = assigned.num_thresholds
     group = np.repeat(np.arange(len(num)), T * num)
-    detection = (np.arange(len(group)) - T * groups.start[:-1][group]) % num[group] if len(group) else group
-    is_matched = (assigned.match != 0).any(axis=0)
-    truth_id = seen.truths.float_id[groups.truth_row]
-    truth_group = np.repeat(np.arange(len(num_truths)), num_truths)
-    first_overlap = np.cumsum(num * num_truths) - num * num_truths
-    row_of = {(g, each): row for row, (g, each) in enumerate(zip(truth_group.tolist(), truth_id.tolist(), strict=True))}
-    ids, truth_ids = seen.detections.id[groups.row], seen.truths.id[groups.truth_row]
-    found = set()
-    for cell in np.flatnonzero(is_matched).tolist():
-        g, d = int(group[cell]), int(detection[cell])
-        found |= {(g, d, each) for each in assigned.match[:, cell].tolist() if each}
-    for g, d, each in found:
-        row = row_of[g, each]
-        value = overlap[first_overlap[g] + d * num_truths[g] + row - groups.truth_start[g]]
-        yield ids[groups.start[g] + d].item(), truth_ids[row].item(), float(value)
+    detection = np.arange(len(group)) - T * groups.start[group]
+    detection = groups.start[group] + detection % np.maximum(num, 1)[group]
+    _, cell = np.nonzero(assigned.match)
+    ids, code = np.unique(seen.truths.float_id[groups.truth_row], return_inverse=True)
+    key = np.repeat(np.arange(len(num_truths)), num_truths) * len(ids) + code
+    by_key = np.argsort(key, kind="stable")
+    wanted = group[cell] * len(ids) + np.searchsorted(ids, assigned.match[assigned.match != 0])
+    truth = by_key[np.searchsorted(key[by_key], wanted)] if len(cell) else cell
+    pair = np.unique(detection[cell] * max(len(key), 1) + truth)
+    detection, truth = np.divmod(pair, max(len(key), 1))
+    group = np.searchsorted(groups.start, detection, side="right") - 1
+    first = np.cumsum(num * num_truths) - num * num_truths
+    index = first[group] + (detection - groups.start[group]) * num_truths[group] + truth - groups.truth_start[group]
+    sides = seen.detections.id[groups.row][detection], seen.truths.id[groups.truth_row][truth]
+    yield from zip(*(side.tolist() for side in sides), overlap[index].tolist(), strict=True)
 
 
 def assignment_rules(thresholds: Any, bounds: Sequence[Any]) -> tuple[int, _compiled.AssignmentRules]:
