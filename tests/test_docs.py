@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from boxscore.analysis.diagnosis import Kind
-from boxscore.coco import modules
+from boxscore.coco import faster_patch, modules
 from boxscore.model.protocol_table import PROTOCOLS, REFERENCES
 from tests.support import command_tables
 from tests.support.documents import ROOT, blocks
@@ -47,10 +47,11 @@ RUN_ELSEWHERE = {
 
 @pytest.fixture
 def patches_undone() -> Iterator[None]:
-    """Patches of pycocotools that an example made end with its page."""
+    """Patches that an example made end with its page."""
     yield
-    while modules._patches:
-        modules._patches[-1].undo()
+    for patches in (modules._patches, faster_patch._patches):
+        while patches:
+            patches[-1].undo()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_ELSEWHERE])

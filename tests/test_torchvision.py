@@ -136,6 +136,7 @@ def test_what_only_pycocotools_takes_is_taken_alike(broken: str) -> None:
 def test_any_dataset_class_serves(kind: str, tmp_path: Path) -> None:
     """That of boxscore, from dicts and from a file, and that of faster_coco_eval."""
     dataset, results = scene_of(kind, 12)
+    dataset["images"] += [{**dataset["images"][0], "id": 1000 + number} for number in range(40)]
     batches = list(in_batches(predictions_of(dataset, results, kind), 4))
     file = tmp_path / "truths.json"
     file.write_text(json.dumps(dataset))
@@ -216,7 +217,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> list[Dict]:
     return run_world("tests.support.world_of_evaluators", 2, tmp_path_factory.mktemp("world"))
 
 
-@pytest.mark.parametrize("case", [*KINDS, "padded", "different copies", "annotation 0"])
+@pytest.mark.parametrize("case", [*KINDS, "padded", "different copies", "annotation 0", "one empty"])
 def test_two_processes_give_the_bits_of_the_reference(world: list[Dict], case: str) -> None:
     """On both ranks, with uneven numbers of images, and with images that both have."""
     for rank in world:

@@ -116,6 +116,27 @@ def segmentation(_: Path) -> Names:
     return {"masked_loader": loader, "mask_rcnn": lambda _: [found]}
 
 
+def coco_evaluator(folder: Path) -> Names:
+    """The sample as a loader of batches, and a model that has its detections."""
+    import torch
+
+    truths = json.loads((folder / "truths.json").read_text())
+    predictions: dict[int, Names] = {}
+    for image in truths["images"]:
+        rows = [row for row in json.loads((folder / "detections.json").read_text()) if row["image_id"] == image["id"]]
+        box = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64).reshape(-1, 4)
+        predictions[image["id"]] = {
+            "boxes": torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], dim=1),
+            "scores": torch.tensor([row["score"] for row in rows]),
+            "labels": torch.tensor([row["category_id"] for row in rows]),
+        }
+    ids = list(predictions)
+    loader = [
+        (ids[first : first + 8], [{"image_id": each} for each in ids[first : first + 8]]) for first in range(0, 40, 8)
+    ]
+    return {"val_loader": loader, "model": lambda images: [predictions[image] for image in images]}
+
+
 def oriented_boxes(folder: Path) -> Names:
     """A folder of DOTA, and its results."""
     columns: Names = {"image": [0, 0], "label": [0, 0], "box": [[20, 20, 16, 6, 30], [60, 20, 16, 6, 90]]}
@@ -216,6 +237,7 @@ def supervision(folder: Path) -> Names:
 
 SETUPS: dict[str, Setup] = {
     "docs/frameworks/supervision.md": supervision,
+    "docs/frameworks/torchvision.md": coco_evaluator,
     "docs/get-started/training-loop.md": training_loop,
     "docs/frameworks/huggingface.md": huggingface,
     "docs/guides/training.md": training,

@@ -261,9 +261,12 @@ class ImageClassIndex:
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
-        columns = lazy.columns
-        image = _compiled.find(columns.image, np.array(self.images, np.int64))
-        row, image, label = self.select_labels(image, columns.category)
+        columns, wanted = lazy.columns, np.array(self.images, np.int64)
+        near: Rows = ALL
+        if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < len(lazy.images):
+            near = lazy.rows_of(wanted)
+        row, image, label = self.select_labels(_compiled.find(columns.image[near], wanted), columns.category[near])
+        row = row if near is ALL else near[row]
         shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
         if self.has_masks and (masks := self._masks(lazy)) is not None:
             shared["mask"] = masks if row is ALL else masks.take(row)

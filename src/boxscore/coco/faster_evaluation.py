@@ -12,6 +12,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.coco.accumulation import Arrays, accumulate, build
+from boxscore.coco.coco_dataset import get_lazy
 from boxscore.coco.evaluation import COCOeval
 from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, take_side
 from boxscore.coco.faster_dataset import FasterCOCO
@@ -76,7 +77,7 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         self.lvis_style = lvis_style and iouType != "keypoints"
         if cocoGt is not None:
             self.params.imgIds = sorted(cocoGt.getImgIds())
-            self.params.catIds = sorted(cocoGt.catToImgs if iouType == "keypoints" else cocoGt.getCatIds())
+            self.params.catIds = sorted(_annotated_classes(cocoGt) if iouType == "keypoints" else cocoGt.getCatIds())
         self._print_function = print_function
         if self.print_function == print:
             for coco in (cocoGt, cocoDt):
@@ -387,6 +388,12 @@ class PrintingCOCOeval(COCOeval_faster):
 
 
 PrintingCOCOeval.__name__ = PrintingCOCOeval.__qualname__ = "COCOeval"
+
+
+def _annotated_classes(coco: Any) -> Any:
+    """The classes that have annotations."""
+    lazy = get_lazy(coco)
+    return coco.catToImgs if lazy is None else np.unique(lazy.columns.category).tolist()
 
 
 def _matched(columns: EvaluationColumns | None) -> dict[str, float]:
