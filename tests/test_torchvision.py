@@ -54,7 +54,7 @@ def check_same(
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_give_the_bits_of_the_reference(kind: str, seed: int, size: int) -> None:
     """Numbers, curves, `evalImgs` and printed lines, however the images are batched."""
@@ -80,7 +80,10 @@ def test_classes_may_be_pooled() -> None:
     """`useCats` of DETR's descendants."""
     dataset, results = scene_of("bbox", 6)
     batches = list(in_batches(predictions_of(dataset, results, "bbox"), 4))
-    check_same(dataset, batches, ["bbox"], use_cats=False)
+    found = check_same(dataset, batches, ["bbox"], use_cats=False)
+    expected = found.coco_eval["bbox"].stats
+    again, _ = evaluated(found, batches[:1])
+    check_equal(again.coco_eval["bbox"].stats, expected)
     check_same(dataset, batches, ["bbox"], maxDets=[1, 2, 100], iouThrs=np.linspace(0.3, 0.9, 4))
 
 
@@ -156,6 +159,7 @@ def test_results_are_prepared_as_the_reference_does(kind: str) -> None:
     expected = results_of(predictions, kind)
     assert expected
     assert evaluator.prepare(predictions, kind) == expected
+    assert evaluator.prepare({7: {}}, kind) == []
 
 
 class Shifted(CocoEvaluator):
@@ -192,12 +196,13 @@ def test_entries_of_each_update_are_there_when_read() -> None:
 
 
 def test_the_coco_api_example_gives_the_bits_of_the_reference() -> None:
-    """Boxes and masks of 100 images of COCO val2014."""
+    """Boxes and masks of 20 images of COCO val2014."""
     dataset = json.loads(shared_data("val2014_100/instances_val2014_100.json").read_text())
+    dataset["images"] = dataset["images"][:20]
     for kind in ("bbox", "segm"):
         results = json.loads(shared_data(f"val2014_100/instances_val2014_fake{kind}100_results.json").read_text())
         found = check_same(dataset, list(in_batches(predictions_of(dataset, results, kind), 7)), [kind])
-        assert 0.3 < found.coco_eval[kind].stats[0] < 0.6
+        assert 0.2 < found.coco_eval[kind].stats[0] < 0.8
 
 
 def test_real_poses_give_the_bits_of_the_reference() -> None:

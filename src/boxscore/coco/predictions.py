@@ -64,6 +64,8 @@ class PredictionColumns(NamedTuple):
 
     def results(self, iou_type: str) -> list[Dict]:
         """One dict per detection, as COCO's files have it."""
+        if not self.images:
+            return []
         shapes = self.shapes.rle() if isinstance(self.shapes, Masks) else self.shapes.reshape(len(self.images), -1)
         values = shapes if isinstance(shapes, list) else shapes.tolist()
         rows = zip(self.images, self.category.tolist(), values, self.score.tolist(), strict=True)

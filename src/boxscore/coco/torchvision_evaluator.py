@@ -69,7 +69,6 @@ class CocoEvaluator:
         self.img_ids: list[Any] = []
         self._batches: dict[str, list[EvaluatedBatch]] = {iou_type: [] for iou_type in iou_types}
         self._is_finished = False
-        self._is_synchronized = False
         self._images: set[Any] = set()
 
     def update(self, predictions: Predictions) -> None:
@@ -85,14 +84,15 @@ class CocoEvaluator:
         self.img_ids.extend(distinct(list(predictions)))
         for iou_type, batch in batches.items():
             self._batches[iou_type].append(batch)
-        self._is_finished = self._is_synchronized = False
+        self._is_finished = False
 
     def _evaluate(self, predictions: Predictions, iou_type: str) -> EvaluatedBatch:
         params = copy.copy(self.coco_eval[iou_type].params)
         params.imgIds = distinct(list(predictions))
         params.maxDets = sorted(params.maxDets)
-        if params.useCats:
-            params.catIds = distinct(params.catIds)
+        if params.catIds == [-1]:  # accumulate has put all classes together, for a summary
+            params.catIds = self.coco_gt.getCatIds()
+        params.catIds = distinct(params.catIds)
         if self._has_own_preparation(iou_type):
             return EvaluatedBatch.of(select_columns(self.coco_gt, self._load(predictions, iou_type), params))
         found = PredictionColumns.read(predictions, iou_type)
@@ -123,15 +123,12 @@ class CocoEvaluator:
 
         Without torch.distributed there is nothing to do.
         """
-        if self._is_synchronized:
-            return
         gathered = self._batches
         if is_distributed():
             mine = pickle.dumps({iou_type: [join(each)] if each else [] for iou_type, each in self._batches.items()})
             parts = [pickle.loads(part) for part in gather_bytes(mine)]
             gathered = {iou_type: [batch for part in parts for batch in part[iou_type]] for iou_type in self.iou_types}
         self._finish(gathered)
-        self._is_synchronized = True
 
     def accumulate(self) -> None:
         """Compute the curves, for what was synchronized, or else for what this process has seen."""
