@@ -120,7 +120,8 @@ def predictions_of(dataset: Dict, results: list[Dict], kind: str, dtype: Any = t
         if kind == "segm":
             size = image["height"], image["width"]
             pixels = np.array([mask.decode(row["segmentation"]) for row in rows], bool).reshape(-1, 1, *size)
-            soft = random.random(pixels.shape, np.float32) / 2 + 0.5 * pixels + (pixels - 1e-9) * 1e-6  # on either side of 0.5
+            noise = random.random(pixels.shape, np.float32) / 2
+            soft = noise + 0.5 * pixels + (pixels - 1e-9) * 1e-6  # on either side of 0.5
             predictions[image["id"]]["masks"] = torch.tensor(soft) if number % 3 else torch.tensor(pixels)
         elif kind == "keypoints":
             points = np.array([row["keypoints"] for row in rows]).reshape(len(rows), 17, 3)
