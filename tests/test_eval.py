@@ -409,9 +409,9 @@ def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     listed.write_text("".join(f"{name}\n" for name in chosen))
     expected = boxscore.evaluate(*boxscore.select(detections, truths, images=chosen, classes=["dog", "car"])).to_dict()
     for images in (str(listed), "*1*"):
-        assert main(["eval", *FILES, "--images", images, "--classes", "dog,car", "--json", "-"]) == 0
+        assert main(["eval", *FILES, "--only-images", images, "--classes", "dog,car", "--json", "-"]) == 0
         assert json.loads(capsys.readouterr().out) == expected
-    assert main(["eval", *FILES, "--images", "nothing*"]) == 1
+    assert main(["eval", *FILES, "--only-images", "nothing*"]) == 1
     assert "`images`: 'nothing*' matches none of them" in capsys.readouterr().err
 
 

@@ -41,11 +41,11 @@ def test_an_image_set_is_looked_up_in_the_ground_truth(tmp_path: Path, capsys: C
     path = str(root.parent / truths)
     if truths == ".":
         (root.parent / "VOC.zip").unlink()
-    arguments = [path, str(results), "--protocol", "voc2012", "--images", "test", "--json", "-"]
+    arguments = [path, str(results), "--protocol", "voc2012", "--only-images", "test", "--json", "-"]
     assert main(["eval", *arguments]) == 0
     assert json.loads(capsys.readouterr().out)["map"] == 1
     assert main(["compare", path, str(results), str(results), *arguments[2:], "--bootstrap", "2"]) == 0
-    assert main(["eval", path, str(results), "--images", "train"]) == 1
+    assert main(["eval", path, str(results), "--only-images", "train"]) == 1
     message = "`images`: 'train' is no file, no pattern like 'night_*', and no image set in ImageSets/Main of"
     assert f"boxscore: {message} {path}" in capsys.readouterr().err
 
@@ -57,7 +57,9 @@ def test_real_data_by_the_name_of_its_set(tmp_path: Path, capsys: Captured) -> N
     shutil.copytree(root / "results", results)
     found = []
     for path in (results, root / "results"):
-        assert main(["eval", str(root), str(path), "--protocol", "voc2007", "--images", "test", "--json", "-"]) == 0
+        assert (
+            main(["eval", str(root), str(path), "--protocol", "voc2007", "--only-images", "test", "--json", "-"]) == 0
+        )
         found.append(json.loads(capsys.readouterr().out)["map"])
     assert found[0] == found[1] == pytest.approx(0.67748, abs=5e-6)
 

@@ -276,7 +276,7 @@ def test_the_command_knows_the_kinds(files: dict[str, str], capsys: pytest.Captu
 def test_the_page_has_a_picture_of_each_case(show: Open, files: dict[str, str], tmp_path: Path) -> None:
     """The truth in question, the detection, and a table; kinds can be chosen."""
     out = tmp_path / "cases.html"
-    words = ["--html", str(out), "--image-folder", files["images"], "--quiet"]
+    words = ["--html", str(out), "--images", files["images"], "--quiet"]
     assert main(["label-errors", files["truths"], files["a"], files["b"], *words]) == 0
     page = show(out.read_text())
     assert page.title() == "Label errors: a.json, b.json on truths.json"

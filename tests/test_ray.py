@@ -355,7 +355,7 @@ def test_the_command_runs_on_ray(
     assert main([*command[:2], f"{tmp_path}/nowhere", *command[3:]]) == 1
     assert "nowhere: no files with a name that ends in .parquet" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main([*command, "--images", "some.txt"])
+        main([*command, "--only-images", "some.txt"])
 
 
 def test_what_is_no_dataset_is_refused(cluster: Path) -> None:

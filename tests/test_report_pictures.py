@@ -149,7 +149,7 @@ def test_only_a_report_with_pictures_may_load_images(html: str, pictured: str) -
 def test_every_model_has_its_own_pictures(show: Open, folder: Path, tmp_path: Path) -> None:
     """By the command, for two models; the selection changes with the model."""
     out = tmp_path / "report.html"
-    words = ["--html", str(out), "--image-folder", str(folder), "--num-pictures", "4", "--bootstrap", "0", "--quiet"]
+    words = ["--html", str(out), "--images", str(folder), "--num-pictures", "4", "--bootstrap", "0", "--quiet"]
     assert main(["eval", TRUTHS, f"all={DETECTIONS}", f"fewer={write_fewer(tmp_path)}", *words]) == 0
     page = show(out.read_text())
     first = names_of(page)
@@ -163,7 +163,7 @@ def test_every_model_has_its_own_pictures(show: Open, folder: Path, tmp_path: Pa
 def test_a_comparison_has_pictures_too(show: Open, folder: Path, tmp_path: Path) -> None:
     """Of the selected model."""
     out = tmp_path / "comparison.html"
-    words = ["--html", str(out), "--image-folder", str(folder), "--bootstrap", "20", "--quiet"]
+    words = ["--html", str(out), "--images", str(folder), "--bootstrap", "20", "--quiet"]
     assert main(["compare", TRUTHS, DETECTIONS, write_fewer(tmp_path), *words]) == 0
     assert len(names_of(show(out.read_text()))) == 24
 
@@ -184,7 +184,7 @@ def test_missing_files_are_said_on_the_page_and_by_the_command(
     """The report is written all the same."""
     empty, out = tmp_path / "empty", tmp_path / "report.html"
     empty.mkdir()
-    words = ["--html", str(out), "--image-folder", str(empty), "--num-pictures", "3", "--bootstrap", "0"]
+    words = ["--html", str(out), "--images", str(empty), "--num-pictures", "3", "--bootstrap", "0"]
     assert main(["eval", TRUTHS, DETECTIONS, *words]) == 0
     note = f"3 of the worst images have no picture: {empty} has no file, or several, named street_"
     assert note in capsys.readouterr().err
@@ -194,9 +194,9 @@ def test_missing_files_are_said_on_the_page_and_by_the_command(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--image-folder", "."], "argument --image-folder: needs --html"),
-        (["--html", "x.html", "--num-pictures", "3"], "argument --num-pictures: needs --image-folder"),
-        (["--html", "x.html", "--picture-bytes", "1MB"], "argument --picture-bytes: needs --image-folder"),
+        (["--images", "."], "argument --images: needs --html; to evaluate only some images, use --only-images"),
+        (["--html", "x.html", "--num-pictures", "3"], "argument --num-pictures: needs --images"),
+        (["--html", "x.html", "--picture-bytes", "1MB"], "argument --picture-bytes: needs --images"),
     ],
 )
 def test_options_that_need_others_say_so(
@@ -213,8 +213,9 @@ def test_a_folder_that_is_not_there_is_an_error_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is written."""
-    words = ["--html", str(tmp_path / "x.html"), "--image-folder", str(tmp_path / "no")]
+    words = ["--html", str(tmp_path / "x.html"), "--images", str(tmp_path / "no")]
     for command in (["eval", TRUTHS, DETECTIONS], ["compare", TRUTHS, DETECTIONS, DETECTIONS]):
-        assert main([*command, *words]) == 1
-        assert "`image_folder` must be a folder of images; got" in capsys.readouterr().err
+        with pytest.raises(SystemExit, match="2"):
+            main([*command, *words])
+        assert "argument --images: must be a folder of images; got" in capsys.readouterr().err
     assert not (tmp_path / "x.html").exists()

@@ -32,7 +32,7 @@ COMMANDS = {
 _EXAMPLES = """\
 examples:
   boxscore eval instances_val2017.json detections.json
-  boxscore eval VOC2007/Annotations results/ --protocol voc2007 --images VOC2007/ImageSets/Main/test.txt
+  boxscore eval VOC2007/Annotations results/ --protocol voc2007 --only-images VOC2007/ImageSets/Main/test.txt
   boxscore eval truths.json model_a.json model_b.json --per-class --json scores.json
   boxscore compare truths.json model_a.json model_b.json
   boxscore explain truths.json detections.json --from coco --to ultralytics

@@ -83,7 +83,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("selection")
     group.add_argument("--classes", type=words, metavar="A,B", help="evaluate only these classes, by name or id")
     group.add_argument(
-        "--images",
+        "--only-images",
         metavar="LIST",
         help="evaluate only these images: a file with one per line, a glob like 'night_*', or a VOC image set of GT",
     )

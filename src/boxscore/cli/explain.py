@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 examples:
   boxscore explain truths.json detections.json --from coco --to ultralytics
-  boxscore explain VOC2007/ results/ --images test --from voc2007 --to torchmetrics --html path.html
+  boxscore explain VOC2007/ results/ --only-images test --from voc2007 --to torchmetrics --html path.html
   boxscore explain truths.json detections.json --claim 0.531   # which tool and settings give this number?"""
 
 

@@ -18,7 +18,7 @@ _EXAMPLES = """\
 examples:
   boxscore label-errors truths.json detections.json
   boxscore label-errors truths.json a.json b.json c.json --csv cases.csv   # better with several models
-  boxscore label-errors truths.json a.json b.json --html cases.html --image-folder val2017/
+  boxscore label-errors truths.json a.json b.json --html cases.html --images val2017/
   boxscore label-errors truths.json detections.json --kinds missing,wrong_class --score 0.5"""
 
 

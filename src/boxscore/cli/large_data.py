@@ -18,7 +18,7 @@ _LEFT_OUT = re.compile(r"([\d,]+) detections? of ([\d,]+) left out")
 """The beginning of the warning of detections whose image or class is unknown."""
 
 _REFUSED = (
-    *("gt_format", "dt_format", "sizes", "names", "classes", "images", "min_score", "map_classes"),
+    *("gt_format", "dt_format", "sizes", "names", "classes", "only_images", "min_score", "map_classes"),
     *("image_labels", "hierarchy"),
 )
 """Options of readers, which neither of them has."""

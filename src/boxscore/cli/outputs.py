@@ -18,7 +18,7 @@ STDOUT = "-"
 DOCUMENTS = ("json", "csv", "html", "latex", "markdown")
 """Options that name a file to write, where a command has them."""
 _INPUTS = (
-    *("truths", "first", "others", "detections", "sizes", "names", "images", "map_classes", "slice"),
+    *("truths", "first", "others", "detections", "sizes", "names", "only_images", "map_classes", "slice"),
     *("image_labels", "hierarchy", "image_folder"),
 )
 """Options and arguments that may name what is read."""

@@ -1,6 +1,7 @@
 """Options for pictures in a report."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from boxscore.cli.arguments import memory_size, positive
@@ -10,7 +11,8 @@ def add_pictures(parser: argparse.ArgumentParser, *, default: int = 24) -> None:
     """The folder of images, and how many pictures there are; `default`: how many, if not said otherwise."""
     group = parser.add_argument_group("pictures")
     group.add_argument(
-        "--image-folder",
+        "--images",
+        dest="image_folder",
         metavar="DIR",
         help="folder of images, for pictures in the HTML report: with --html (needs boxscore[pictures])",
     )
@@ -25,13 +27,20 @@ def add_pictures(parser: argparse.ArgumentParser, *, default: int = 24) -> None:
     )
 
 
+_OPTIONS = {"image_folder": "--images", "num_pictures": "--num-pictures", "picture_bytes": "--picture-bytes"}
+"""The options, by the names that `Result.to_html` has for them."""
+
+
 def picture_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The options by the names of `Result.to_html`; without a report or without a folder they are usage errors."""
-    settings = {name: getattr(options, name) for name in ("image_folder", "num_pictures", "picture_bytes")}
-    given = [name for name, value in settings.items() if value is not None]
-    for name in given:
+    settings = {name: getattr(options, name) for name in _OPTIONS}
+    hint = "to evaluate only some images, use --only-images"
+    for name in (name for name, value in settings.items() if value is not None):
         if options.html is None:
-            options.command.error(f"argument --{name.replace('_', '-')}: needs --html")
+            more = f"; {hint}" if name == "image_folder" else ""
+            options.command.error(f"argument {_OPTIONS[name]}: needs --html{more}")
         if options.image_folder is None:
-            options.command.error(f"argument --{name.replace('_', '-')}: needs --image-folder")
+            options.command.error(f"argument {_OPTIONS[name]}: needs --images")
+    if options.image_folder is not None and not Path(options.image_folder).is_dir():
+        options.command.error(f"argument --images: must be a folder of images; got {options.image_folder!r}; {hint}")
     return settings

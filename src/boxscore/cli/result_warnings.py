@@ -83,7 +83,9 @@ def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detection
 
 def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequence[tuple[str, float]]") -> None:
     """Warn if pycocotools would give another `map` for a file because of annotation ids. `scores`: path and `map`."""
-    if any(getattr(options, name, None) is not None for name in ("images", "classes", "box_format", "sizes", "names")):
+    if any(
+        getattr(options, name, None) is not None for name in ("only_images", "classes", "box_format", "sizes", "names")
+    ):
         return
     from boxscore.formats.inspection.pycocotools_ids import differing
 
