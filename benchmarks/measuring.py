@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks import contestants, federated, files, keypoints, masks, oriented, scale, script, start, wheel
+from benchmarks import contestants, dicts, federated, files, keypoints, masks, oriented, scale, script, start, wheel
 from benchmarks.processes import Row, Settings, say, take_turns, worker
 from benchmarks.workloads import SHARED, is_present, prepare
 
@@ -201,6 +201,7 @@ SECTIONS: Mapping[str, Section] = {
     "training-cost": Section(training_cost, ("torchmetrics", "torch")),
     "files": Section(whole_processes, FAST[1:]),
     "script": Section(unchanged_scripts, (*FAST[1:-1], *SLOW[:2])),
+    "dicts": Section(dicts.measure, ("hotcoco", *SLOW[:2])),
     "masks": Section(masks.measure, (*FAST[1:], "torchmetrics", "faster-coco-eval", "torch")),
     "mask-functions": Section(masks.measure_functions, ("pycocotools",)),
     "keypoints": Section(keypoints.measure, (*FAST[1:], "pycocotools")),

@@ -192,6 +192,15 @@ PARTS = (
         ),
     ),
     Part(
+        "The same script from dicts",
+        "The data is in memory: a dataset of dicts, and results as a list of dicts or as an array of seven columns, as "
+        "training loops have them. `COCO()`, `createIndex`, `loadRes(list)`, `COCOeval`, `evaluate`, `accumulate`, "
+        "`summarize`; without imports. `stats` are equal to the bit, except those of faster-coco-eval.",
+        "",
+        ("dicts",),
+        _table({"workload": _text("group"), **_TOOL, **_SPEED, "CPU seconds": _seconds("cpu_seconds")}),
+    ),
+    Part(
         "Masks",
         "Like COCO val: 5,000 images of 640 x 480, 36,000 polygons as truths, 100 run-length masks per image as "
         "detections (200 MB of JSON). `boxscore.coco` is the drop-in; `boxscore` reads the files with `read_truths` "

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
+from boxscore.coco.dict_columns import ANNOTATION_INDEX, AnnotationSnapshot, read_columns
 from boxscore.coco.lazy_annotations import (
     FileName,
     FileSnapshot,
@@ -63,6 +64,8 @@ class COCO:
     def __init__(self, annotation_file: FileName | None = None) -> None:
         warn_if_displaced()
         self._lazy: LazyDataset | LazyResults | None = None
+        self._snapshot: AnnotationSnapshot | None = None
+        self._next_snapshot: AnnotationSnapshot | None = None
         self.dataset, self.anns, self.imgs, self.cats = {}, {}, {}, {}
         self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
         if annotation_file is None:
@@ -87,7 +90,7 @@ class COCO:
             self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        """Make all dicts when one of them is first read."""
+        """Make all dicts of a file when one of them is first read, and a part of an index when it is."""
         if name in INDEX:
             with _index_lock:
                 lazy = self.__dict__.get("_lazy")
@@ -96,6 +99,9 @@ class COCO:
                     for key, value in {"dataset": dataset, **build_index(dataset)}.items():
                         self.__dict__.setdefault(key, value)
                     self._lazy = None
+                snapshot = self.__dict__.get("_snapshot")
+                if name not in self.__dict__ and snapshot is not None and name in ANNOTATION_INDEX:
+                    self.__dict__[name] = snapshot.index(name)
                 if name in self.__dict__:
                     return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -104,8 +110,17 @@ class COCO:
         """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`."""
         print("creating index...")
         if get_lazy(self) is None:
-            self.__dict__.update(build_index(self.dataset))
+            self._index_dicts()
         print("index created!")
+
+    def _index_dicts(self) -> None:
+        """The index of what is not lazy; that of annotations is made when it is read, if their values are plain."""
+        dataset = self.dataset
+        snapshot = self.__dict__.get("_next_snapshot") or AnnotationSnapshot.of(dataset)
+        self.__dict__.update(build_index(dataset) if snapshot is None else _header_index(dataset))
+        self._snapshot, self._next_snapshot = snapshot, None
+        for name in ANNOTATION_INDEX if snapshot is not None else ():
+            self.__dict__.pop(name, None)
 
     def info(self) -> None:
         """Print what the dataset says about itself."""
@@ -188,10 +203,13 @@ class COCO:
         print("Loading and preparing results...")
         start = time.time()
         given = _read_results(resFile, self)
-        if isinstance(given, LazyResults):
-            images = set(_compiled.distinct(given.columns.image).tolist())
+        columns: Any = (
+            given.columns if isinstance(given, LazyResults) else read_columns(given, ("image_id", "category_id"))
+        )
+        if columns is not None:
+            images = set(_compiled.distinct(columns.image).tolist())
         else:
-            images = {ann["image_id"] for ann in given}
+            images = {ann["image_id"] for ann in given}  # type: ignore[union-attr]
         # A batch of results is small and the dataset may be large: where it has an index, no set of its ids is made.
         has_index = type(self).getImgIds is COCO.getImgIds and "imgs" in self.__dict__
         if not (images <= self.imgs.keys() if has_index else images <= set(self.getImgIds())):
@@ -200,7 +218,14 @@ class COCO:
         if isinstance(given, LazyResults):
             results._set_lazy(given)
         else:
-            results.dataset = complete_results(given, copy_header(self.dataset))
+            results.dataset, are_numbered = complete_results(given, copy_header(self.dataset))
+            if are_numbered and columns is not None and columns.has_plain_ids:
+                results._next_snapshot = AnnotationSnapshot(
+                    annotations=list(given),
+                    image=columns.image,
+                    id=np.arange(1, len(given) + 1),
+                    category=columns.category,
+                )
         print(f"DONE (t={time.time() - start:0.2f}s)")
         results.createIndex()
         return results
@@ -237,6 +262,14 @@ def get_lazy(coco: Any) -> LazyDataset | LazyResults | None:
     return None if has_own_queries or any(name in state for name in INDEX) else state.get("_lazy")
 
 
+def get_snapshot(coco: Any) -> AnnotationSnapshot | None:
+    """The annotations of an index that nobody has read or set, of a dataset with the queries of `COCO`."""
+    state = getattr(coco, "__dict__", {})
+    has_own_queries = any(getattr(type(coco), name, None) is not getattr(COCO, name) for name in (*QUERIES, "_anns_of"))
+    is_untouched = not any(name in state for name in ("anns", "imgToAnns", *QUERIES))
+    return state.get("_snapshot") if is_untouched and not has_own_queries else None
+
+
 def _read_results(results: Any, coco: Any) -> LazyResults | list[Dict]:
     """Results as lazy columns, or as dicts where columns can't represent them."""
     if isinstance(results, str | os.PathLike):
@@ -257,11 +290,12 @@ def _header(coco: Any) -> LazyDataset | Dict:
     return lazy if isinstance(lazy, LazyDataset) else copy_header(coco.dataset)
 
 
-def complete_results(anns: list[Dict], header: Dict) -> Dict:
-    """A dataset of results as dicts: captions, boxes, masks or keypoints."""
+def complete_results(anns: list[Dict], header: Dict) -> tuple[Dict, bool]:
+    """A dataset of results as dicts, captions, boxes, masks or keypoints; and whether ids are surely 1, 2, 3, …"""
     first = anns[0]
     dataset = {"info": header["info"], "images": header["images"]}
     has_boxes = "bbox" in first and first["bbox"] != []
+    are_numbered = False
     if "caption" in first:
         with_caption = {ann["image_id"] for ann in anns}
         dataset["images"] = [image for image in dataset["images"] if image["id"] in with_caption]
@@ -270,8 +304,8 @@ def complete_results(anns: list[Dict], header: Dict) -> Dict:
     elif has_boxes or "segmentation" in first or "keypoints" in first:
         dataset["categories"] = header["categories"]
         complete = complete_boxes if has_boxes else complete_masks if "segmentation" in first else complete_keypoints
-        complete(anns)
-    return {**dataset, "annotations": anns}
+        are_numbered = complete(anns)
+    return {**dataset, "annotations": anns}, are_numbered
 
 
 def _print_array(data: NDArray[Any]) -> None:
@@ -292,10 +326,12 @@ def build_index(dataset: Dict) -> Dict:
     if "categories" in dataset:
         for ann in dataset.get("annotations", ()):
             of_class[ann["category_id"]].append(ann["image_id"])
+    return {"anns": anns, "imgToAnns": of_image, "catToImgs": of_class, **_header_index(dataset)}
+
+
+def _header_index(dataset: Dict) -> Dict:
+    """The dicts of images and classes by id."""
     return {
-        "anns": anns,
-        "imgToAnns": of_image,
-        "catToImgs": of_class,
         "imgs": {image["id"]: image for image in dataset.get("images", ())},
         "cats": {cat["id"]: cat for cat in dataset.get("categories", ())},
     }

@@ -11,9 +11,10 @@ import boxscore._compiled as _compiled
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
-from boxscore.coco.coco_dataset import get_lazy
+from boxscore.coco.coco_dataset import get_lazy, get_snapshot
+from boxscore.coco.dict_columns import read_columns
 from boxscore.coco.lazy_annotations import LazyDataset, LazyResults
-from boxscore.coco.oks import detected_keypoints, labelled_keypoints, oks_protocol
+from boxscore.coco.oks import detected_keypoints, keypoint_numbers, keypoints_of_dicts, labelled_keypoints, oks_protocol
 from boxscore.coco.params import Params
 from boxscore.engines.native import compiled_engine
 from boxscore.geometry.keypoints import Keypoints
@@ -33,6 +34,9 @@ ALL = slice(None)
 
 DRAWN_ALIKE = ("boxscore.coco.coco_dataset", "pycocotools.coco", "faster_coco_eval.core.coco")
 """The modules whose `annToRLE` draws the same masks."""
+
+TRUTH_KEYPOINT_KEYS = ("iscrowd", "area", "bbox", "num_keypoints")
+"""What truths with keypoints have besides these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -228,6 +232,28 @@ def columns_under(
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SelectedDicts:
+    """Annotations that are dicts, and the columns that both sides have."""
+
+    given: list[Dict]
+    row: Rows
+    """Those of `given` that are evaluated."""
+    columns: Any
+    """The `_compiled.DictColumns` of all that are given; None if not all values are plain."""
+    shared: Dict
+
+    @property
+    def anns(self) -> list[Dict]:
+        """The annotations that are evaluated."""
+        return taken(self.given, self.row)
+
+
+def taken(anns: list[Dict], row: Rows) -> list[Dict]:
+    """The annotations of some rows."""
+    return anns if row is ALL else [anns[i] for i in row.tolist()]
+
+
 class ImageClassIndex:
     """The indices of images and classes in an evaluation; if classes are pooled, they only order an image's rows."""
 
@@ -250,7 +276,7 @@ class ImageClassIndex:
     def lazy_columns(self, coco: Any) -> "LazyDataset | LazyResults | None":
         """The lazy annotations, if the ids of images and classes are integers, as theirs are, and masks can be had."""
         lazy = get_lazy(coco)
-        if lazy is None or not all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes)):
+        if lazy is None or not self._has_integers():
             return None
         if self.has_keypoints and lazy.keypoints() is None:
             return None
@@ -279,11 +305,45 @@ class ImageClassIndex:
         row, label = select_classes(category, np.array(self.classes, np.int64), image >= 0)
         return self._ordered(row, image[row], label)
 
-    def select_dicts(self, coco: Any) -> tuple[list[Dict], Dict]:
-        """The annotations of the evaluation's images and classes as dicts, and the columns that both sides have."""
-        anns: list[Dict] = load_annotations(coco, self.images, self.classes, is_pooled=self.is_pooled)
+    def _select(self, image_id: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
+        """The rows of the evaluation's images and classes, with the indices of both."""
+        return self.select_labels(_compiled.find(image_id, np.array(self.images, np.int64)), category)
+
+    def select_dicts(self, coco: Any, keys: Sequence[str]) -> "SelectedDicts":
+        """The annotations of the evaluation's images and classes, which are dicts; `keys`: what their side needs."""
+        anns, columns = self._read_dicts(coco, ("image_id", "category_id", "id", *self._shape_keys(), *keys))
+        if columns is None:
+            return self._select_by_hand(anns, coco)
+        row, image, label = self._select(columns.image, columns.category)
+        shared: Dict = {"image": image, "label": label, "id": columns.id[row]}
+        num = len(image)
+        shared["box"] = np.zeros((num, 4)) if self.has_masks or self.has_keypoints else columns.box[row]
+        if self.has_masks:
+            shared["mask"] = masks_of(taken(anns, row), coco)
+        return SelectedDicts(given=anns, row=row, columns=columns, shared=shared)
+
+    def _shape_keys(self) -> tuple[str, ...]:
+        return ("keypoints",) if self.has_keypoints else () if self.has_masks else ("bbox",)
+
+    def _read_dicts(self, coco: Any, keys: Sequence[str]) -> tuple[list[Dict], Any]:
+        """Annotations of at least the evaluation's images and classes, and their columns, if these are plain."""
+        skips_crowds = not self.has_keypoints
+        has_integers = self._has_integers()
+        snapshot = get_snapshot(coco) if has_integers and not self.defaults else None
+        if snapshot is not None and snapshot.is_mostly_of(self.images):
+            columns = snapshot.read(keys, skips_crowds=skips_crowds)
+            if columns is not None:
+                return snapshot.annotations, columns
+        anns = load_annotations(coco, self.images, self.classes, is_pooled=self.is_pooled)
         if self.defaults:
             anns = [{**self.defaults, **ann} for ann in anns]
+        return anns, read_columns(anns, keys, skips_crowds=skips_crowds) if has_integers else None
+
+    def _has_integers(self) -> bool:
+        return all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes))
+
+    def _select_by_hand(self, anns: list[Dict], coco: Any) -> "SelectedDicts":
+        """The general path: for values of any type."""
         image_index = {image: i for i, image in enumerate(self.images)}
         code_of = {label: code for code, label in enumerate(dict.fromkeys(self.classes))}
         image = np.array([image_index.get(ann["image_id"], -1) for ann in anns], np.int64)
@@ -291,11 +351,12 @@ class ImageClassIndex:
         wanted = np.array([code_of[label] for label in self.classes], np.int64)
         row, label = select_classes(code, wanted, image >= 0)
         row, image, label = self._ordered(row, image[row], label)
-        anns = anns if row is ALL else [anns[i] for i in row.tolist()]
+        anns = taken(anns, row)
         shapes: Dict = {"box": np.zeros((len(anns), 4)), "mask": masks_of(anns, coco)} if self.has_masks else {}
         if self.has_keypoints:
             shapes = {"box": np.zeros((len(anns), 4))}  # keypoints are different for both sides
-        return anns, {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": boxes_of(anns)})}
+        shared = {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": boxes_of(anns)})}
+        return SelectedDicts(given=anns, row=ALL, columns=None, shared=shared)
 
     def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
         if not self.is_pooled:
@@ -325,9 +386,16 @@ def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns
     if lazy is not None and lazy.columns.score is not None:
         row, shared = index.select_rows(lazy)
         return DetectionColumns(**shared, score=lazy.columns.score[row])
-    anns, shared = index.select_dicts(results)
+    selected = index.select_dicts(results, ("area", "score"))
+    columns, row, shared = selected.columns, selected.row, selected.shared
+    if columns is not None:
+        if index.has_keypoints:
+            shared["keypoints"] = detected_keypoints(columns.keypoints[row])
+        given = None if columns.has_plain_scores else [ann["score"] for ann in selected.anns]
+        return DetectionColumns(**shared, area=columns.area[row], score=columns.score[row], given_score=given)
+    anns = selected.anns
     if index.has_keypoints:
-        shared["keypoints"] = detected_keypoints(anns)
+        shared["keypoints"] = detected_keypoints(keypoint_numbers(anns))
     given = [ann["score"] for ann in anns]
     is_plain = all(type(each) is float for each in given)
     return DetectionColumns(
@@ -361,14 +429,22 @@ def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
         row, shared = index.select_rows(lazy)
         is_crowd = lazy.columns.is_crowd[row]
         return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
-    anns, shared = index.select_dicts(truths)
+    selected = index.select_dicts(truths, TRUTH_KEYPOINT_KEYS if index.has_keypoints else ("iscrowd", "area"))
+    columns, row, shared = selected.columns, selected.row, selected.shared
+    if columns is not None:
+        is_crowd, area = columns.is_crowd[row], columns.area[row]
+        if index.has_keypoints:
+            shared["keypoints"] = labelled_keypoints(
+                columns.keypoints[row], area=area, box=columns.box[row], num_labelled=columns.num_keypoints[row]
+            )
+        return TruthColumns(**shared, area=area, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
+    anns = selected.anns
     if index.has_keypoints:
-        shared["keypoints"] = labelled_keypoints(anns)
+        shared["keypoints"] = keypoints_of_dicts(anns)
     # as in COCO: the area of a crowd is never read
-    area = [0 if ann["iscrowd"] else ann["area"] for ann in anns]
     return TruthColumns(
         **shared,
-        area=np.array(area, np.float64),
+        area=np.array([0 if ann["iscrowd"] else ann["area"] for ann in anns], np.float64),
         is_crowd=np.array([int(ann["iscrowd"]) != 0 for ann in anns], np.uint8),
         is_ignored=np.array([bool(ann["iscrowd"]) for ann in anns], np.uint8) | _blank(shared),
     )
@@ -388,13 +464,13 @@ def masks_of(anns: Sequence[Dict], coco: Any) -> Masks:
 
 def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any] | None = None) -> Masks:
     """The masks of annotations of images; `drawn`: their run lengths, if others made them."""
-    masks, sizes = [] if drawn is None else drawn, np.zeros((len(anns), 2), np.int64)
-    if drawn is None:
-        for row, ann in enumerate(anns):
-            masks.append(ann["segmentation"])
-            if type(masks[-1]) is list:
-                image = images[ann["image_id"]]
-                sizes[row] = image["height"], image["width"]
+    masks, sizes = drawn, np.zeros((len(anns), 2), np.int64)
+    if masks is None:
+        masks = [ann["segmentation"] for ann in anns]
+        has_polygons = list in set(map(type, masks))
+        for row in [row for row, each in enumerate(masks) if type(each) is list] if has_polygons else ():
+            image = images[anns[row]["image_id"]]
+            sizes[row] = image["height"], image["width"]
     try:
         return Masks.from_rle(masks, sizes)
     except RowError as error:

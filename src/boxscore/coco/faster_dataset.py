@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore.coco.coco_dataset import COCO, Dict, build_index, complete_results, get_lazy
+from boxscore.coco.coco_dataset import COCO, Dict, complete_results, get_lazy, get_snapshot
 from boxscore.coco.lazy_annotations import FileSnapshot, LazyDataset, LazyResults, array_to_dicts, copy_header
 from boxscore.coco.modules import outer_level
 
@@ -79,8 +79,9 @@ class FasterCOCO(COCO):
                 for row in self.dataset.get(rows, ()):
                     if type(row[key]) is not int:
                         row[key] = int(row[key])
-            self.__dict__.update(build_index(self.dataset))
-        if 0 in self.anns if lazy is None else (lazy.columns.id == 0).any():
+            self._index_dicts()
+        ids = lazy.columns if lazy is not None else get_snapshot(self)
+        if 0 in self.anns if ids is None else (ids.id == 0).any():
             warnings.warn(_ID_0, UserWarning, stacklevel=outer_level())
         self.print_function("index created!")
         self.print_function(f"Done (t={time.time() - start:0.2f}s)")
@@ -105,7 +106,7 @@ class FasterCOCO(COCO):
         if isinstance(given, LazyResults):
             results._set_lazy(given)
         elif given:
-            results.dataset = complete_results(given, copy_header(self.dataset))
+            results.dataset, _ = complete_results(given, copy_header(self.dataset))
         else:
             results.dataset = {"categories": [], **copy_header(self.dataset), "annotations": []}
         self.print_function(f"DONE (t={time.time() - start:0.2f}s)")

@@ -227,7 +227,7 @@ class LazyResults:
         masks: Masks | None = None,
         keypoints: Keypoints | None = None,
         *,
-        complete: Callable[[list[Dict]], None] | None = None,
+        complete: Callable[[list[Dict]], bool] | None = None,
         is_partial: bool = False,
     ) -> None:
         self.columns = columns
@@ -260,7 +260,7 @@ class LazyResults:
         if boxes.segmentations is not None and masks is None:
             return None
         box, area = boxes.box, boxes.box[:, 2] * boxes.box[:, 3]
-        complete = complete_boxes
+        complete: Callable[[list[Dict]], bool] = complete_boxes
         keypoints = _detected(boxes)
         if keypoints is not None and np.isnan(box).any():
             # as in COCO: the first result decides whether all have boxes; else they are around the keypoints
@@ -402,37 +402,32 @@ def copy_header(dataset: Dict) -> Dict:
     return header
 
 
-def complete_boxes(anns: list[Dict]) -> None:
-    """Give results an outline, an area and an id, and mark them as not crowds."""
-    for number, ann in enumerate(anns, start=1):
-        box = ann["bbox"]
-        # as in COCO: the first four numbers of a box that has more, as rotated boxes do
-        x, y, width, height = box[0], box[1], box[2], box[3]
-        if "segmentation" not in ann:
-            right, bottom = x + width, y + height
-            ann["segmentation"] = [[x, y, x, bottom, right, bottom, right, y]]
-        ann["area"] = width * height
-        ann["id"] = number
-        ann["iscrowd"] = 0
+def complete_boxes(anns: list[Dict]) -> bool:
+    """Give results an outline, an area and an id, and mark them as not crowds; False if a dict is in the list twice."""
+    return _compiled.complete_boxes(anns)
 
 
-def complete_masks(anns: list[Dict]) -> None:
-    """Give results that have masks alone an area, a box and an id, and mark them as not crowds."""
+def complete_masks(anns: list[Dict]) -> bool:
+    """Give results that have masks alone an area, a box and an id, and mark them as not crowds; always False."""
     masks = [ann["segmentation"] for ann in anns]
     for number, (ann, area, box) in enumerate(zip(anns, mask.area(masks), mask.toBbox(masks), strict=True), start=1):
         ann["area"] = area
         if "bbox" not in ann:
             ann["bbox"] = box
         ann["id"], ann["iscrowd"] = number, 0
+    return False
 
 
-def complete_keypoints(anns: list[Dict]) -> None:
-    """Give results that have keypoints alone an area, a box and an id."""
-    for number, ann in enumerate(anns, start=1):
-        x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
-        left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
-        ann["area"], ann["id"] = (right - left) * (bottom - top), number
-        ann["bbox"] = [left, top, right - left, bottom - top]
+def complete_keypoints(anns: list[Dict]) -> bool:
+    """Give results that have keypoints alone an area, a box and an id; False if a dict is in the list twice."""
+    return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
+
+
+def _around_keypoints(ann: Dict) -> tuple[Any, list[Any]]:
+    """The area and the box around keypoints of any type."""
+    x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
+    left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
+    return (right - left) * (bottom - top), [left, top, right - left, bottom - top]
 
 
 def array_to_dicts(data: NDArray[Any]) -> list[Dict]:

@@ -6,18 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "images.h"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+#include "python/dict_values.h"
 
 namespace boxscore {
+
+using namespace nb::literals;
 
 void bind_annotations(nb::module_& module);
 
@@ -26,8 +24,6 @@ namespace {
 struct Keys {
     nb::object score = intern("score"), bbox = intern("bbox"), area = intern("area"), id = intern("id"),
                iscrowd = intern("iscrowd"), ignore = intern("ignore");
-
-    static nb::object intern(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
 };
 
 const Keys& keys() {
@@ -35,46 +31,25 @@ const Keys& keys() {
     return *interned;
 }
 
-// A float, or an integer that a double holds exactly.
-bool read_number(PyObject* value, double& number) {
-    if (PyFloat_Check(value)) {
-        number = PyFloat_AsDouble(value);
-        return true;
-    }
-    if (!PyLong_CheckExact(value)) return false;
-    constexpr long long kLargest = 1LL << 53;
-    int overflow = 0;
-    const long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
-    number = static_cast<double>(integer);
-    return overflow == 0 && integer >= -kLargest && integer <= kLargest;
-}
-
-// Null if the dict does not have the key.
-PyObject* find(PyObject* annotation, const nb::object& key) {
-    PyObject* value = PyDict_GetItemWithError(annotation, key.ptr());
-    if (value == nullptr) PyErr_Clear();
-    return value;
-}
-
-bool read_number(PyObject* annotation, const nb::object& key, double& number) {
-    PyObject* value = find(annotation, key);
-    return value != nullptr && read_number(value, number);
+bool read_number_of(PyObject* annotation, const nb::object& key, double& number) {
+    PyObject* value = find_value(annotation, key);
+    return value != nullptr && read_plain_number(value, number);
 }
 
 // An integer or a bool, as a flag.
 bool read_flag(PyObject* annotation, const nb::object& key, uint8_t& flag) {
-    PyObject* value = find(annotation, key);
+    PyObject* value = find_value(annotation, key);
     if (value == nullptr || !PyLong_Check(value)) return false;
     flag = PyObject_IsTrue(value) == 1;
     return true;
 }
 
 bool read_box(PyObject* annotation, std::vector<double>& boxes) {
-    PyObject* box = find(annotation, keys().bbox);
+    PyObject* box = find_value(annotation, keys().bbox);
     if (box == nullptr || !PyList_CheckExact(box) || PyList_Size(box) != 4) return false;
     for (Py_ssize_t i = 0; i < 4; ++i) {
         double number;
-        if (!read_number(PyList_GetItem(box, i), number)) return false;
+        if (!read_plain_number(PyList_GetItem(box, i), number)) return false;
         boxes.push_back(number);
     }
     return true;
@@ -101,7 +76,7 @@ bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     if (!read_annotations(list, given)) return false;
     std::vector<double> score(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
-        if (!read_number(given[i].ptr(), keys().score, score[i]) || std::isnan(score[i])) return false;
+        if (!read_number_of(given[i].ptr(), keys().score, score[i]) || std::isnan(score[i])) return false;
     }
     std::vector<size_t> order(given.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -111,40 +86,6 @@ bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     for (const size_t i : order) detections.push_back(std::move(given[i]));
     return true;
 }
-
-// The contiguous buffer of a NumPy array; `has` checks its type and shape.
-class ArrayView {
-  public:
-    ArrayView(nb::handle array, bool is_written) {
-        const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (is_written ? PyBUF_WRITABLE : 0);
-        is_open_ = PyObject_GetBuffer(array.ptr(), &view_, flags) == 0;
-        if (!is_open_) PyErr_Clear();
-    }
-    ~ArrayView() {
-        if (is_open_) PyBuffer_Release(&view_);
-    }
-    ArrayView(const ArrayView&) = delete;
-    ArrayView& operator=(const ArrayView&) = delete;
-
-    // `formats`: the letters of the accepted item types.
-    template <class T>
-    bool has(const char* formats, std::initializer_list<size_t> shape) const {
-        if (!is_open_ || view_.format == nullptr || view_.itemsize != sizeof(T)) return false;
-        if (std::strlen(view_.format) != 1 || std::strchr(formats, view_.format[0]) == nullptr) return false;
-        return view_.ndim == static_cast<int>(shape.size()) &&
-               std::equal(shape.begin(), shape.end(), view_.shape,
-                          [](size_t wanted, Py_ssize_t size) { return wanted == static_cast<size_t>(size); });
-    }
-    size_t length() const { return is_open_ && view_.ndim > 0 ? static_cast<size_t>(view_.shape[0]) : 0; }
-    template <class T>
-    T* data() const {
-        return static_cast<T*>(view_.buf);
-    }
-
-  private:
-    Py_buffer view_;
-    bool is_open_;
-};
 
 // Writes the overlaps into `overlap`, (D, G); false for values that are not plain numbers.
 bool measure_annotations(nb::handle detections, nb::handle truths, nb::handle overlap) {
@@ -184,7 +125,7 @@ struct ImageColumns {
         id.resize(detections.size());
         for (size_t d = 0; d < detections.size(); ++d) {
             PyObject* each = detections[d].ptr();
-            if (!read_number(each, keys().area, area[d]) || !read_number(each, keys().id, id[d])) return false;
+            if (!read_number_of(each, keys().area, area[d]) || !read_number_of(each, keys().id, id[d])) return false;
         }
         truth_area.resize(truths.size());
         truth_id.resize(truths.size());
@@ -193,9 +134,9 @@ struct ImageColumns {
         for (size_t g = 0; g < truths.size(); ++g) {
             PyObject* each = truths[g].ptr();
             if (!read_flag(each, keys().ignore, is_ignored[g]) || !read_flag(each, keys().iscrowd, is_crowd[g])) return false;
-            if (!read_number(each, keys().id, truth_id[g])) return false;
+            if (!read_number_of(each, keys().id, truth_id[g])) return false;
             // as in COCO: the area of an ignored truth is never read
-            if (is_ignored[g] == 0 && !read_number(each, keys().area, truth_area[g])) return false;
+            if (is_ignored[g] == 0 && !read_number_of(each, keys().area, truth_area[g])) return false;
         }
         return true;
     }
@@ -209,7 +150,7 @@ nb::object match_annotations(nb::handle detections, nb::handle truths, nb::handl
     Annotations detection_dicts, truth_dicts;
     double area_low, area_high;
     if (rules.size() != 4 || out.size() != 4) throw nb::type_error("`rules` and `out` must have 4 items");
-    if (!read_number(rules[1].ptr(), area_low) || !read_number(rules[2].ptr(), area_high)) return nb::none();
+    if (!read_plain_number(rules[1].ptr(), area_low) || !read_plain_number(rules[2].ptr(), area_high)) return nb::none();
     if (!read_annotations(truths, truth_dicts)) return nb::none();
     if (!read_detections(detections, nb::cast<size_t>(rules[3]), detection_dicts)) return nb::none();
     const size_t D = detection_dicts.size(), G = truth_dicts.size();

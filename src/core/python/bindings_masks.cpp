@@ -16,6 +16,7 @@
 #include "masks/column.h"
 #include "masks/pixels.h"
 #include "masks/segmentations.h"
+#include "python/dict_values.h"
 #include "python/geometry.h"
 #include "python/masks.h"
 #include "python/stable_api.h"
@@ -114,8 +115,9 @@ private:
     }
 
     static void read_counts_of(nb::handle object, Item& item, size_t row) {
-        PyObject* const size = PyDict_GetItemString(object.ptr(), "size");
-        PyObject* const counts = PyDict_GetItemString(object.ptr(), "counts");
+        static const nb::object *const size_key = new nb::object(intern("size")), *const counts_key = new nb::object(intern("counts"));
+        PyObject* const size = find_value(object.ptr(), *size_key);
+        PyObject* const counts = find_value(object.ptr(), *counts_key);
         if (size == nullptr || counts == nullptr) throw MaskError(row, "must have `size` and `counts`");
         item.size = read_size(size, row);
         if (PyUnicode_Check(counts) != 0) {
