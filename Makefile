@@ -83,7 +83,8 @@ charts: .venv/.installed-for-tests
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet torch==2.13.0
 	.venv-bench/bin/pip install --quiet $(PEERS) "vl-convert-python==1.9.*" .
-	.venv-bench/bin/pip install --quiet --no-deps lvis==0.5.3 opencv-python-headless
+	.venv-bench/bin/pip install --quiet accelerate transformers pydantic scipy matplotlib psutil pandas polars
+	.venv-bench/bin/pip install --quiet --no-deps $(ORACLES)
 	@touch $@
 
 # The source distribution, and the wheels of Linux on x86-64 that are built from it and checked, in dist/.

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from benchmarks import charts, page, results
+from benchmarks.adapters import ADAPTERS
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -33,13 +34,16 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def draw() -> None:
-    """Write the charts, the page and the README's sentence on speed, from the results alone."""
+    """Write the charts, the page, and the sentences on speed of the README and of the frameworks' pages."""
     sections = results.load()
     for path in results.FOLDER.glob("*.svg"):
         path.unlink()
     for name, content in charts.charts(sections):
         (results.FOLDER / name).write_text(content)
     (results.FOLDER / "index.md").write_text(page.page(sections))
+    for name, adapter in ADAPTERS.items():
+        path = results.ROOT / "docs" / "frameworks" / f"{adapter.page}.md"
+        path.write_text(page.with_speed(path.read_text(), name, sections))
     readme = results.ROOT / "README.md"
     readme.write_text(page.with_claims(readme.read_text(), sections))
 

@@ -6,7 +6,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks import contestants, dicts, federated, files, keypoints, masks, oriented, scale, script, start, wheel
+from benchmarks import (
+    adapters,
+    contestants,
+    dicts,
+    federated,
+    files,
+    keypoints,
+    masks,
+    oriented,
+    scale,
+    script,
+    start,
+    wheel,
+)
 from benchmarks.processes import Row, Settings, say, take_turns, worker
 from benchmarks.workloads import SHARED, is_present, prepare
 
@@ -14,6 +27,8 @@ FAST = ("boxscore", "hotcoco", "ultrafast-pycocotools", "vernier")
 SLOW = ("faster-coco-eval", "pycocotools", "torchmetrics")
 LEFT_OUT = {("lvis-like", "vernier")}
 """What takes a minute and a half and 13 GB per run."""
+ADAPTED = ("transformers", "ultralytics", "supervision", "rfdetr", "sahi", "mmdet", "torchmetrics", "torch", *SLOW[:2])
+"""The frameworks of the section `adapters`, and what they evaluate with."""
 SCRIPTED = ("coco-val-like", "val2017", "lvis-like")
 GROWTH = (50_000, 200_000, 1_000_000, 5_000_000, 20_000_000)
 
@@ -207,6 +222,7 @@ SECTIONS: Mapping[str, Section] = {
     "keypoints": Section(keypoints.measure, (*FAST[1:], "pycocotools")),
     "oriented": Section(oriented.measure, ("hotcoco",)),
     "federated": Section(federated.measure, ("hotcoco", "lvis")),
+    "adapters": Section(adapters.measure, ADAPTED),
     "folders": Section(folders, ("supervision", "globox")),
     "voc2007": Section(voc2007),
     "bootstrap": Section(resampling, ("hotcoco",)),

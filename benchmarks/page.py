@@ -245,6 +245,16 @@ PARTS = (
         _table({**_TOOL, **_SPEED, **_MEMORY, "distance to the numbers of lvis": _distance}),
     ),
     Part(
+        "Inside frameworks",
+        "An epoch's evaluation, from predictions to numbers: 500 images with 100 detections each, COCO-val-like, in "
+        "batches of 16. Each framework's own evaluator, and boxscore in its place, as [its page]"
+        "(../frameworks/index.md) says. Ultralytics computes its own numbers in both rows. Without imports, and "
+        "without the network.",
+        "",
+        ("adapters",),
+        _table({"framework": _text("group"), "evaluator": _text("tool"), **_SPEED}),
+    ),
+    Part(
         "Folders of 4,952 annotations",
         "VOC 2007's, and the same as YOLO labels with their images; without imports.",
         "folders",
@@ -349,6 +359,29 @@ def _provenance(measured: Results) -> list[str]:
 def _is_alike(run: Measured, section: Measured) -> bool:
     is_same_run = all(run[key] == section[key] for key in ("date", "machine", "rounds"))
     return is_same_run and all(run["versions"].get(name, it) == it for name, it in section["versions"].items())
+
+
+def with_speed(text: str, group: str, results: Results) -> str:
+    """The page of a framework with the sentence on speed that the results give, if it was measured."""
+    rows = [row for row in results["adapters"]["rows"] if row["group"] == group] if "adapters" in results else []
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{_epoch(rows)}\n{END}{after}" if rows else text
+
+
+def _epoch(rows: Sequence[Row]) -> str:
+    """How long an epoch's evaluation takes by boxscore, the first row, and by the others."""
+    ours, *others = rows
+    measured = "[500 images with 100 detections each](../benchmarks/index.md#inside-frameworks)"
+    each = (
+        f"{_short(row['seconds'])} with {row['tool']} ({times(row['seconds'] / ours['seconds'])} as long)"
+        for row in others
+    )
+    return f"An epoch's evaluation, {measured}, takes {_short(ours['seconds'])} with boxscore, {', '.join(each)}."
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
 
 
 BEGIN, END = "<!-- speed: `make bench` writes this sentence -->", "<!-- end of speed -->"

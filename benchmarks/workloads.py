@@ -111,6 +111,7 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "coco-val-like": coco_val_like,
     "val2017": val2017,
     "lvis-like": lvis_like,
+    "adapters": lambda: coco_val_like(500),
     "aerial": aerial,
 }
 

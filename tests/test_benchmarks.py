@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks import charts, oriented, page, results
+from benchmarks.adapters import ADAPTERS
 from benchmarks.processes import take_turns
 
 from tests.support.documents import ROOT
@@ -38,6 +39,14 @@ def test_the_readme_claims_the_speed_that_the_results_give() -> None:
     readme = (ROOT / "README.md").read_text()
     assert page.with_claims(readme, SECTIONS) == readme
     assert page.claims(SECTIONS) in readme
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_the_page_of_a_framework_says_the_speed_that_the_results_give(name: str) -> None:
+    """`make charts` writes the sentence."""
+    text = (ROOT / "docs" / "frameworks" / f"{ADAPTERS[name].page}.md").read_text()
+    assert page.with_speed(text, name, SECTIONS) == text
+    assert "adapters" not in SECTIONS or "An epoch's evaluation, [500 images" in text
 
 
 def test_every_chart_is_on_the_page_for_light_and_dark(drawn: dict[str, str]) -> None:
