@@ -386,7 +386,7 @@ def test_who_gives_detections_first_is_told(folder: Path, capsys: Captured, comm
         ("evaluate a b", "unknown command 'evaluate'; did you mean `boxscore eval`?"),
         ("comapre a b c", "unknown command 'comapre'; did you mean `boxscore compare`?"),
         ("truths.json found.json", "did you mean `boxscore eval truths.json found.json`?"),
-        ("xyzzy", "unknown command 'xyzzy' (commands: eval, compare, explain, label-errors, check, convert"),
+        ("xyzzy", "unknown command 'xyzzy' (commands: eval, compare, explain, serve, label-errors, check, convert"),
         ("check a b --latex x", "unknown option --latex; it is an option of eval and compare"),
     ],
 )

@@ -11,10 +11,11 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, build
-from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, load_annotations, select_columns
+from boxscore.coco.evaluation_columns import EvaluationColumns, select_columns
 from boxscore.coco.image_entries import entries, overlaps_by_image
 from boxscore.coco.modules import fallback_attributes, warn_if_displaced
 from boxscore.coco.params import Params
+from boxscore.coco.row_selection import distinct, load_annotations
 from boxscore.coco.single_image import SHAPE_KEYS, ImageRules, match_image, measure_keypoints, measure_overlaps
 from boxscore.coco.summary_lines import box_lines, keypoint_lines, text_of, value_of
 from boxscore.model.tally import Tally

@@ -14,7 +14,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.coco.accumulation import Arrays, accumulate, build
 from boxscore.coco.coco_dataset import get_lazy
 from boxscore.coco.evaluation import COCOeval
-from boxscore.coco.evaluation_columns import EvaluationColumns, distinct, take_side
+from boxscore.coco.evaluation_columns import EvaluationColumns, take_side
 from boxscore.coco.faster_dataset import FasterCOCO
 from boxscore.coco.faster_matches import (
     LazyEvaluation,
@@ -28,6 +28,7 @@ from boxscore.coco.faster_matches import (
 from boxscore.coco.faster_params import SHAPES, FasterParams
 from boxscore.coco.image_entries import entries, matched_pairs
 from boxscore.coco.params import Params
+from boxscore.coco.row_selection import distinct
 from boxscore.coco.summary_lines import Line, text_of, value_of
 from boxscore.model.keypoint_rules import BOX_SHARE, KeypointRules
 

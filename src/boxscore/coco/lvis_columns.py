@@ -18,16 +18,13 @@ from boxscore.coco.evaluation_columns import (
     Side,
     SideColumns,
     TruthColumns,
-    boxes_of,
     coverage_of,
-    ids_of,
-    read_masks,
-    select_classes,
     shapes_of,
     take_side,
 )
 from boxscore.coco.lvis_dataset import LVIS, ClassPairs, Dict, LazyFederated, area_of, get_lazy
 from boxscore.coco.lvis_results import LimitedResults, LVISResults
+from boxscore.coco.row_selection import boxes_of, ids_of, read_masks, select_classes
 from boxscore.engines.native import compiled_engine
 from boxscore.model.batch_keys import COVERAGE_KEYS
 from boxscore.model.dataset import Detections, Truths

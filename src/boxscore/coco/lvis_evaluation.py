@@ -13,7 +13,6 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore.coco import mask
 from boxscore.coco.accumulation import build
-from boxscore.coco.evaluation_columns import distinct
 from boxscore.coco.image_entries import overlaps_by_image
 from boxscore.coco.lvis_columns import FederatedColumns, frequency_groups, list_of, select_federated
 from boxscore.coco.lvis_dataset import Dict, UnsupportedTypeError
@@ -26,6 +25,7 @@ from boxscore.coco.lvis_entries import (
     pointers_of_tally,
 )
 from boxscore.coco.lvis_results import LVISResults, as_dataset
+from boxscore.coco.row_selection import distinct
 from boxscore.coco.single_image import SHAPE_KEYS
 from boxscore.model.tally import Tally
 

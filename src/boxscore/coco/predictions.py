@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from boxscore._support.arrays import is_array, library, to_numpy
 from boxscore._support.exceptions import InputError
-from boxscore.coco.evaluation_columns import DetectionColumns, ImageClassIndex
+from boxscore.coco.evaluation_columns import DetectionColumns
+from boxscore.coco.row_selection import ImageClassIndex
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 

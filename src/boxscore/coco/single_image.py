@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore.coco import mask
-from boxscore.coco.evaluation_columns import ids_of
 from boxscore.coco.image_entries import Assigned, assignment_rules
 from boxscore.coco.oks import measure_oks
+from boxscore.coco.row_selection import ids_of
 
 Dict = dict[str, Any]
 

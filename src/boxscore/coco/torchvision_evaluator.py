@@ -14,9 +14,10 @@ from boxscore._support.exceptions import InputError
 from boxscore.coco.coco_dataset import COCO
 from boxscore.coco.evaluated_batches import EvaluatedBatch, join
 from boxscore.coco.evaluation import COCOeval
-from boxscore.coco.evaluation_columns import ImageClassIndex, columns_under, distinct, select_columns, select_truths
+from boxscore.coco.evaluation_columns import columns_under, select_columns, select_truths
 from boxscore.coco.image_entries import entries
 from boxscore.coco.predictions import KEYS, PredictionColumns, Predictions
+from boxscore.coco.row_selection import ImageClassIndex, distinct
 from boxscore.training.distributed import gather_bytes, is_distributed
 
 Dict = dict[str, Any]
