@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boxscore._compiled as _compiled
-from boxscore.coco import COCO, dict_columns, evaluation_columns
+from boxscore.coco import COCO, dict_columns, evaluation_columns, row_selection
 from boxscore.coco.params import Params
 from tests.support.dropin import (
     OURS,
@@ -52,7 +52,7 @@ def same_types(found: Any, expected: Any) -> bool:
 def without_compiled_reader() -> Iterator[None]:
     """All dicts are read by Python, in here."""
     with (
-        patch.object(evaluation_columns, "read_columns", lambda *_, **__: None),
+        patch.object(row_selection, "read_columns", lambda *_, **__: None),
         patch.object(dict_columns, "read_columns", lambda *_, **__: None),
     ):
         yield
