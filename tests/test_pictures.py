@@ -18,6 +18,7 @@ from boxscore.report import image_files
 from boxscore.report.gallery import Gallery, describe_gallery
 from boxscore.report.image_files import ImageFolder, UnreadableImageError, read_photo
 from boxscore.report.pictures import Drawer, Picture
+from tests.support import oracles
 from tests.support.photos import photo, write_photos
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -285,6 +286,14 @@ def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
     assert re.fullmatch(r"has more than [\d,]+ pixels", why(huge_png()))
     assert why(whole[: len(whole) // 2]).startswith("is damaged: ")
     assert why(b"no image") == why(b"") == "is no image that Pillow can read"
+
+
+def test_a_file_that_is_no_image_is_refused_beside_ultralytics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which replaces Pillow's function, and imports a package for another format that is not installed."""
+    monkeypatch.setattr(Image, "open", oracles.ultralytics("utils.patches").image_open)
+    (tmp_path / "image.heic").write_bytes(b"no image")
+    with pytest.raises(UnreadableImageError, match="is no image that Pillow can read"):
+        read_photo(tmp_path / "image.heic", None, 960)
     with pytest.raises(UnreadableImageError, match=r"^Is a directory$"):
         read_photo(tmp_path, None, 960)
 

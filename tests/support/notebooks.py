@@ -24,13 +24,14 @@ def executed(path: Path, folder: Path) -> Any:
     return notebook
 
 
-def texts(notebook: Any) -> list[list[str]]:
+def texts(notebook: Any) -> list[str]:
     """What each code cell printed and gave as plain text; pictures and Markdown are left out.
 
-    Pictures differ between versions of matplotlib; what depends on the processor is shown as Markdown.
+    Pictures differ between versions of matplotlib; what depends on the processor is shown as Markdown. What a cell
+    prints may come in one output or in several.
     """
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [[text for output in cell.outputs if (text := _text(output)) is not None] for cell in cells]
+    return ["".join(text for output in cell.outputs if (text := _text(output)) is not None) for cell in cells]
 
 
 def _text(output: Any) -> str | None:

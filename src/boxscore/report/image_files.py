@@ -182,6 +182,8 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
             raise UnreadableImageError("is no image that Pillow can read") from None
         except OSError as error:
             raise UnreadableImageError(error.strerror or f"is damaged: {error}") from None
+        except ImportError:  # Ultralytics changes `Image.open`: it looks for more packages before it gives up
+            raise UnreadableImageError("is no image that Pillow can read") from None
         except (SyntaxError, ValueError, EOFError, MemoryError) as error:  # what decoders raise for damaged files
             if isinstance(error, InputError):
                 raise
