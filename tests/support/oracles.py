@@ -113,6 +113,7 @@ def ultralytics(module: str) -> Any:
         return "0.28.0" if name == "torchvision" else version(name)
 
     os.environ.setdefault("YOLO_CONFIG_DIR", tempfile.mkdtemp(prefix="boxscore-"))  # else it writes settings at home
+    os.environ.setdefault("YOLO_AUTOINSTALL", "false")  # else it installs what it misses
     # It changes how NumPy prints arrays, for good.
     with patch.object(importlib.metadata, "version", known), warnings.catch_warnings(), np.printoptions():
         warnings.simplefilter("ignore")
