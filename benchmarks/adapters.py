@@ -454,7 +454,7 @@ def mmdetection(*, is_patched: bool) -> Callable[[Path], Epoch]:
 
 ADAPTERS: Mapping[str, Adapter] = {
     "torchvision's references, DETR": Adapter(
-        "torchvision", {"boxscore": torchvision_ours, "the reference, pycocotools": torchvision_reference}
+        "torchvision", {"boxscore": torchvision_ours, "the reference over pycocotools": torchvision_reference}
     ),
     "faster-coco-eval": Adapter(
         "faster-coco-eval",
@@ -464,10 +464,10 @@ ADAPTERS: Mapping[str, Adapter] = {
         },
     ),
     "Hugging Face": Adapter(
-        "huggingface", {"boxscore": hugging_face_ours, "Transformers' example, torchmetrics": hugging_face_example}
+        "huggingface", {"boxscore": hugging_face_ours, "Transformers' example and torchmetrics": hugging_face_example}
     ),
     "Ultralytics": Adapter(
-        "ultralytics", {"boxscore": ultralytics_ours, "`save_json`, faster-coco-eval": ultralytics_json}
+        "ultralytics", {"boxscore": ultralytics_ours, "`save_json=True` and faster-coco-eval": ultralytics_json}
     ),
     "supervision": Adapter(
         "supervision", {"boxscore": supervision_ours, "supervision": supervision_metric}, once=("supervision",)
