@@ -130,6 +130,15 @@ function showStatus(isLive) {
     lost.textContent = `The server has not answered since ${clock(heard)}. The numbers below are of that time. The page goes on asking.`;
 }
 
+// A click begins and ends on one element: nothing is drawn between.
+let released = Promise.resolve();
+function holdWhilePressed() {
+  released = new Promise((done) => {
+    for (const name of ["pointerup", "pointercancel"])
+      window.addEventListener(name, () => window.setTimeout(done), { capture: true, once: true });
+  });
+}
+
 async function ask() {
   try {
     const answer = await fetch("data", { cache: "no-cache", signal: AbortSignal.timeout(20_000) });
@@ -137,6 +146,7 @@ async function ask() {
     const fresh = answer.headers.get("etag");
     if (fresh !== tag) {
       const next = await answer.json();
+      await released;
       if (next.version !== data.version) return window.location.reload();
       data = reuseRows(next);
       tag = fresh;
@@ -163,6 +173,7 @@ async function follow() {
 content.replaceChildren(title, lead, lost, notes, ...Object.values(sections), compareBar.element);
 theme();
 redraw();
+window.addEventListener("pointerdown", holdWhilePressed, { capture: true });
 document.addEventListener("visibilitychange", follow);
 window.addEventListener("pageshow", follow);
 follow();
