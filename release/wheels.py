@@ -40,8 +40,8 @@ ARM64 compiles and links, but Zig's C++ library calls functions of Zig's runtime
 """
 PYTHONS = ("3.11", "3.12")
 """3.12's wheels are of the stable ABI: they serve all that come after it, too."""
-LARGEST = 1_500_000
-"""Bytes of a wheel."""
+LARGEST = 1_700_000
+"""Bytes of a wheel: 0.85 MB of compiled code, and nearly as much Python and pages. More should be a decision."""
 AUDITWHEEL = (sys.executable, "-m", "auditwheel")
 
 
