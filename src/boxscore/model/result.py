@@ -267,16 +267,8 @@ class Result(Mapping[str, float]):
             self._table("to_pandas", rows=rows, iou=iou, score=score, errors=errors, threads=threads)
         )
 
-    def to_polars(
-        self,
-        rows: "RowKind" = "classes",
-        *,
-        iou: float | None = None,
-        score: float | None = None,
-        errors: bool = False,
-        threads: int | None = None,
-    ) -> Any:
-        """The same table as a `polars.DataFrame`.
+    def to_polars(self, rows: "RowKind" = "classes", **options: Any) -> Any:
+        """The same table as a `polars.DataFrame`; options are those of `to_pandas`.
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -286,20 +278,10 @@ class Result(Mapping[str, float]):
         """
         from boxscore.report import frames
 
-        return frames.to_polars(
-            self._table("to_polars", rows=rows, iou=iou, score=score, errors=errors, threads=threads)
-        )
+        return frames.to_polars(self._table("to_polars", rows=rows, **options))
 
-    def to_arrow(
-        self,
-        rows: "RowKind" = "classes",
-        *,
-        iou: float | None = None,
-        score: float | None = None,
-        errors: bool = False,
-        threads: int | None = None,
-    ) -> Any:
-        """The same table as a `pyarrow.Table`.
+    def to_arrow(self, rows: "RowKind" = "classes", **options: Any) -> Any:
+        """The same table as a `pyarrow.Table`; options are those of `to_pandas`.
 
         >>> from boxscore import Detections, Truths, evaluate
         >>> truths = Truths(image=[7, 7], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -309,7 +291,7 @@ class Result(Mapping[str, float]):
         """
         from boxscore.report import frames
 
-        return frames.to_arrow(self._table("to_arrow", rows=rows, iou=iou, score=score, errors=errors, threads=threads))
+        return frames.to_arrow(self._table("to_arrow", rows=rows, **options))
 
     def _table(self, method: str, **options: Any) -> "Table":
         """The columns of a data frame, for the method of that name. `options`: those of `TableOptions`."""
