@@ -58,8 +58,13 @@ def evaluate(
     (0.505, 0.45)
     """
     inputs, rules = _prepared(detections, truths, protocol)
-    tally = _match(inputs, rules, engine, threads)
-    return replace(finish(tally, engine, threads=threads), inputs=inputs, num_given=len(detections))
+    chosen, one, other = _to_match(inputs, rules, engine)
+    if chosen == "native" and native.can_evaluate(rules):
+        tally, finished = native.evaluate(one, other, rules, num_threads(threads))
+        result = summarize(*finished, tally)
+    else:
+        result = finish(_match(inputs, rules, engine, threads), engine, threads=threads)
+    return replace(result, inputs=inputs, num_given=len(detections))
 
 
 def match(
@@ -95,18 +100,24 @@ def check_sides(detections: Any, truths: Any) -> None:
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
 
 
-def _match(inputs: Inputs, protocol: Protocol, engine: str, threads: int | None) -> Tally:
+def _to_match(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[str, Detections, Truths]:
+    """The name of the engine that matches, and both sides as it takes them."""
     detections, truths = inputs
     arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
     library(*arrays)  # one, or NumPy and one
     if engine == "auto":
         engine = "native" if all(map(is_in_host_memory, arrays)) else "parallel"
-    chosen = _engine(engine)
+    _check_engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.label, names)
     if protocol.class_agnostic:
         detections, truths = pooled(detections), pooled(truths)
-    tally = chosen.match(detections, truths, protocol, num_threads(threads))
+    return engine, detections, truths
+
+
+def _match(inputs: Inputs, protocol: Protocol, engine: str, threads: int | None) -> Tally:
+    engine, detections, truths = _to_match(inputs, protocol, engine)
+    tally = _engine(engine).match(detections, truths, protocol, num_threads(threads))
     if protocol.class_groups:
         tally = replace(tally, class_groups=truths.class_groups)
     return _with_images(tally, detections, truths, num_threads(threads)) if protocol.extra_numbers else tally
@@ -174,10 +185,14 @@ def _kinds(values: Any) -> str:
     return f"a list of {' and '.join(sorted({type(each).__name__ for each in values})) or 'none'}"
 
 
-def _engine(name: str) -> Engine:
-    """The engine of a name. Native is always loaded, as means are its own; the others are when they are asked for."""
+def _check_engine(name: str) -> None:
     if name not in ENGINES:
         raise InputError(f"`engine` must be one of auto, {', '.join(ENGINES)}; got {name!r}")
+
+
+def _engine(name: str) -> Engine:
+    """The engine of a name. Native is always loaded, as means are its own; the others are when they are asked for."""
+    _check_engine(name)
     if name == "parallel":
         from boxscore.engines.parallel import array_engine
 

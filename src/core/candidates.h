@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "lanes.h"
 #include "order.h"
 
 namespace boxscore {
@@ -27,8 +29,8 @@ struct TruthGroup {
 // Truths in the order that breaks ties between candidates.
 template <class Policy>
 struct TruthShapes {
-    std::vector<typename Policy::Shape> shape;
-    std::vector<uint8_t> is_relative;  // whether a similarity is relative to the detection's own size
+    const typename Policy::Shape* shape;
+    const uint8_t* is_relative;  // whether a similarity is relative to the detection's own size
 };
 
 // The candidates of one detection; memory of one thread.
@@ -48,10 +50,12 @@ class CandidateFinder {
 public:
     using Shape = typename Policy::Shape;
 
-    // `cutoffs` must outlive it. `is_last_first`: of equal similarities the last truth comes first.
+    // `is_last_first`: of equal similarities the last truth comes first.
     CandidateFinder(const Policy& policy, const std::vector<double>& cutoffs, bool is_strict, bool is_last_first)
-        : policy_(policy), cutoffs_(cutoffs.data()), num_thresholds_(cutoffs.size()), is_strict_(is_strict),
-          is_last_first_(is_last_first), surely_below_(cutoffs[0] * (1 - 1e-9)) {}
+        : policy_(policy), cutoffs_(cutoffs), is_strict_(is_strict), is_last_first_(is_last_first),
+          surely_below_(cutoffs[0] * (1 - 1e-9)) {
+        cutoffs_.resize((cutoffs.size() + 1) / 2 * 2, std::numeric_limits<double>::quiet_NaN());  // which nothing reaches
+    }
 
     CandidateList<Policy> make_list() const { return {policy_.make_index(surely_below_), {}, {}}; }
 
@@ -63,7 +67,7 @@ public:
 
     TruthGroup<Policy> add_group(const TruthShapes<Policy>& truths, uint32_t first, uint32_t end,
                                  CandidateList<Policy>& list) const {
-        return {first, end, list.index.add(truths.shape.data(), truths.is_relative.data(), first, end)};
+        return {first, end, list.index.add(truths.shape, truths.is_relative, first, end)};
     }
 
     // Finds the candidates of a detection in a group, the most similar first.
@@ -85,20 +89,15 @@ public:
 private:
     void consider(const Shape& shape, const TruthShapes<Policy>& truths, uint32_t g, CandidateList<Policy>& list) const {
         const auto use = [&](double similarity) {
-            uint32_t num_reached = 0;
-            while (num_reached < num_thresholds_ && reaches(similarity, cutoffs_[num_reached])) ++num_reached;
-            if (num_reached > 0) list.items[list.size++] = {similarity, g, num_reached};
+            // How many are reached is hard to predict, so all are compared.
+            const uint32_t num = num_reached(cutoffs_.data(), cutoffs_.size(), similarity, is_strict_);
+            if (num > 0) list.items[list.size++] = {similarity, g, num};
         };
         policy_.compare(shape, truths.shape[g], truths.is_relative[g] != 0, surely_below_, list.workspace, use);
     }
 
-    bool reaches(double similarity, double cutoff) const {
-        return is_strict_ ? similarity > cutoff : similarity >= cutoff;
-    }
-
     const Policy& policy_;
-    const double* cutoffs_;  // ascending
-    size_t num_thresholds_;
+    std::vector<double> cutoffs_;  // ascending, in twos
     bool is_strict_, is_last_first_;
     double surely_below_;  // a pair below this can't reach the lowest threshold, however the division rounds
 };

@@ -18,87 +18,87 @@ namespace boxscore {
 template <class State>
 struct Row {
     uint64_t key;  // ascends as scores fall
-    uint32_t hit;  // its index among the hits, if it is one
+    uint32_t hit;  // hits before it, of all classes, in the order of images: the number of a hit
     uint8_t tier;
     State state;
 };
 
-// The detections of all classes, class by class, each class by image and rank.
+// The detections of all classes, class by class: the hits of a class, then its others, both by image and rank.
+//
+//     row     [ hits of class 0 | others of class 0 | hits of class 1 | others of class 1 | … ]
+//     start     0                 1                   2                 3                   …
 template <class State>
 struct Rows {
-    std::vector<uint32_t> start;  // of each class
+    std::vector<uint32_t> start;
     Buffer<Row<State>> row;
+    std::vector<uint32_t> word_index;  // of each hit, where its words stand; empty: in the order of hits
+
+    size_t num_hits(size_t label) const { return start[2 * label + 1] - start[2 * label]; }
+    size_t num_others(size_t label) const { return start[2 * label + 2] - start[2 * label + 1]; }
+    const Row<State>* hits(size_t label) const { return row.data() + start[2 * label]; }
+    const Row<State>* others(size_t label) const { return row.data() + start[2 * label + 1]; }
 };
 
-// A counting sort by class, stable, in blocks: the offsets of the rows of each block follow from the counts of all blocks.
+// A counting sort by class and by whether a row is a hit, stable, in blocks of rows: the offsets of the rows of each block follow
+// from the counts of all blocks.
 template <class Score, class State>
 Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const Run& run) {
-    struct Block {
-        const TallyColumns<Score, State>* part;
-        size_t begin, end;
-    };
-    std::vector<Block> blocks;
-    size_t size = 0;
-    const size_t num_in_part = parts.size() == 1 ? run.num_threads : 1;
-    for (const auto& part : parts) {
-        size += part.size;
-        for (size_t i = 0; i < num_in_part; ++i) {
-            blocks.push_back({&part, part.size * i / num_in_part, part.size * (i + 1) / num_in_part});
-        }
-    }
-    auto for_each_block = [&](auto work) {
-        for_each_task(blocks.size(), run, [] { return 0; }, [&](size_t block, int) { work(block, *blocks[block].part); });
-    };
-    const auto& first = parts.front();
-    const size_t num_classes = first.num_classes;
+    using Part = TallyColumns<Score, State>;
+    std::vector<size_t> part_start{0};
+    for (const Part& part : parts) part_start.push_back(part_start.back() + part.size);
+    const Part& first = parts.front();
+    const size_t size = part_start.back(), num_blocks = run.num_threads, num_groups = 2 * first.num_classes;
     const Groups by_image = first.image == nullptr ? Groups{} : group(first.image, first.size, first.num_images);
+    // Calls `work` with the parts of the rows of a block.
+    auto for_each_block = [&](auto work) {
+        for_each_task(num_blocks, run, [] { return 0; }, [&](size_t block, int) {
+            const size_t begin = size * block / num_blocks, end = size * (block + 1) / num_blocks;
+            size_t p = std::upper_bound(part_start.begin(), part_start.end(), begin) - part_start.begin() - 1;
+            for (; p < parts.size() && part_start[p] < end; ++p) {
+                work(block, parts[p], std::max(begin, part_start[p]) - part_start[p], std::min(end, part_start[p + 1]) - part_start[p]);
+            }
+        });
+    };
 
-    std::vector<uint32_t> next(blocks.size() * num_classes), first_hit(blocks.size() + 1);
-    for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
+    std::vector<uint32_t> next(num_blocks * num_groups), first_hit(num_blocks + 1);
+    for_each_block([&](size_t block, const Part& part, size_t begin, size_t end) {
         uint32_t num_hits = 0;
-        for (size_t i = blocks[block].begin; i < blocks[block].end; ++i) {
-            ++next[block * num_classes + part.label[by_image.at(static_cast<uint32_t>(i))]];
+        for (size_t position = begin; position < end; ++position) {
+            const uint32_t i = by_image.at(static_cast<uint32_t>(position));
+            ++next[block * num_groups + 2 * part.label[i] + !(part.state[i] & 1)];
             num_hits += part.state[i] & 1;
         }
-        first_hit[block + 1] = num_hits;
+        first_hit[block + 1] += num_hits;
     });
     Rows<State> rows;
     uint32_t position = 0;
-    for (size_t k = 0; k < num_classes; ++k) {
+    for (size_t k = 0; k < num_groups; ++k) {
         rows.start.push_back(position);
-        for (size_t block = 0; block < blocks.size(); ++block) {
-            position += std::exchange(next[block * num_classes + k], position);
-        }
+        for (size_t block = 0; block < num_blocks; ++block) position += std::exchange(next[block * num_groups + k], position);
     }
     rows.start.push_back(position);
-    for (size_t block = 0; block < blocks.size(); ++block) first_hit[block + 1] += first_hit[block];
+    for (size_t block = 0; block < num_blocks; ++block) first_hit[block + 1] += first_hit[block];
 
-    // Hits are numbered in the order of rows. Where that is not the order of images, the numbers are needed first.
-    std::vector<uint32_t> hit(by_image.row.size());
-    if (!hit.empty()) {
-        for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
-            uint32_t num_hits = first_hit[block];
-            for (size_t i = blocks[block].begin; i < blocks[block].end; ++i) {
-                hit[i] = num_hits;
-                num_hits += part.state[i] & 1;
-            }
-        });
+    // Words are in the order of rows. Where that is not the order of images, it is remembered where the words of each hit are.
+    if (!by_image.row.empty()) {
+        std::vector<uint32_t> num_before(size + 1);
+        for (size_t i = 0; i < size; ++i) num_before[i + 1] = num_before[i] + (first.state[i] & 1);
+        for (const uint32_t i : by_image.row) {
+            if (num_before[i] < num_before[i + 1]) rows.word_index.push_back(num_before[i]);
+        }
     }
     rows.row = Buffer<Row<State>>(size);
-    // Columns are read again here. Should another thread have changed them since, indices stay within their bounds.
-    const auto last_hit = static_cast<uint32_t>(std::max<size_t>(first.num_hits, 1) - 1);
-    const auto last_tier = static_cast<uint8_t>(rules.num_limits() - 1);
-    const auto known = static_cast<State>(((uint64_t{1} << rules.num_areas()) - 1) << 1 | (first.num_hits > 0));
-    for_each_block([&](size_t block, const TallyColumns<Score, State>& part) {
+    const auto last_tier = static_cast<uint8_t>(rules.num_limits() - 1);  // whatever another thread has written meanwhile
+    for_each_block([&](size_t block, const Part& part, size_t begin, size_t end) {
         uint32_t num_hits = first_hit[block];
-        for (size_t position = blocks[block].begin; position < blocks[block].end; ++position) {
+        for (size_t position = begin; position < end; ++position) {
             const uint32_t i = by_image.at(static_cast<uint32_t>(position));
-            const auto state = static_cast<State>(part.state[i] & known);
-            rows.row[next[block * num_classes + part.label[i]]++] = {
-                falling_key(part.score[i]), std::min(hit.empty() ? num_hits : hit[i], last_hit),
-                std::min(part.tier[i], last_tier), state};
+            const State state = part.state[i];
+            const uint32_t to = next[block * num_groups + 2 * part.label[i] + !(state & 1)]++;
+            rows.row[to] = {falling_key(part.score[i]), num_hits, std::min(part.tier[i], last_tier), state};
             num_hits += state & 1;
         }
+        first_hit[block] = num_hits;
     });
     return rows;
 }

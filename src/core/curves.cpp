@@ -1,12 +1,15 @@
 #include "curves.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "bit_counter.h"
+#include "cells.h"
 #include "curve_rows.h"
+#include "hit_order.h"
+#include "lanes.h"
 #include "memory.h"
 #include "order.h"
 #include "precision.h"
@@ -14,128 +17,151 @@
 namespace boxscore {
 namespace {
 
-// A true positive that waits to be added to its curve: how many detections count up to it, and the index of its row.
-struct TruePositive {
-    uint32_t num_counted;
-    uint32_t row;
-};
-
-constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
-
-// True positives are added to a curve so many at a time.
-constexpr uint32_t kBatch = 16;
-
-// One curve while it is built: one cell within one limit.
+// One curve while it is built.
 struct CurveState {
-    uint32_t num_waiting = 0;
+    uint32_t num_true = 0;     // so far, those before the first row included
     uint32_t num_counted = 0;  // among hits that count at some thresholds of their area range only
-    uint32_t num_true = 0;     // added so far, those before the first row included
-    uint32_t point = 0;        // recall points reached so far
-    uint32_t next_needed = kNever;  // true positives at which the next one is reached
-    double best = 0;           // precision since the last recall point
-    double before = 0;         // counted before the first row; added to counts, which stay short, as a float: exact to 2^53
 };
 
-// A thread's own memory for the curves of one class.
+// True positives that wait to be added to their curves, as many divisions are faster side by side than one by one.
+struct WaitingPoints {
+    static constexpr size_t kMany = 256;
+    std::vector<int32_t> num_true;
+    std::vector<double> num_counted, precision;
+    std::vector<uint32_t> to;  // the precision that each may raise
+    size_t size = 0;
+
+    // `most`: those of one hit.
+    void resize(size_t most) {
+        num_true.resize(kMany + most);
+        num_counted.resize(kMany + most);
+        precision.resize(kMany + most);
+        to.resize(kMany + most);
+    }
+};
+
+// A thread's own memory for the curves of one class. L: the limits whose curves are built.
 template <class State>
 struct CurveWorkspace {
-    Buffer<Row<State>> sorted;
-    std::vector<CurveState> curves;       // [A, T, M]
-    std::vector<TruePositive> waiting;    // kBatch per curve
-    std::vector<uint64_t> lanes;          // counted since the last hit, by tier; one byte per area range
-    uint32_t num_in_lanes = 0;
-    bool has_truths = false;              // in any area range
-    std::vector<uint32_t> num_plain;      // counted at all thresholds of an area range: [A, M]
-    std::vector<double> first_score;      // within each limit; 0 without detections
-    std::vector<uint32_t> needed;         // true positives for each recall point: [A, R]
-    std::vector<double> precision;        // [T, R, A, M]
-    std::vector<double> scores;           // [T, R, A, M], or empty
-    std::vector<double> sums;             // over recall points: [A, M]
-    std::vector<double> trapezoids;       // sums: [A, T, M]
-    std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, M]
-    std::vector<std::vector<double>> every_counted;    // up to each true positive, for its interpolation: [A, T, M]
+    HitOrder<State> hits;
+    bool has_truths = false;            // in any area range
+    std::vector<int32_t> num_plain;     // counted so far at all thresholds of an area range: [L, lanes of area ranges]
+    std::vector<CurveState> curves;     // [A, T, L]
+    std::vector<double> before;         // counted before the first row, as a float: exact to 2^53; [A, T, L], or empty
+    std::vector<BitCounter> hits_counted, hits_true;  // in all cells, by tier: [M, words]
+    std::vector<double> first_score;    // within each limit; 0 without detections: [L]
+    std::vector<uint32_t> needed;       // true positives for each recall point: [A, R]
+    std::vector<std::vector<uint32_t>> num_reached;  // recall points reached by so many true positives, from the fewest on: [A]
+    std::vector<uint32_t> fewest;       // true positives of any curve before the first row: [A]
+    std::vector<size_t> num_used;       // recall points that any curve reaches: [T]
+    std::vector<double> precision;      // [T, 1 + R, A, L]; what comes first is what no recall point is reached by
+    std::vector<double> scores;         // likewise, or empty
+    WaitingPoints waiting;
+    std::vector<double> sums;           // over recall points: [A, L]
+    std::vector<double> trapezoids;     // sums: [A, T, L]
+    std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, L]
+    std::vector<std::vector<double>> every_counted;    // up to each true positive, for its interpolation: [A, T, L]
+
+    explicit CurveWorkspace(HitOrder<State> order) : hits(std::move(order)) {}
 };
 
 template <class Score, class State>
 class CurveBuilder {
 public:
-    CurveBuilder(const TallyColumns<Score, State>& tally, const Rules& rules, const CurveStart* start, const CurveArrays& out)
-        : tally_(tally), rules_(rules), start_(start), out_(out), num_thresholds_(rules.num_thresholds()),
-          num_areas_(rules.num_areas()), num_limits_(rules.num_limits()),
+    CurveBuilder(const TallyColumns<Score, State>& tally, const Rows<State>& rows, const Rules& rules, const CurveStart* start,
+                 const CurveArrays& out)
+        : tally_(tally), rows_(rows), rules_(rules), start_(start), out_(out), limits_(out.limits),
+          num_thresholds_(rules.num_thresholds()), num_areas_(rules.num_areas()), num_lanes_(num_area_lanes(num_areas_)),
+          num_tiers_(rules.num_limits()), num_limits_(limits_.size()),
           num_points_(is_sampled(rules.ap) || out.precision != nullptr ? rules.recall_points.size() : 0),
-          num_words_(rules.num_words()), width_(num_areas_ * num_limits_) {
-        for (size_t areas = 0; areas < spread_.size(); ++areas) {
-            for (size_t a = 0; a < kLanes; ++a) spread_[areas] |= uint64_t{areas >> a & 1} << a * kLaneBits;
-        }
+          num_words_(rules.num_words()), width_(num_areas_ * num_limits_),
+          is_every_precision_needed_(rules.ap == ApRule::envelope || is_linear(rules.ap)), has_scores_(out.scores != nullptr),
+          cells_(rules) {
         defined_index_.resize((tally.num_classes + 1) * num_areas_);
         for (size_t i = 0; i < tally.num_classes * num_areas_; ++i) {
             defined_index_[i + num_areas_] = defined_index_[i] + (tally.num_truths[i] > 0);
         }
+        for (size_t cell = 0; cell < rules.num_cells(); ++cell) {
+            const size_t area = cell / num_thresholds_;
+            cell_index_.push_back({area, reached_index(cell % num_thresholds_, 0, area, 0)});
+        }
+        for (size_t tier = 0; tier < num_tiers_; ++tier) {
+            first_limit_.push_back(std::lower_bound(limits_.begin(), limits_.end(), tier) - limits_.begin());
+        }
     }
 
-    CurveWorkspace<State> make_workspace(size_t num_rows) const {
-        CurveWorkspace<State> work;
-        work.sorted = Buffer<Row<State>>(num_rows);
-        work.curves.resize(width_ * num_thresholds_);
-        work.waiting.resize(work.curves.size() * kBatch);
-        work.lanes.resize(num_limits_);
-        work.num_plain.resize(width_);
+    CurveWorkspace<State> make_workspace(size_t most_hits) const {
+        CurveWorkspace<State> work(HitOrder<State>(rules_, limits_, most_hits));
+        const size_t num_curves = width_ * num_thresholds_;
+        work.num_plain.resize(num_limits_ * num_lanes_);
+        work.curves.resize(num_curves);
+        if (start_ != nullptr) work.before.resize(num_curves);
+        work.hits_counted.resize(num_tiers_ * num_words_);
+        work.hits_true.resize(num_tiers_ * num_words_);
         work.first_score.resize(num_limits_);
         work.needed.resize(num_areas_ * num_points_);
-        work.precision.resize(num_thresholds_ * num_points_ * width_);
+        work.num_reached.resize(num_areas_);
+        work.fewest.resize(num_areas_);
+        work.num_used.resize(num_thresholds_);
+        work.precision.resize(num_thresholds_ * (num_points_ + 1) * width_);
         if (out_.scores != nullptr) work.scores.resize(work.precision.size());
+        if (num_points_ > 0) work.waiting.resize(num_curves);
         work.sums.resize(width_);
-        work.trapezoids.resize(work.curves.size());
-        if (is_every_precision_needed()) work.every_precision.resize(work.curves.size());
-        if (is_linear(rules_.ap)) work.every_counted.resize(work.curves.size());
+        work.trapezoids.resize(num_curves);
+        if (is_every_precision_needed_) work.every_precision.resize(num_curves);
+        if (is_linear(rules_.ap)) work.every_counted.resize(num_curves);
         return work;
     }
 
-    void build_class(size_t label, Row<State>* unsorted, size_t num_rows, CurveWorkspace<State>& work, const Run& run) const {
-        sort_by_key(unsorted, work.sorted.data(), num_rows);
-        const Row<State>* row = work.sorted.data();
-        begin(label, row, num_rows, work);
-        constexpr size_t kAhead = 24;  // rows whose verdicts are prefetched, as hits are stored in the order of images
-        for (size_t i = 0; i < num_rows; ++i) {
-            if (i % (size_t{1} << 20) == 0) run.check();
-            if (i + kAhead < num_rows && row[i + kAhead].state & 1) {
-                prefetch(tally_.is_true + size_t{row[i + kAhead].hit} * num_words_);
-                prefetch(tally_.is_counted + size_t{row[i + kAhead].hit} * num_words_);
-            }
-            if (row[i].state & 1) {
-                count_hit(label, row, i, work);
-            } else {
-                count_plain(row[i], work);
-            }
+    void build_class(size_t label, CurveWorkspace<State>& work, const Run& run) const {
+        if (out_.num_detections != nullptr) {
+            out_.num_detections[label] = static_cast<int64_t>(rows_.num_hits(label) + rows_.num_others(label));
         }
-        empty_lanes(work);
-        end(label, row, work);
+        work.hits.sort(rows_.hits(label), rows_.num_hits(label), rows_.others(label), rows_.num_others(label));
+        begin(label, work);
+        constexpr size_t kAhead = 24;  // hits whose verdicts are prefetched, as these are stored in the order of images
+        for (size_t i = 0; i < work.hits.size(); ++i) {
+            if (i % (size_t{1} << 20) == 0) run.check();
+            if (i + kAhead < work.hits.size()) {
+                const size_t word = word_of(work.hits[i + kAhead]);
+                prefetch(tally_.is_true + word);
+                prefetch(tally_.is_counted + word);
+            }
+            count_others(work.hits.num_between(i), work);
+            count_hit(label, work.hits[i], work);
+            if (work.waiting.size >= WaitingPoints::kMany) add_waiting(work);
+        }
+        add_waiting(work);
+        end(label, work);
     }
 
 private:
-    static constexpr size_t kLanes = 7, kLaneBits = 8;  // the areas of a state of one byte
-
-    bool is_every_precision_needed() const { return rules_.ap == ApRule::envelope || is_linear(rules_.ap); }
-
     int64_t num_truths(size_t label, size_t area) const { return tally_.num_truths[label * num_areas_ + area]; }
-    // Of a curve in the workspace.
+    // Of a curve in the workspace; `limit` is an index among the limits whose curves are built.
     size_t state_index(size_t area, size_t threshold, size_t limit) const {
         return (area * num_thresholds_ + threshold) * num_limits_ + limit;
     }
     // Of a curve in arrays [T, K, A, M].
-    size_t curve_index(size_t label, size_t area, size_t threshold, size_t limit) const {
-        return ((threshold * tally_.num_classes + label) * num_areas_ + area) * num_limits_ + limit;
+    size_t curve_index(size_t label, size_t area, size_t threshold, size_t tier) const {
+        return ((threshold * tally_.num_classes + label) * num_areas_ + area) * num_tiers_ + tier;
     }
-    // Of a recall point of a curve in the workspace.
+    // Of a curve in the workspace, once so many recall points are reached.
+    size_t reached_index(size_t threshold, size_t num_reached, size_t area, size_t limit) const {
+        return ((threshold * (num_points_ + 1) + num_reached) * num_areas_ + area) * num_limits_ + limit;
+    }
     size_t point_index(size_t threshold, size_t point, size_t area, size_t limit) const {
-        return ((threshold * num_points_ + point) * num_areas_ + area) * num_limits_ + limit;
+        return reached_index(threshold, point + 1, area, limit);
+    }
+    // Where the first word of a hit is.
+    size_t word_of(const Row<State>& hit) const {
+        return (rows_.word_index.empty() ? hit.hit : rows_.word_index[hit.hit]) * num_words_;
     }
 
     template <class Work>
     void for_each_curve(Work work) const {
         for (size_t a = 0; a < num_areas_; ++a) {
             for (size_t t = 0; t < num_thresholds_; ++t) {
-                for (size_t m = 0; m < num_limits_; ++m) work(a, t, m);
+                for (size_t i = 0; i < num_limits_; ++i) work(a, t, i);
             }
         }
     }
@@ -145,212 +171,246 @@ private:
         return std::any_of(first, first + num_areas_, [](int64_t num) { return num > 0; });
     }
 
-    void begin(size_t label, const Row<State>* row, size_t num_rows, CurveWorkspace<State>& work) const {
+    void begin(size_t label, CurveWorkspace<State>& work) const {
         std::fill(work.curves.begin(), work.curves.end(), CurveState{});
+        std::fill(work.hits_counted.begin(), work.hits_counted.end(), BitCounter{});
+        std::fill(work.hits_true.begin(), work.hits_true.end(), BitCounter{});
         std::fill(work.num_plain.begin(), work.num_plain.end(), 0);
         std::fill(work.trapezoids.begin(), work.trapezoids.end(), 0.0);
         for (auto& every : work.every_precision) every.clear();
         for (auto& every : work.every_counted) every.clear();
         if (start_ != nullptr) continue_curves(label, work);
         work.has_truths = has_truths(label);
-        const double initial = work.has_truths ? 0.0 : -1.0;
-        if (!work.has_truths && out_.precision == nullptr) return;
-        std::fill(work.precision.begin(), work.precision.end(), initial);
-        std::fill(work.scores.begin(), work.scores.end(), initial);
-        // as in COCO: recall 0 is reached by the first detection, whatever its verdict
-        std::fill(work.first_score.begin(), work.first_score.end(), 0.0);
-        for (size_t i = 0, end = num_limits_; i < num_rows && end > 0; ++i) {
-            while (end > row[i].tier) work.first_score[--end] = score_of(row[i].key);
+        if (num_points_ == 0) return;
+        clear_points(work);
+        for (size_t a = 0; a < num_areas_; ++a) find_points(label, a, work);
+        if (has_scores_) find_first_scores(label, work);
+    }
+
+    // Clears what the class before has written.
+    void clear_points(CurveWorkspace<State>& work) const {
+        for (size_t t = 0; t < num_thresholds_; ++t) {
+            const size_t first = reached_index(t, 0, 0, 0), num = (work.num_used[t] + 1) * width_;
+            std::fill_n(work.precision.begin() + first, num, 0.0);
+            if (has_scores_) std::fill_n(work.scores.begin() + first, num, 0.0);
         }
-        for (size_t a = 0; a < num_areas_; ++a) {
-            const int64_t truths = num_truths(label, a);
-            if (truths == 0) continue;
-            uint32_t* const needed = work.needed.data() + a * num_points_;
-            for (size_t r = 0; r < num_points_; ++r) needed[r] = num_needed(rules_.recall_points[r], truths);
-            CurveState* const curves = work.curves.data() + state_index(a, 0, 0);
-            for (size_t i = 0; i < num_thresholds_ * num_limits_; ++i) {
-                uint32_t& point = curves[i].point;
-                while (curves[i].num_true > 0 && point < num_points_ && needed[point] <= curves[i].num_true) ++point;
-                curves[i].next_needed = needed_at(needed, point);
-            }
+    }
+
+    // How many recall points are reached by how many true positives, as many as there can be.
+    void find_points(size_t label, size_t a, CurveWorkspace<State>& work) const {
+        std::vector<uint32_t>& num_reached = work.num_reached[a];
+        const int64_t truths = num_truths(label, a);
+        const auto [fewest, most] = std::minmax_element(
+            work.curves.begin() + state_index(a, 0, 0), work.curves.begin() + state_index(a + 1, 0, 0),
+            [](const CurveState& one, const CurveState& other) { return one.num_true < other.num_true; });
+        num_reached.assign(most->num_true - fewest->num_true + work.hits.size() + 1, 0);
+        work.fewest[a] = fewest->num_true;
+        if (truths == 0) return;
+        uint32_t* const needed = work.needed.data() + a * num_points_;
+        for (size_t r = 0; r < num_points_; ++r) needed[r] = num_needed(rules_.recall_points[r], truths);
+        uint32_t point = 0;
+        for (size_t i = 0; i < num_reached.size(); ++i) {
+            while (point < num_points_ && needed[point] <= fewest->num_true + i) ++point;
+            num_reached[i] = point;
+        }
+    }
+
+    // as in COCO: recall 0 is reached by the first detection, whatever its verdict
+    void find_first_scores(size_t label, CurveWorkspace<State>& work) const {
+        constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+        std::vector<uint64_t> key(num_limits_ + 1, kNone);
+        const Row<State>* const first = rows_.hits(label);
+        for (size_t i = 0; i < rows_.num_hits(label) + rows_.num_others(label); ++i) {
+            uint64_t& least = key[first_limit_[first[i].tier]];
+            least = std::min(least, first[i].key);
+        }
+        for (size_t i = 0; i < num_limits_; ++i) {
+            if (i > 0) key[i] = std::min(key[i], key[i - 1]);
+            work.first_score[i] = key[i] == kNone ? 0.0 : score_of(key[i]);
         }
     }
 
     // Continues where the curves of the detections before the first row ended.
     void continue_curves(size_t label, CurveWorkspace<State>& work) const {
-        for_each_curve([&](size_t a, size_t t, size_t m) {
-            CurveState& curve = work.curves[state_index(a, t, m)];
-            const size_t index = curve_index(label, a, t, m);
-            curve.num_true = static_cast<uint32_t>(start_->num_true[index]);
-            curve.before = static_cast<double>(start_->num_counted[index]);
-            work.trapezoids[state_index(a, t, m)] = start_->sum[index * kSumState];
+        for_each_curve([&](size_t a, size_t t, size_t i) {
+            const size_t state = state_index(a, t, i), index = curve_index(label, a, t, limits_[i]);
+            work.curves[state].num_true = static_cast<uint32_t>(start_->num_true[index]);
+            work.before[state] = static_cast<double>(start_->num_counted[index]);
+            work.trapezoids[state] = start_->sum[index * kSumState];
         });
     }
 
-    uint32_t needed_at(const uint32_t* needed, size_t point) const {
-        return point < num_points_ ? needed[point] : kNever;
-    }
-
-    // Most detections are no hits: they are counted in all of their area ranges with one addition.
-    void count_plain(const Row<State>& row, CurveWorkspace<State>& work) const {
-        if constexpr (sizeof(State) == 1) {
-            work.lanes[row.tier] += spread_[row.state >> 1];
-            if (++work.num_in_lanes == UINT8_MAX) empty_lanes(work);
-        } else {
-            for (uint64_t counted = row.state >> 1; counted != 0; counted &= counted - 1) {
-                uint32_t* num_plain = work.num_plain.data() + count_trailing_zeros(counted) * num_limits_;
-                for (size_t m = row.tier; m < num_limits_; ++m) ++num_plain[m];
+    // Adds the detections between two hits: those within a limit are within the later ones, too.
+    void count_others(const int32_t* num_between, CurveWorkspace<State>& work) const {
+        for (size_t i = 0; i < num_limits_; ++i) {
+            for (size_t later = i; later < num_limits_; ++later) {
+                add_lanes(work.num_plain.data() + later * num_lanes_, num_between + i * num_lanes_, num_lanes_);
             }
         }
     }
 
-    void empty_lanes(CurveWorkspace<State>& work) const {
-        if (work.num_in_lanes == 0) return;
-        uint64_t counted = 0;  // up to this tier
-        for (size_t m = 0; m < num_limits_; ++m) {
-            counted += std::exchange(work.lanes[m], 0);
-            for (size_t a = 0; a < num_areas_; ++a) {
-                work.num_plain[a * num_limits_ + m] += counted >> a * kLaneBits & UINT8_MAX;
-            }
+    void count_hit(size_t label, const Row<State>& hit, CurveWorkspace<State>& work) const {
+        const uint64_t* is_true = tally_.is_true + word_of(hit);
+        const uint64_t* is_counted = tally_.is_counted + word_of(hit);
+        const size_t first_limit = first_limit_[hit.tier];
+        count_areas(is_counted, first_limit, work);
+        for (size_t w = 0; w < num_words_; ++w) {
+            work.hits_true[hit.tier * num_words_ + w].add(is_true[w]);
+            work.hits_counted[hit.tier * num_words_ + w].add(is_counted[w]);
+            for (size_t i = first_limit; i < num_limits_; ++i) add_true(label, hit, w, is_true[w], i, work);
         }
-        work.num_in_lanes = 0;
     }
 
-    void count_hit(size_t label, const Row<State>* rows, size_t index, CurveWorkspace<State>& work) const {
-        empty_lanes(work);
-        const Row<State>& row = rows[index];
-        const uint64_t* is_true = tally_.is_true + size_t{row.hit} * num_words_;
-        const uint64_t* is_counted = tally_.is_counted + size_t{row.hit} * num_words_;
+    // Counts a hit in its area ranges. Mostly that is at all thresholds of a range, or at none.
+    void count_areas(const uint64_t* is_counted, size_t first_limit, CurveWorkspace<State>& work) const {
+        bool is_mixed = false;
         for (size_t a = 0; a < num_areas_; ++a) {
-            uint32_t* const num_plain = work.num_plain.data() + a * num_limits_;
-            // Thresholds come in runs of up to a word's bits.
-            for (size_t first = 0; first < num_thresholds_; first += kBitsPerWord) {
-                const size_t num = std::min(num_thresholds_ - first, kBitsPerWord);
-                const uint64_t all = ~uint64_t{0} >> (kBitsPerWord - num);
-                const uint64_t counted = bits(is_counted, a * num_thresholds_ + first) & all;
-                if (counted == 0) continue;
-                if (counted == all && num == num_thresholds_) {
-                    for (size_t m = row.tier; m < num_limits_; ++m) ++num_plain[m];
-                } else {
-                    for (uint64_t left = counted; left != 0; left &= left - 1) {
-                        CurveState* curves = work.curves.data() + state_index(a, first + count_trailing_zeros(left), 0);
-                        for (size_t m = row.tier; m < num_limits_; ++m) ++curves[m].num_counted;
-                    }
-                }
-                for (uint64_t left = bits(is_true, a * num_thresholds_ + first) & all; left != 0; left &= left - 1) {
-                    const size_t t = first + count_trailing_zeros(left);
-                    for (size_t m = row.tier; m < num_limits_; ++m) {
-                        CurveState& curve = work.curves[state_index(a, t, m)];
-                        work.waiting[state_index(a, t, m) * kBatch + curve.num_waiting] = {num_plain[m] + curve.num_counted,
-                                                                                          static_cast<uint32_t>(index)};
-                        if (++curve.num_waiting == kBatch) add_waiting(label, rows, a, t, m, work);
-                    }
+            const auto [is_all, is_any] = counted_in(a, is_counted);
+            for (size_t i = first_limit; i < num_limits_; ++i) work.num_plain[i * num_lanes_ + a] += is_all;
+            is_mixed |= is_any != is_all;
+        }
+        for (size_t a = 0; a < num_areas_ && is_mixed; ++a) {
+            if (counted_in(a, is_counted).first) continue;
+            for (size_t w = 0; w < num_words_; ++w) {
+                for (uint64_t left = is_counted[w] & cells_.of_area[a * num_words_ + w]; left != 0; left &= left - 1) {
+                    CurveState* const curves = work.curves.data() + (w * kBitsPerWord + count_trailing_zeros(left)) * num_limits_;
+                    for (size_t i = first_limit; i < num_limits_; ++i) ++curves[i].num_counted;
                 }
             }
         }
     }
 
-    // The bits from `cell` on, which may begin in one word and end in the next.
-    uint64_t bits(const uint64_t* words, size_t cell) const {
-        const size_t word = cell / kBitsPerWord, shift = cell % kBitsPerWord;
-        uint64_t found = words[word] >> shift;
-        if (shift != 0 && word + 1 < num_words_) found |= words[word + 1] << (kBitsPerWord - shift);
-        return found;
+    // Whether a hit counts at all thresholds of an area range, and whether at any.
+    std::pair<bool, bool> counted_in(size_t area, const uint64_t* is_counted) const {
+        bool is_all = true, is_any = false;
+        for (size_t w = 0; w < num_words_; ++w) {
+            const uint64_t cells = cells_.of_area[area * num_words_ + w];
+            is_all &= (is_counted[w] & cells) == cells;
+            is_any |= (is_counted[w] & cells) != 0;
+        }
+        return {is_all, is_any};
     }
 
-    // Adds the true positives that wait to their curve. They are all that a curve needs: between two of them precision only
-    // falls, and recall does not change.
-    void add_waiting(size_t label, const Row<State>* rows, size_t a, size_t t, size_t m, CurveWorkspace<State>& work) const {
-        const size_t index = state_index(a, t, m);
-        CurveState& curve = work.curves[index];
-        const TruePositive* waiting = work.waiting.data() + index * kBatch;
-        const uint32_t num = std::exchange(curve.num_waiting, 0), before = curve.num_true;
-        if (num == 0) return;
-        std::array<double, kBatch> precision;
-        for (uint32_t i = 0; i < num; ++i) {
-            precision[i] = precision_at(static_cast<int32_t>(before + i + 1),
-                                        static_cast<int32_t>(waiting[i].num_counted) + curve.before, rules_.epsilon);
+    // Adds a true positive to its curves. They are all that a curve needs: between two of them precision only falls, and recall does
+    // not change. So the precision at a recall point is the best from the true positive that reaches it up to the one that reaches the
+    // next; the envelope does the rest.
+    void add_true(size_t label, const Row<State>& hit, size_t word, uint64_t is_true, size_t i, CurveWorkspace<State>& work) const {
+        const CellIndex* const cells = cell_index_.data() + word * kBitsPerWord;
+        const size_t first_curve = word * kBitsPerWord * num_limits_ + i, stride = num_limits_, width = width_;
+        CurveState* const curves = work.curves.data() + first_curve;
+        const int32_t* const num_plain = work.num_plain.data() + i * num_lanes_;
+        const double* const before = start_ == nullptr ? nullptr : work.before.data() + first_curve;
+        WaitingPoints& waiting = work.waiting;
+        int32_t* num_waiting_true = waiting.num_true.data() + waiting.size;
+        double* num_waiting_counted = waiting.num_counted.data() + waiting.size;
+        uint32_t* to = waiting.to.data() + waiting.size;
+        const std::vector<uint32_t>* const num_reached_by = work.num_reached.data();
+        const uint32_t* const fewest = work.fewest.data();
+        for (; is_true != 0; is_true &= is_true - 1) {
+            const size_t bit = count_trailing_zeros(is_true);
+            const CellIndex at = cells[bit];
+            CurveState& curve = curves[bit * stride];
+            const uint32_t num_true = ++curve.num_true;
+            double num_counted = num_plain[at.area] + static_cast<int32_t>(curve.num_counted);
+            if (before != nullptr) num_counted += before[bit * stride];
+            if (num_points_ > 0) {
+                const uint32_t* const num_reached = num_reached_by[at.area].data() + (num_true - fewest[at.area]);
+                *num_waiting_true++ = static_cast<int32_t>(num_true);
+                *num_waiting_counted++ = num_counted;
+                *to++ = static_cast<uint32_t>(at.first_point + *num_reached * width + i);
+                if (has_scores_) {
+                    for (uint32_t r = num_reached[-1]; r < *num_reached; ++r) {
+                        work.scores[at.first_point + (r + 1) * width + i] = score_of(hit.key);
+                    }
+                }
+            }
+            if (!is_sampled(rules_.ap)) add_to_area(label, first_curve + bit * stride, at.area, num_true, num_counted, work);
         }
-        curve.num_true = before + num;
-        if (is_every_precision_needed()) {
-            work.every_precision[index].insert(work.every_precision[index].end(), precision.begin(), precision.begin() + num);
+        waiting.size = to - waiting.to.data();
+    }
+
+    void add_waiting(CurveWorkspace<State>& work) const {
+        WaitingPoints& waiting = work.waiting;
+        const size_t num = std::exchange(waiting.size, 0);
+        for (size_t j = 0; j < num; ++j) {
+            waiting.precision[j] = precision_at(waiting.num_true[j], waiting.num_counted[j], rules_.epsilon);
         }
-        if (is_linear(rules_.ap)) {
-            for (uint32_t i = 0; i < num; ++i) work.every_counted[index].push_back(waiting[i].num_counted + curve.before);
+        for (size_t j = 0; j < num; ++j) {
+            double& best = work.precision[waiting.to[j]];
+            best = std::max(best, waiting.precision[j]);
         }
+    }
+
+    // The same for the rules that sum over all true positives.
+    void add_to_area(size_t label, size_t index, size_t a, uint32_t num_true, double num_counted, CurveWorkspace<State>& work) const {
+        if (is_every_precision_needed_) {
+            work.every_precision[index].push_back(precision_at(static_cast<int32_t>(num_true), num_counted, rules_.epsilon));
+        }
+        if (is_linear(rules_.ap)) work.every_counted[index].push_back(num_counted);
         if (is_trapezoid(rules_.ap)) {
-            const double truths = static_cast<double>(num_truths(label, a));
-            for (uint32_t i = 0; i < num; ++i) {
-                work.trapezoids[index] += trapezoid(before + i + 1, waiting[i].num_counted + curve.before, truths, rules_.epsilon,
-                                                    rules_.ap == ApRule::trapezoid_from_first);
-            }
+            work.trapezoids[index] += trapezoid(num_true, num_counted, static_cast<double>(num_truths(label, a)), rules_.epsilon,
+                                                rules_.ap == ApRule::trapezoid_from_first);
         }
-        uint32_t i = 0;
-        while (curve.next_needed <= curve.num_true) {
-            const uint32_t reaching = std::max(curve.next_needed, before + 1) - before - 1;
-            for (; i < reaching; ++i) curve.best = std::max(curve.best, precision[i]);
-            if (curve.point > 0) work.precision[point_index(t, curve.point - 1, a, m)] = curve.best;
-            curve.best = 0;  // what came before the first recall point is on no curve
-            const size_t first = curve.point;
-            const uint32_t* needed = work.needed.data() + a * num_points_;
-            while (curve.point < num_points_ && needed[curve.point] <= before + reaching + 1) ++curve.point;
-            if (!work.scores.empty()) {
-                const double score = score_of(rows[waiting[reaching].row].key);
-                for (size_t r = first; r < curve.point; ++r) work.scores[point_index(t, r, a, m)] = score;
-            }
-            curve.next_needed = needed_at(needed, curve.point);
-        }
-        for (; i < num; ++i) curve.best = std::max(curve.best, precision[i]);
     }
 
-    void end(size_t label, const Row<State>* rows, CurveWorkspace<State>& work) const {
-        for_each_curve([&](size_t a, size_t t, size_t m) {
-            add_waiting(label, rows, a, t, m, work);
-            end_curve(label, a, t, m, work);
-        });
-        if (num_points_ == 0) return;
-        for (size_t t = 0; t < num_thresholds_; ++t) {
-            if (work.has_truths) {
-                raise_to_envelope(work.precision.data() + point_index(t, 0, 0, 0), num_points_, width_);
-                if (is_sampled(rules_.ap)) average_points(label, t, work);
-                write_samples(label, t, work);
+    void end(size_t label, CurveWorkspace<State>& work) const {
+        count_all(label, work);
+        for_each_curve([&](size_t a, size_t t, size_t i) { end_curve(label, a, t, i, work); });
+        for (size_t t = 0; t < num_thresholds_ && num_points_ > 0; ++t) {
+            // Beyond the last recall point that any curve reaches, all are 0.
+            work.num_used[t] = 0;
+            for (size_t a = 0; a < num_areas_; ++a) {
+                for (size_t i = 0; i < num_limits_; ++i) {
+                    const uint32_t num_true = work.curves[state_index(a, t, i)].num_true - work.fewest[a];
+                    work.num_used[t] = std::max<size_t>(work.num_used[t], work.num_reached[a][num_true]);
+                }
             }
+            raise_to_envelope(work.precision.data() + point_index(t, 0, 0, 0), work.num_used[t], width_);
+            if (work.has_truths && is_sampled(rules_.ap)) average_points(label, t, work);
+            if (work.has_truths) write_samples(label, t, work);
             if (out_.precision != nullptr) write_points(label, t, work);
         }
     }
 
-    void end_curve(size_t label, size_t a, size_t t, size_t m, CurveWorkspace<State>& work) const {
-        CurveState& curve = work.curves[state_index(a, t, m)];
-        const int64_t truths = num_truths(label, a);
-        const size_t index = curve_index(label, a, t, m);
-        const int64_t num_before = start_ == nullptr ? 0 : start_->num_counted[index];
-        out_.num_true[index] = curve.num_true;
-        out_.num_false[index] = num_before + work.num_plain[a * num_limits_ + m] + curve.num_counted - curve.num_true;
-        if (truths == 0) {
-            out_.recall[index] = -1;
-            out_.average_precision[index] = std::numeric_limits<double>::quiet_NaN();
-            for (size_t r = 0; work.has_truths && r < num_points_; ++r) {
-                work.precision[point_index(t, r, a, m)] = -1;
-                if (!work.scores.empty()) work.scores[point_index(t, r, a, m)] = -1;
+    // Counts and recall, within every limit.
+    void count_all(size_t label, const CurveWorkspace<State>& work) const {
+        for (size_t a = 0; a < num_areas_; ++a) {
+            const int64_t truths = num_truths(label, a);
+            for (size_t t = 0; t < num_thresholds_; ++t) {
+                const size_t cell = a * num_thresholds_ + t, word = cell / kBitsPerWord, bit = cell % kBitsPerWord;
+                int64_t num_true = 0, num_counted = 0;
+                for (size_t m = 0; m < num_tiers_; ++m) {
+                    const size_t index = curve_index(label, a, t, m), counter = m * num_words_ + word;
+                    num_true += work.hits_true[counter].count(bit);
+                    num_counted += work.hits.num_in_tier(m)[a] + int64_t{work.hits_counted[counter].count(bit)};
+                    out_.num_true[index] = num_true + (start_ == nullptr ? 0 : start_->num_true[index]);
+                    out_.num_false[index] = num_counted + (start_ == nullptr ? 0 : start_->num_counted[index]) - out_.num_true[index];
+                    out_.recall[index] = truths == 0 ? -1 : static_cast<double>(out_.num_true[index]) / static_cast<double>(truths);
+                }
             }
+        }
+    }
+
+    void end_curve(size_t label, size_t a, size_t t, size_t i, CurveWorkspace<State>& work) const {
+        const size_t state = state_index(a, t, i), index = curve_index(label, a, t, limits_[i]);
+        const int64_t truths = num_truths(label, a);
+        if (truths == 0) {
+            out_.average_precision[index] = std::numeric_limits<double>::quiet_NaN();
             return;
         }
-        if (curve.point > 0) work.precision[point_index(t, curve.point - 1, a, m)] = curve.best;
-        for (size_t r = 0; !work.scores.empty() && r < num_points_ && work.needed[a * num_points_ + r] == 0; ++r) {
-            work.scores[point_index(t, r, a, m)] = work.first_score[m];
+        for (size_t r = 0; has_scores_ && r < num_points_ && work.needed[a * num_points_ + r] == 0; ++r) {
+            work.scores[point_index(t, r, a, i)] = work.first_score[i];
         }
-        out_.recall[index] = curve.num_true / static_cast<double>(truths);
         if (is_trapezoid(rules_.ap)) {
-            out_.average_precision[index] = work.trapezoids[state_index(a, t, m)];
-            if (start_ != nullptr) start_->sum_after[index * kSumState] = work.trapezoids[state_index(a, t, m)];
+            out_.average_precision[index] = work.trapezoids[state];
+            if (start_ != nullptr) start_->sum_after[index * kSumState] = work.trapezoids[state];
         }
         if (rules_.ap == ApRule::envelope) {
-            std::vector<double>& precision = work.every_precision[state_index(a, t, m)];
+            std::vector<double>& precision = work.every_precision[state];
             out_.average_precision[index] = start_ == nullptr ? area_under_envelope(precision, truths)
                                                               : continued_area(precision, index, truths);
         }
         if (is_linear(rules_.ap)) {
-            const size_t state = state_index(a, t, m);
             const CurveEnd end{truths, static_cast<double>(out_.num_true[index] + out_.num_false[index]), rules_.epsilon,
                                rules_.ap == ApRule::linear_points_to_end};
             out_.average_precision[index] =
@@ -373,44 +433,63 @@ private:
     void average_points(size_t label, size_t t, CurveWorkspace<State>& work) const {
         const PointMean mean(rules_.ap, num_points_);
         std::fill(work.sums.begin(), work.sums.end(), 0.0);
-        for (size_t r = 0; r < num_points_; ++r) {
+        for (size_t r = 0; r < work.num_used[t]; ++r) {  // the others add 0
             const double* precision = work.precision.data() + point_index(t, r, 0, 0);
             for (size_t i = 0; i < width_; ++i) work.sums[i] += mean.share(precision[i]);
         }
-        double* average_precision = out_.average_precision + curve_index(label, 0, t, 0);
-        for (size_t i = 0; i < width_; ++i) {
-            if (num_truths(label, i / num_limits_) > 0) average_precision[i] = mean.mean(work.sums[i]);
+        for (size_t cell = 0; cell < width_; ++cell) {
+            const size_t a = cell / num_limits_, m = limits_[cell % num_limits_];
+            if (num_truths(label, a) > 0) out_.average_precision[curve_index(label, a, t, m)] = mean.mean(work.sums[cell]);
         }
     }
 
     void write_samples(size_t label, size_t t, const CurveWorkspace<State>& work) const {
         const double* precision = work.precision.data() + point_index(t, 0, 0, 0);
-        for (size_t i = 0; i < out_.samples.size(); ++i) {
-            const size_t area = i / num_limits_;
-            if (out_.samples[i] == nullptr || num_truths(label, area) == 0) continue;
+        for (size_t cell = 0; cell < width_ && !out_.samples.empty(); ++cell) {
+            const size_t area = cell / num_limits_;
+            double* to = out_.samples[area * num_tiers_ + limits_[cell % num_limits_]];
+            if (to == nullptr || num_truths(label, area) == 0) continue;
             const size_t num_defined = defined_index_[tally_.num_classes * num_areas_ + area];
-            const size_t row = t * num_defined + defined_index_[label * num_areas_ + area];
-            double* to = out_.samples[i] + row * num_points_;
-            for (size_t r = 0; r < num_points_; ++r) to[r] = precision[r * width_ + i];
+            to += (t * num_defined + defined_index_[label * num_areas_ + area]) * num_points_;
+            for (size_t r = 0; r < num_points_; ++r) to[r] = precision[r * width_ + cell];
         }
     }
 
+    // Where curves are built within all limits.
     void write_points(size_t label, size_t t, const CurveWorkspace<State>& work) const {
         for (size_t r = 0; r < num_points_; ++r) {
             const size_t from = point_index(t, r, 0, 0), to = ((t * num_points_ + r) * tally_.num_classes + label) * width_;
             std::copy_n(work.precision.data() + from, width_, out_.precision + to);
             std::copy_n(work.scores.data() + from, width_, out_.scores + to);
+            for (size_t a = 0; a < num_areas_; ++a) {
+                if (num_truths(label, a) > 0) continue;
+                std::fill_n(out_.precision + to + a * num_limits_, num_limits_, -1.0);
+                std::fill_n(out_.scores + to + a * num_limits_, num_limits_, -1.0);
+            }
         }
     }
 
     const TallyColumns<Score, State>& tally_;
+    const Rows<State>& rows_;
     const Rules& rules_;
     const CurveStart* start_;
     const CurveArrays& out_;
-    const size_t num_thresholds_, num_areas_, num_limits_, num_points_, num_words_;
+    const std::vector<size_t>& limits_;  // those whose curves are built
+    const size_t num_thresholds_, num_areas_, num_lanes_;
+    const size_t num_tiers_;   // all limits
+    const size_t num_limits_;  // those whose curves are built
+    const size_t num_points_, num_words_;
     const size_t width_;  // area ranges and limits, the innermost axes
+    const bool is_every_precision_needed_, has_scores_;
+    // Of one area range and threshold.
+    struct CellIndex {
+        size_t area;
+        size_t first_point;  // of the precisions in the workspace
+    };
+    const Cells cells_;
+    std::vector<CellIndex> cell_index_;
+    std::vector<size_t> first_limit_;    // that the detections of a tier are within, among those whose curves are built
     std::vector<size_t> defined_index_;  // [K + 1, A]: of each class among those with truths in an area range; then their number
-    std::array<uint64_t, size_t{1} << kLanes> spread_{};  // bits of area ranges to lanes
 };
 
 }  // namespace
@@ -418,21 +497,19 @@ private:
 template <class Score, class State>
 void build_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* start,
                   const Run& run, const CurveArrays& out) {
-    Rows<State> rows = group_by_class(parts, rules, run);
+    const Rows<State> rows = group_by_class(parts, rules, run);
     run.check();
-    const CurveBuilder<Score, State> builder(parts.front(), rules, start, out);
+    const CurveBuilder<Score, State> builder(parts.front(), rows, rules, start, out);
     // The largest classes first, so that no thread is left with one at the end.
-    auto size_of = [&](size_t k) { return rows.start[k + 1] - rows.start[k]; };
+    auto size_of = [&](size_t k) { return rows.num_hits(k) + rows.num_others(k); };
     std::vector<uint32_t> order(parts.front().num_classes);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return size_of(a) > size_of(b); });
-    const size_t largest = order.empty() ? 0 : size_of(order[0]);
+    size_t most_hits = 0;
+    for (const uint32_t label : order) most_hits = std::max(most_hits, rows.num_hits(label));
     for_each_task(
-        order.size(), run, [&] { return builder.make_workspace(largest); },
-        [&](size_t task, CurveWorkspace<State>& work) {
-            const uint32_t label = order[task];
-            builder.build_class(label, rows.row.data() + rows.start[label], size_of(label), work, run);
-        });
+        order.size(), run, [&] { return builder.make_workspace(most_hits); },
+        [&](size_t task, CurveWorkspace<State>& work) { builder.build_class(order[task], work, run); });
 }
 
 template void build_curves(const std::vector<TallyColumns<float, uint8_t>>&, const Rules&, const CurveStart*, const Run&,

@@ -56,9 +56,12 @@ struct CurveStart {
 
 // Where curves get written.
 struct CurveArrays {
-    double *recall, *average_precision;  // [T, K, A, M]
-    int64_t *num_true, *num_false;       // [T, K, A, M]
-    double *precision = nullptr, *scores = nullptr;  // [T, R, K, A, M], as in pycocotools; null: not wanted
+    std::vector<size_t> limits;  // those whose curves are built, ascending; within the others detections are only counted
+    double* recall;              // [T, K, A, M]
+    int64_t *num_true, *num_false;   // [T, K, A, M]
+    double* average_precision;       // [T, K, A, M]; stays as it was within limits whose curves are not built
+    double *precision = nullptr, *scores = nullptr;  // [T, R, K, A, M], as in pycocotools, if all limits are built; null: not wanted
+    int64_t* num_detections = nullptr;  // [K]; null: not wanted
     // By area range and limit: precision of the classes with truths there, as [T, D, R]; null: not wanted; empty: none is.
     std::vector<double*> samples = {};
 };

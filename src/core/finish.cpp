@@ -1,5 +1,6 @@
 #include "finish.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -41,16 +42,18 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
     const size_t num_thresholds = rules.num_thresholds(), num_points = rules.recall_points.size();
     const size_t num_cells = rules.num_areas() * rules.num_limits(), num_classes = tally.num_classes;
     const size_t num_curves = num_thresholds * num_classes * num_cells;
-    Finished finished{Buffer<double>(num_curves), Buffer<double>(num_curves), Buffer<int64_t>(num_curves),
-                      Buffer<int64_t>(num_curves), {}};
+    Finished finished{Buffer<double>(num_curves), Buffer<int64_t>(num_curves), Buffer<int64_t>(num_curves),
+                      Buffer<double>(num_curves), Buffer<int64_t>(num_classes), {}};
     std::vector<Buffer<double>> samples(num_cells);
-    CurveArrays arrays{finished.recall.data(), finished.average_precision.data(), finished.num_true.data(),
-                       finished.num_false.data()};
+    CurveArrays arrays{{rules.num_limits() - 1}, finished.recall.data(), finished.num_true.data(), finished.num_false.data(),
+                       finished.average_precision.data()};
     CurveNumbers numbers{finished.recall.data(), finished.average_precision.data(), tally.num_truths, num_classes,
                          std::vector<Samples>(num_cells)};
+    arrays.num_detections = finished.num_detections.data();
     arrays.samples.resize(num_cells);
     for (const Measure& measure : wanted.measures) {
         const size_t cell = measure.area * rules.num_limits() + measure.limit;
+        if (!measure.is_recall) arrays.limits.push_back(measure.limit);
         if (measure.is_recall || wanted.is_weighted || rules.ap != ApRule::recall_points || !samples[cell].empty()) continue;
         size_t num_defined = 0;
         for (size_t k = 0; k < num_classes; ++k) num_defined += tally.num_truths[k * rules.num_areas() + measure.area] > 0;
@@ -58,6 +61,8 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
         arrays.samples[cell] = samples[cell].data();
         numbers.precision[cell] = {samples[cell].data(), num_points, num_defined, num_defined * num_points, 1, num_points};
     }
+    std::sort(arrays.limits.begin(), arrays.limits.end());
+    arrays.limits.erase(std::unique(arrays.limits.begin(), arrays.limits.end()), arrays.limits.end());
     build_curves(parts, rules, nullptr, run, arrays);
     finished.averages = average_curves(numbers, rules, wanted);
     return finished;

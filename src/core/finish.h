@@ -29,13 +29,15 @@ struct CurveNumbers {
 Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted);
 
 struct Finished {
-    Buffer<double> recall, average_precision;  // [T, K, A, M]
-    Buffer<int64_t> num_true, num_false;       // [T, K, A, M]
+    Buffer<double> recall;                // [T, K, A, M]
+    Buffer<int64_t> num_true, num_false;  // [T, K, A, M]
+    Buffer<double> average_precision;     // [T, K, A, M]; within the limits that a measure needs, and within the last
+    Buffer<int64_t> num_detections;       // [K]
     Averages averages;
 };
 
-// Of a tally in one or more parts, as `build_curves` takes them. The curves' samples are kept for those area ranges and
-// limits only that a measure needs.
+// Of a tally in one or more parts, as `build_curves` takes them. Curves are built within those limits only that a measure needs, and
+// their samples are kept for its area ranges only.
 template <class Score, class State>
 Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const MeasureSet& wanted,
                 const Run& run);

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "candidates.h"
 #include "cells.h"
+#include "lanes.h"
 #include "match_rows.h"
 #include "order.h"
 #include "rules.h"
@@ -49,16 +52,19 @@ struct PairRecorder {
 // A detection on its way to its rank.
 struct RankEntry {
     uint64_t key;    // ascends as scores fall
-    uint32_t index;  // in its image
+    uint64_t place;  // its class, and its index in its image
+
+    uint32_t index() const { return static_cast<uint32_t>(place); }
+    uint32_t label() const { return static_cast<uint32_t>(place >> 32); }
 };
 
 // A thread's own memory; sized once, cleaned up after each image.
 template <class Policy>
 struct MatchWorkspace {
-    std::vector<uint32_t> count, cursor;         // by class
-    std::vector<TruthGroup<Policy>> groups;      // by class
+    std::vector<uint32_t> start, end;            // by class: its entries; both 0 for classes without any
     std::vector<uint64_t> is_present;            // classes with detections in this image, in bits
     std::vector<int32_t> present;                // the same, ascending
+    std::vector<int32_t> crowded;                // those of them with more than two
     std::vector<typename Policy::Shape> shapes;  // of the detections of this image
     std::vector<RankEntry> entries;              // of this image, class by class
     std::vector<RankEntry> spare;
@@ -70,8 +76,8 @@ struct MatchWorkspace {
     double similarity = 0;                       // of one detection with the truth that makes it true in the first cell
 
     MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
-        : count(num_classes), cursor(num_classes), groups(num_classes), is_present(num_classes / kBitsPerWord + 1),
-          candidates(std::move(list)), is_true(num_words), is_counted(num_words) {}
+        : start(num_classes), end(num_classes), is_present(num_classes / kBitsPerWord + 1), candidates(std::move(list)),
+          is_true(num_words), is_counted(num_words) {}
 };
 
 template <class Policy, class Score, class State, class Recorder>
@@ -84,122 +90,81 @@ public:
             const Groups& by_image, const Rules& rules, const Cells& cells, TallyRows<Score, State>& tally,
             const Recorder& recorder)
         : policy_(policy), detections_(detections), truths_(truths), by_image_(by_image), rules_(rules), cells_(cells),
-          tally_(tally), recorder_(recorder),
+          tally_(tally), recorder_(recorder), rows_(by_image.row.empty() ? nullptr : by_image.row.data()),
           finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first),
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
-          is_next_best_(rules.matching == Matching::next_best),
-          is_plain_(!rules.is_limit_per_image && detections.coverage == nullptr) {
-        bounds_.resize((num_areas_ + kAreasAtOnce - 1) / kAreasAtOnce);
-        for (size_t a = 0; a < num_areas_; ++a) {
-            AreaBounds& bounds = bounds_[a / kAreasAtOnce];
-            bounds.low[a % kAreasAtOnce] = rules.area_low[a];
-            bounds.high[a % kAreasAtOnce] = rules.area_high[a];
-            bounds.bit[a % kAreasAtOnce] = uint64_t{2} << a;
-        }
+          is_next_best_(rules.matching == Matching::next_best) {
+        low_.resize((num_areas_ + 3) / 4 * 4, std::numeric_limits<double>::infinity());
+        high_.resize(low_.size(), -std::numeric_limits<double>::infinity());
+        std::copy(rules.area_low.begin(), rules.area_low.end(), low_.begin());
+        std::copy(rules.area_high.begin(), rules.area_high.end(), high_.begin());
     }
 
     Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
 
+    // Writes the rows of all detections of an image as if they met no truth; then those that may meet one are judged.
     void match_image(size_t image, Workspace& work, MatchChunk& chunk, const Run& run) const {
         const uint32_t begin = by_image_.start[image], end = by_image_.start[image + 1];
         if (begin == end) return;
         group_by_class(begin, end, work);
-        if (rules_.is_limit_per_image) rank_in_image(end - begin, work);
-        const uint32_t first_truth = truths_.start[image], end_truth = truths_.start[image + 1];
-        group_truths(first_truth, end_truth, work);
-        const bool is_long = end_truth - first_truth > kMany;
-        const uint32_t first_limit = rules_.limits[0], last_limit = rules_.limits.back();
+        rank_in_classes(work);
+        if (rules_.is_limit_per_image) rank_in_image(work);
+        leave_out(begin, work);
         const size_t first_out = chunk.first_row + chunk.num_rows;
-        size_t out = first_out;
-        RankEntry* entries = work.entries.data();
-        for (const int32_t label : work.present) {
-            const uint32_t num = std::exchange(work.count[label], 0);
-            sort_by_score(entries, num, work.spare);
-            const TruthGroup<Policy> group = work.groups[label];
-            const int32_t label_id = Recorder::kIsActive ? 0 : tally_.label_id[label];
-            uint32_t tier = 0, tier_end = first_limit;
-            for (uint32_t rank = 0, num_kept = std::min(num, last_limit); rank < num_kept; ++rank) {
-                const uint32_t index = entries[rank].index, row = by_image_.at(begin + index);
-                const Shape& shape = work.shapes[index];
-                uint64_t state = state_of(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]);
-                uint32_t limit_rank = rank;
-                if (!is_plain_) {
-                    if (rules_.is_limit_per_image) limit_rank = work.image_rank[index];
-                    if (limit_rank >= last_limit) break;
-                    const uint8_t coverage = detections_.coverage == nullptr ? uint8_t{kExhaustive} : detections_.coverage[row];
-                    if (coverage == kNotLookedFor) continue;
-                    if (coverage == kNotExhaustive) state = 0;  // ignored in every area range, unless it takes a truth
-                }
-                while (limit_rank >= tier_end) tier_end = rules_.limits[++tier];
-                if (group.end != 0) {
-                    if (is_long) run.check();
-                    state = judge(row, shape, state, group, first_truth, work, chunk);
-                }
-                if constexpr (Recorder::kIsActive) {
-                    recorder_.write_verdict(row, first_verdict(state, chunk));
-                } else {
-                    tally_.label[out] = label_id;
-                    tally_.score[out] = detections_.score[row];
-                    tally_.tier[out] = static_cast<uint8_t>(tier);
-                    tally_.state[out] = static_cast<State>(state);
-                }
-                ++out;
-            }
-            entries += num;
-        }
-        if constexpr (!Recorder::kIsActive) std::fill(tally_.image + first_out, tally_.image + out, tally_.image_id[image]);
-        chunk.num_rows += out - first_out;
-        work.present.clear();
-        for (uint32_t g = first_truth; g < end_truth; ++g) work.groups[truths_.label[g]] = {};
-    }
-
-private:
-    void group_truths(uint32_t first_truth, uint32_t end_truth, Workspace& work) const {
+        write_rows(begin, image, first_out, work);
+        const uint32_t first_truth = truths_.start[image], end_truth = truths_.start[image + 1];
         work.is_free.assign((end_truth - first_truth) * num_words_, ~uint64_t{0});
         finder_.start_image(end_truth - first_truth, work.candidates);
         for (uint32_t g = first_truth, next; g < end_truth; g = next) {
             const int32_t label = truths_.label[g];
             for (next = g; next < end_truth && truths_.label[next] == label;) ++next;
-            work.groups[label] = finder_.add_group(truths_.shapes, g, next, work.candidates);
-        }
-    }
-
-    // The state of a detection that meets no truth: false where its area is in range, else ignored.
-    uint64_t state_of(double area) const {
-        uint64_t state = 0;
-        for (const AreaBounds& bounds : bounds_) {
-            for (size_t i = 0; i < kAreasAtOnce; ++i) {
-                // A mask, not a choice: which range an area is in can't be predicted.
-                state |= bounds.bit[i] & -static_cast<uint64_t>((bounds.low[i] <= area) & (area <= bounds.high[i]));
+            if (work.start[label] == work.end[label]) continue;
+            const TruthGroup<Policy> group = finder_.add_group(truths_.shapes, g, next, work.candidates);
+            for (uint32_t i = work.start[label]; i < work.end[label]; ++i) {
+                if (end_truth - first_truth > kMany) run.check();
+                judge_row(begin, first_out, i, group, first_truth, work, chunk);
             }
         }
-        return state;
+        chunk.num_rows += work.entries.size();
+        for (const int32_t label : work.present) work.start[label] = work.end[label] = 0;
+        work.present.clear();
     }
 
+private:
+    uint32_t row_at(uint32_t position) const { return rows_ == nullptr ? position : rows_[position]; }
+
+    // Entries by class, each class in the order of rows.
     void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
         // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
         work.shapes.resize(end - begin);
+        work.entries.resize(end - begin);
+        work.crowded.clear();
+        uint32_t* const counts = work.end.data();
+        uint64_t* const is_present = work.is_present.data();
         for (uint32_t i = begin; i < end; ++i) {
-            if (!by_image_.row.empty() && i + kAhead < detections_.size) fetch(by_image_.row[i + kAhead]);
-            const uint32_t row = by_image_.at(i);
+            if (rows_ != nullptr && i + kAhead < detections_.size) fetch(rows_[i + kAhead]);
+            const uint32_t row = row_at(i);
             const int32_t label = detections_.label[row];
-            ++work.count[label];
-            work.is_present[label / kBitsPerWord] |= uint64_t{1} << label % kBitsPerWord;
+            ++counts[label];
+            is_present[label / kBitsPerWord] |= uint64_t{1} << label % kBitsPerWord;
             work.shapes[i - begin] = policy_.detection(row);
         }
         uint32_t position = 0;
         for (size_t word = 0; word < work.is_present.size(); ++word) {
-            for (uint64_t& bits = work.is_present[word]; bits != 0; bits &= bits - 1) {
+            for (uint64_t& bits = is_present[word]; bits != 0; bits &= bits - 1) {
                 const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
+                const uint32_t num = std::exchange(counts[label], position);
                 work.present.push_back(label);
-                work.cursor[label] = position;
-                position += work.count[label];
+                if (num > 2) work.crowded.push_back(label);
+                work.start[label] = position;
+                position += num;
             }
         }
-        work.entries.resize(end - begin);
+        RankEntry* const entries = work.entries.data();
         for (uint32_t i = begin; i < end; ++i) {
-            const uint32_t row = by_image_.at(i);
-            work.entries[work.cursor[detections_.label[row]]++] = {falling_key(detections_.score[row]), i - begin};
+            const uint32_t row = row_at(i);
+            const int32_t label = detections_.label[row];
+            entries[counts[label]++] = {falling_key(detections_.score[row]), uint64_t(label) << 32 | (i - begin)};
         }
     }
 
@@ -210,31 +175,138 @@ private:
         policy_.prefetch(row);
     }
 
-    // By falling score; of equal ones the first row stays first.
+    // Sorts the entries of each class by falling score; of equal ones the first row stays first.
+    static void rank_in_classes(Workspace& work) {
+        // Most classes have one or two entries; which of two comes first can't be predicted, so there is no branch.
+        RankEntry last = work.entries[0];
+        for (size_t i = 1; i < work.entries.size(); ++i) {
+            const RankEntry entry = work.entries[i];
+            const uint64_t is_before = (entry.key < last.key) & (entry.label() == last.label());
+            const uint64_t key = (entry.key ^ last.key) & -is_before, place = (entry.place ^ last.place) & -is_before;
+            work.entries[i - 1] = {last.key ^ key, last.place ^ place};
+            last = {entry.key ^ key, entry.place ^ place};
+        }
+        work.entries.back() = last;
+        for (const int32_t label : work.crowded) {
+            sort_by_score(work.entries.data() + work.start[label], work.end[label] - work.start[label], work.spare);
+        }
+    }
+
     static void sort_by_score(RankEntry* entries, size_t num, std::vector<RankEntry>& spare) {
-        if (num > kFew) {
-            spare.assign(entries, entries + num);
-            sort_by_key(spare.data(), entries, num);
-        } else {
-            insertion_sort(entries, entries + num, [](const RankEntry& a, const RankEntry& b) { return a.key < b.key; });
+        bool is_sorted = true;  // as many detectors give them
+        for (size_t i = 1; i < num; ++i) is_sorted &= entries[i - 1].key <= entries[i].key;
+        if (is_sorted) return;
+        spare.assign(entries, entries + num);
+        if (num > kMostCompared) return sort_by_key(spare.data(), entries, num);
+        // Every pair is compared, without a branch on what can't be predicted.
+        const size_t num_padded = (num + 3) / 4 * 4;
+        std::array<uint64_t, kMostCompared> keys;
+        keys.fill(std::numeric_limits<uint64_t>::max());
+        for (size_t i = 0; i < num; ++i) keys[i] = entries[i].key;
+        for (size_t i = 0; i < num; ++i) {
+            size_t rank = 0;
+            for (size_t j = 0; j < num_padded; ++j) rank += (keys[j] < keys[i]) | ((keys[j] == keys[i]) & (j < i));
+            entries[rank] = spare[i];
         }
     }
 
     // The rank of each detection among those of all classes.
-    static void rank_in_image(size_t num, Workspace& work) {
+    static void rank_in_image(Workspace& work) {
+        const size_t num = work.entries.size();
         std::vector<RankEntry> by_row(num);
-        for (const RankEntry& entry : work.entries) by_row[entry.index] = entry;
+        for (const RankEntry& entry : work.entries) by_row[entry.index()] = entry;
         sort_by_score(by_row.data(), num, work.spare);
         work.image_rank.resize(num);
-        for (uint32_t rank = 0; rank < num; ++rank) work.image_rank[by_row[rank].index] = rank;
+        for (uint32_t rank = 0; rank < num; ++rank) work.image_rank[by_row[rank].index()] = rank;
     }
 
-    // The state of a detection of a class that has truths here; for a hit its words go to the chunk.
-    uint64_t judge(uint32_t row, const Shape& shape, uint64_t state, const TruthGroup<Policy>& group, uint32_t first_truth,
+    // Removes entries beyond the last limit, and those of classes that nobody looked for.
+    void leave_out(uint32_t begin, Workspace& work) const {
+        const uint32_t last_limit = rules_.limits.back();
+        if (detections_.coverage == nullptr && work.entries.size() <= last_limit) return;
+        uint32_t num_kept = 0;
+        for (const int32_t label : work.present) {
+            const uint32_t first = std::exchange(work.start[label], num_kept);
+            const uint32_t end = std::min<uint64_t>(work.end[label], uint64_t{first} + last_limit);
+            for (uint32_t i = first; i < end; ++i) {
+                const RankEntry entry = work.entries[i];
+                if (rules_.is_limit_per_image && work.image_rank[entry.index()] >= last_limit) break;
+                if (coverage_of(row_at(begin + entry.index())) == kNotLookedFor) continue;
+                work.entries[num_kept++] = entry;
+            }
+            work.end[label] = num_kept;
+        }
+        work.entries.resize(num_kept);
+    }
+
+    uint8_t coverage_of(uint32_t row) const {
+        return detections_.coverage == nullptr ? uint8_t{kExhaustive} : detections_.coverage[row];
+    }
+
+    void write_rows(uint32_t begin, size_t image, size_t first_out, const Workspace& work) const {
+        const RankEntry* const entries = work.entries.data();
+        const Shape* const shapes = work.shapes.data();
+        const size_t num = work.entries.size();
+        if constexpr (Recorder::kIsActive) {
+            for (size_t i = 0; i < num; ++i) {
+                const uint32_t row = row_at(begin + entries[i].index());
+                recorder_.write_verdict(row, lonely_state(row, shapes[entries[i].index()]) >> 1 & 1);
+            }
+        } else {
+            // What is written could be anything's bytes, as far as the compiler knows: so all that is read is at hand here.
+            const uint32_t* const start = work.start.data();
+            const uint32_t* const image_rank = rules_.is_limit_per_image ? work.image_rank.data() : nullptr;
+            const uint32_t* const limits = rules_.limits.data();
+            const size_t last_tier = rules_.limits.size() - 1;
+            const int32_t* const label_id = tally_.label_id;
+            int32_t* const out_label = tally_.label + first_out;
+            Score* const out_score = tally_.score + first_out;
+            uint8_t* const out_tier = tally_.tier + first_out;
+            State* const out_state = tally_.state + first_out;
+            for (size_t i = 0; i < num; ++i) {
+                const RankEntry entry = entries[i];
+                const uint32_t row = row_at(begin + entry.index());
+                const uint32_t rank = image_rank != nullptr ? image_rank[entry.index()] : static_cast<uint32_t>(i) - start[entry.label()];
+                uint32_t tier = 0;
+                for (size_t m = 0; m < last_tier; ++m) tier += rank >= limits[m];
+                out_label[i] = label_id[entry.label()];
+                out_score[i] = detections_.score[row];
+                out_tier[i] = static_cast<uint8_t>(tier);
+                out_state[i] = static_cast<State>(lonely_state(row, shapes[entry.index()]));
+            }
+            std::fill_n(tally_.image + first_out, num, tally_.image_id[image]);
+        }
+    }
+
+    // The state of a detection that meets no truth.
+    uint64_t lonely_state(uint32_t row, const Shape& shape) const {
+        if (coverage_of(row) == kNotExhaustive) return 0;  // ignored in every area range
+        return state_of(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]);
+    }
+
+    // False where its area is in range, else ignored.
+    uint64_t state_of(double area) const {
+        uint64_t state = 0;
+        for (size_t a = 0; a < num_areas_; a += 4) state |= uint64_t{in_ranges(low_.data() + a, high_.data() + a, area)} << (a + 1);
+        return state;
+    }
+
+    void judge_row(uint32_t begin, size_t first_out, uint32_t entry, const TruthGroup<Policy>& group, uint32_t first_truth,
                    Workspace& work, MatchChunk& chunk) const {
-        finder_.find(shape, truths_.shapes, group, work.candidates);
+        const uint32_t index = work.entries[entry].index(), row = row_at(begin + index);
+        finder_.find(work.shapes[index], truths_.shapes, group, work.candidates);
+        if (work.candidates.size == 0) return;
+        const uint64_t state = judge(row, lonely_state(row, work.shapes[index]), first_truth, work, chunk);
+        if constexpr (Recorder::kIsActive) {
+            recorder_.write_verdict(row, first_verdict(state, chunk));
+        } else {
+            tally_.state[first_out + entry] = static_cast<State>(state);
+        }
+    }
+
+    // The state of a detection that has candidates, and would have another without them; for a hit its words go to the chunk.
+    uint64_t judge(uint32_t row, uint64_t state, uint32_t first_truth, Workspace& work, MatchChunk& chunk) const {
         CandidateList<Policy>& candidates = work.candidates;
-        if (candidates.size == 0) return state;
         if (truths_.has_groups) split_off_groups(work);
         if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
         work.similarity = 0;
@@ -342,21 +414,27 @@ private:
     // The state of a detection that has candidates. If it is the same at all thresholds and nowhere true, it is no hit after
     // all; so there is one way to write down a verdict.
     uint64_t summarize(const Workspace& work, MatchChunk& chunk) const {
-        uint64_t plain = 0;
-        bool is_hit = std::any_of(work.is_true.begin(), work.is_true.end(), [](uint64_t word) { return word != 0; });
-        for (size_t a = 0; a < num_areas_ && !is_hit; ++a) {
-            bool is_all = true, is_any = false;
-            for (size_t w = 0; w < num_words_; ++w) {
-                const uint64_t area = cells_.of_area[a * num_words_ + w], counted = work.is_counted[w] & area;
-                is_all &= counted == area;
-                is_any |= counted != 0;
+        uint64_t any_true = 0;
+        for (size_t w = 0; w < num_words_; ++w) any_true |= work.is_true[w];
+        if (any_true == 0) {
+            uint64_t plain = 0;
+            bool is_plain = true;
+            for (size_t a = 0; a < num_areas_; ++a) {
+                bool is_all = true, is_any = false;
+                for (size_t w = 0; w < num_words_; ++w) {
+                    const uint64_t area = cells_.of_area[a * num_words_ + w], counted = work.is_counted[w] & area;
+                    is_all &= counted == area;
+                    is_any |= counted != 0;
+                }
+                is_plain &= is_any == is_all;
+                plain |= uint64_t{is_any} << (a + 1);
             }
-            is_hit = is_any != is_all;
-            plain |= uint64_t{is_any} << (a + 1);
+            if (is_plain) return plain;
         }
-        if (!is_hit) return plain;
-        chunk.is_true.insert(chunk.is_true.end(), work.is_true.begin(), work.is_true.end());
-        chunk.is_counted.insert(chunk.is_counted.end(), work.is_counted.begin(), work.is_counted.end());
+        for (size_t w = 0; w < num_words_; ++w) {
+            chunk.is_true.push_back(work.is_true[w]);
+            chunk.is_counted.push_back(work.is_counted[w]);
+        }
         if (rules_.keeps_similarity) chunk.similarity.push_back(work.similarity);
         return 1;
     }
@@ -370,13 +448,10 @@ private:
 
     // Truths of an image with which one detection takes long enough to ask whether to go on.
     static constexpr uint32_t kMany = 1000;
+    // Entries of a class that are sorted by comparing every pair.
+    static constexpr size_t kMostCompared = 16;
     // How many rows ahead memory is asked for.
     static constexpr size_t kAhead = 24;
-    static constexpr size_t kAreasAtOnce = 4;
-    struct AreaBounds {
-        double low[kAreasAtOnce] = {}, high[kAreasAtOnce] = {};
-        uint64_t bit[kAreasAtOnce] = {};  // in a state; 0 where there is no area range
-    };
 
     const Policy& policy_;
     const DetectionColumns<Score>& detections_;
@@ -386,10 +461,11 @@ private:
     const Cells& cells_;
     TallyRows<Score, State>& tally_;
     const Recorder& recorder_;
+    const uint32_t* const rows_;  // by image; null where they are as they stand
     const CandidateFinder<Policy> finder_;
     const size_t num_words_, num_areas_;
-    const bool is_next_best_, is_plain_;
-    std::vector<AreaBounds> bounds_;  // of the area ranges, as many as are compared at once
+    const bool is_next_best_;
+    std::vector<double> low_, high_;  // of the area ranges, in fours
 };
 
 // Ids are indices among so many images and classes.

@@ -38,8 +38,12 @@ public:
     // The truths of one image, and the candidates of one of its detections; memory of one thread.
     struct Workspace {
         CandidateList<Policy> candidates;
-        TruthShapes<Policy> shapes;
-        std::vector<uint32_t> row;  // of each truth
+        std::vector<typename Policy::Shape> shape;  // of each truth
+        std::vector<uint8_t> is_relative;           // as in TruthShapes
+        std::vector<uint32_t> row;                  // of each truth
+
+        TruthShapes<Policy> shapes() const { return {shape.data(), is_relative.data()}; }
+
         TruthGroup<Policy> group;
         std::vector<uint32_t> detection_rows;
         std::vector<uint8_t> is_free;  // of each truth
@@ -53,7 +57,7 @@ public:
         const Groups truths_by_image = group(truths_.image, truths_.size, num_images_);
         for_each_task(
             (num_images_ + kImagesPerTask - 1) / kImagesPerTask, run,
-            [&] { return Workspace{finder_.make_list(), {}, {}, {}, {}, {}}; },
+            [&] { return Workspace{finder_.make_list(), {}, {}, {}, {}, {}, {}}; },
             [&](size_t task, Workspace& space) {
                 const size_t end = std::min(num_images_, (task + 1) * kImagesPerTask);
                 for (size_t image = task * kImagesPerTask; image < end; ++image) {
@@ -70,7 +74,7 @@ public:
     void find(uint32_t detection_row, Workspace& space, const Run& run) const {
         constexpr size_t kMany = 1000;  // truths with which one detection takes long enough to ask whether to go on
         if (space.row.size() > kMany) run.check();
-        finder_.find(policy_.detection(detection_row), space.shapes, space.group, space.candidates);
+        finder_.find(policy_.detection(detection_row), space.shapes(), space.group, space.candidates);
     }
 
 private:
@@ -82,12 +86,12 @@ private:
     }
 
     void start_image(Workspace& space) const {
-        space.shapes.shape.clear();
-        for (const uint32_t row : space.row) space.shapes.shape.push_back(policy_.truth(row));
-        space.shapes.is_relative.assign(space.row.size(), is_relative_);
+        space.shape.clear();
+        for (const uint32_t row : space.row) space.shape.push_back(policy_.truth(row));
+        space.is_relative.assign(space.row.size(), is_relative_);
         space.is_free.assign(space.row.size(), 1);
         finder_.start_image(space.row.size(), space.candidates);
-        space.group = finder_.add_group(space.shapes, 0, static_cast<uint32_t>(space.row.size()), space.candidates);
+        space.group = finder_.add_group(space.shapes(), 0, static_cast<uint32_t>(space.row.size()), space.candidates);
     }
 
     const Policy& policy_;

@@ -19,8 +19,8 @@ class Curves:
     """Precision-recall curves of every class, sampled at the protocol's recall points, as pycocotools has them.
 
     Axes: T thresholds, R recall points, K classes, A areas, M limits. As in COCO, -1 is undefined: the class has no
-    truths in that area range. `average_precision` has NaN there. `precision` and `scores` are large, and no number is
-    made from them: the compiled engine builds them when one of them is first read.
+    truths in that area range. `average_precision` has NaN there. `precision`, `scores` and `average_precision` have all
+    limits, and no number is made from them: the compiled engine builds them when one of them is first read.
 
     >>> from boxscore import Detections, Truths, evaluate
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 30, 30]])
@@ -38,7 +38,7 @@ class Curves:
     """The score at which the recall is reached. Shape (T, R, K, A, M)."""
     recall: Floats
     """The recall of all detections within the limit. Shape (T, K, A, M)."""
-    average_precision: Floats
+    average_precision: LazyField[Floats] = LazyField()
     """The area under each curve by the protocol's rule. Shape (T, K, A, M)."""
     num_true: Ints
     """True positives. Shape (T, K, A, M)."""
@@ -72,5 +72,7 @@ class Averages(NamedTuple):
     """The first of them at each threshold."""
     ap: Floats
     """Average precision of each class, mean over thresholds. Shape (K,)."""
+    ap_at: Floats
+    """The same at each threshold. Shape (T, K)."""
     ar: Floats
     """Recall of each class, mean over thresholds. Shape (K,)."""

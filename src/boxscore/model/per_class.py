@@ -75,7 +75,7 @@ class PerClass:
 def per_class_of(totals: Totals, curves: Curves, averages: Averages, extra: Mapping[str, Floats]) -> PerClass:
     """The numbers of each class. `extra`: those beside AP and recall."""
     names = totals.class_names or {}
-    ap_TK = curves.average_precision[:, :, 0, -1]
+    ap_TK = averages.ap_at
     index = threshold_index(totals.protocol.thresholds, 0.5)
     return PerClass(
         label=totals.classes,

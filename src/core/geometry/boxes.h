@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "geometry/window_index.h"
 #include "geometry/policy.h"
+#include "lanes.h"
 #include "rules.h"
 
 namespace boxscore {
@@ -37,7 +39,7 @@ inline BoxShape measure_box(const Number* box, BoxFormat format, bool is_inclusi
 
 // What two boxes share, and what IoU divides that by.
 struct Overlap {
-    double shared = 0, whole = 1;
+    double shared, whole;
 
     double iou() const { return shared <= 0 ? 0 : shared / whole; }
 };
@@ -58,15 +60,62 @@ template <class Bounds>
 inline Overlap overlap(const BoxShape& box, const BoxShape& truth, bool is_relative, double extent) {
     const double width = Bounds::lower(box.right, truth.right) - Bounds::upper(box.left, truth.left) + extent;
     const double height = Bounds::lower(box.bottom, truth.bottom) - Bounds::upper(box.top, truth.top) + extent;
-    if (width <= 0 || height <= 0) return {};
-    const double shared = width * height;
+    const double shared = not_negative(width) * not_negative(height);
     // as in COCO: a crowd is as large as what is found in it
     return {shared, is_relative ? box.area : box.area + truth.area - shared};
 }
 
+// Boxes in columns, so that one instruction compares a box with two of them.
+class OverlapFilter {
+public:
+    void clear() {
+        for (auto* column : {&left_, &top_, &right_, &bottom_, &area_}) column->clear();
+    }
+
+    void add(const BoxShape& box) {
+        left_.push_back(box.left), top_.push_back(box.top), right_.push_back(box.right), bottom_.push_back(box.bottom);
+        area_.push_back(box.area);
+    }
+
+    // The boxes that may reach the window's least IoU: with a margin, as it is computed in another way than IoU itself.
+    template <class Window>
+    uint64_t mask(const Window& window, const BoxShape& box, uint32_t first, uint32_t num) const {
+        const double share = window.least * (1 - 1e-6), part = share / (1 + share);
+        uint64_t found = 0;
+        uint32_t i = 0;
+#if defined(BOXSCORE_HAS_SSE2)
+        const __m128d left = _mm_set1_pd(box.left), top = _mm_set1_pd(box.top), right = _mm_set1_pd(box.right);
+        const __m128d bottom = _mm_set1_pd(box.bottom), area = _mm_set1_pd(box.area), extent = _mm_set1_pd(window.extent);
+        const auto length = [&](__m128d low, __m128d high, const double* lows, const double* highs) {
+            const __m128d inside = _mm_sub_pd(_mm_min_pd(high, _mm_loadu_pd(highs)), _mm_max_pd(low, _mm_loadu_pd(lows)));
+            return _mm_max_pd(_mm_add_pd(inside, extent), _mm_setzero_pd());
+        };
+        for (; i + 2 <= num; i += 2) {
+            const size_t row = first + i;
+            const __m128d shared = _mm_mul_pd(length(left, right, left_.data() + row, right_.data() + row),
+                                              length(top, bottom, top_.data() + row, bottom_.data() + row));
+            const __m128d least = _mm_mul_pd(_mm_add_pd(area, _mm_loadu_pd(area_.data() + row)), _mm_set1_pd(part));
+            found |= uint64_t(_mm_movemask_pd(_mm_cmpge_pd(shared, least))) << i;
+        }
+#endif
+        for (; i < num; ++i) {
+            const size_t row = first + i;
+            const double width = std::min(box.right, right_[row]) - std::max(box.left, left_[row]) + window.extent;
+            const double height = std::min(box.bottom, bottom_[row]) - std::max(box.top, top_[row]) + window.extent;
+            const double shared = not_negative(width) * not_negative(height);
+            found |= uint64_t{shared >= (box.area + area_[row]) * part} << i;
+        }
+        return found;
+    }
+
+private:
+    std::vector<double> left_, top_, right_, bottom_, area_;
+};
+
 // Where the left edge of a truth may be: two boxes whose IoU is c overlap in c of either width or more, so at most 1 - c of a width
 // is not shared.
 struct UprightWindow {
+    using Filter = OverlapFilter;
     double extent, least;
 
     double position(const BoxShape& box) const { return box.left; }

@@ -107,6 +107,7 @@ inline double shared_surface(const QuadShape& a, const QuadShape& b, double most
 // convex shape beyond a line across has at least the square of its share of the width as its share of the area, as a tip of a triangle
 // has. So at most the square root of 1 - c of a width is not shared.
 struct OrientedWindow {
+    using Filter = NoFilter;
     double unshared;
 
     explicit OrientedWindow(double least) : unshared(std::sqrt(std::min(1.0, 1 - least + 1e-6))) {}
@@ -244,6 +245,7 @@ inline bool is_solid(const GaussianShape& shape) { return shape.determinant >= s
 // and r² v and centres that are d apart: log((1 + r²) / 2r) / 2 + d² / (4 v (1 + r²)). If it is at most b, then r is at most k + √(k² - 1)
 // with k = exp(2 b), and d² at most 4 b v (1 + r²).
 struct GaussianWindow {
+    using Filter = NoFilter;
     double reach;  // d for a variance of 1
 
     explicit GaussianWindow(double least) {

@@ -11,46 +11,73 @@
 // This holds for exact numbers: shapes that rounding may move are compared with all; so are truths that similarity is relative to
 // the detection with.
 //
-//     entries_   …[ sorted by position | the others of the group ]…   a range per group: first, first + num_sorted, end
+//     entries_   …[ bucket 0 | bucket 1 | … | bucket n - 1 | the others of the group ]…     a range per group
+//     starts_    …[ start of bucket 0, …, start of bucket n - 1, their end ]…
+//
+// Buckets divide the positions evenly. A few truths before and after the window are in its first and last bucket, and compared.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
+
+#include "platform/compiler.h"
 
 namespace boxscore {
 
 // `Window` has what depends on the shapes: `position(shape)`; how far the window of a detection reaches, `before(shape)` and
-// `after(shape)`; and `is_solid(shape)`, whether rounding can't change that.
+// `after(shape)`; `is_solid(shape)`, whether rounding can't change that; and a `Filter`, which has a row for each entry, and tells which
+// of up to 64 rows may be similar enough: `clear()`, `add(shape)`, `mask(window, shape, first, num)`.
 template <class Window>
 class WindowIndex {
 public:
     struct Range {
-        uint32_t first = 0, end = 0;  // 0, 0 if the truths are too few for an index
-        uint32_t num_sorted = 0;
+        uint32_t end = 0;  // 0 if the truths are too few for an index
+        uint32_t first_bucket = 0, num_buckets = 0;
+        double low = 0, buckets_per_unit = 0;
     };
 
     WindowIndex(Window window, double least) : window_(window), is_used_(least >= kLeastIndexed) {}
 
-    void clear() { entries_.clear(); }
+    void clear() {
+        entries_.clear();
+        starts_.clear();
+        filter_.clear();
+    }
 
     template <class Shape>
     Range add(const Shape* truths, const uint8_t* is_relative, uint32_t first, uint32_t end) {
         if (end - first < kMany || !is_used_) return {};
+        const auto is_in_bucket = [&](uint32_t g) { return window_.is_solid(truths[g]) && is_relative[g] == 0; };
         Range range;
-        range.first = static_cast<uint32_t>(entries_.size());
-        for (const bool is_sorted_part : {true, false}) {
-            for (uint32_t g = first; g < end; ++g) {
-                if (is_sorted_part == (window_.is_solid(truths[g]) && is_relative[g] == 0)) {
-                    entries_.push_back({window_.position(truths[g]), g});
-                }
-            }
-            if (!is_sorted_part) continue;
-            range.num_sorted = static_cast<uint32_t>(entries_.size()) - range.first;
-            std::sort(entries_.begin() + range.first, entries_.end(),
-                      [](const Entry& a, const Entry& b) { return a.position < b.position; });
+        range.first_bucket = static_cast<uint32_t>(starts_.size());
+        range.num_buckets = end - first;
+        range.low = std::numeric_limits<double>::infinity();
+        double high = -range.low;
+        for (uint32_t g = first; g < end; ++g) {
+            if (!is_in_bucket(g)) continue;
+            range.low = std::min(range.low, window_.position(truths[g]));
+            high = std::max(high, window_.position(truths[g]));
         }
+        range.buckets_per_unit = high > range.low ? range.num_buckets / (high - range.low) : 0;
+        if (high < range.low) range.low = 0;  // there are none
+
+        // A counting sort by bucket; the last of them is for the others.
+        const auto bucket = [&](uint32_t g) {
+            return is_in_bucket(g) ? bucket_of(range, window_.position(truths[g])) : range.num_buckets;
+        };
+        const auto first_entry = static_cast<uint32_t>(entries_.size());
+        starts_.resize(starts_.size() + range.num_buckets + 2, 0);
+        uint32_t* const starts = starts_.data() + range.first_bucket;
+        for (uint32_t g = first; g < end; ++g) ++starts[bucket(g) + 1];
+        starts[0] = first_entry;
+        for (uint32_t i = 0; i <= range.num_buckets; ++i) starts[i + 1] += starts[i];
+        entries_.resize(entries_.size() + (end - first));
+        next_.assign(starts, starts + range.num_buckets + 1);
+        for (uint32_t g = first; g < end; ++g) entries_[next_[bucket(g)]++] = g;
         range.end = static_cast<uint32_t>(entries_.size());
+        for (uint32_t i = first_entry; i < range.end; ++i) filter_.add(truths[entries_[i]]);
         return range;
     }
 
@@ -61,27 +88,42 @@ public:
             return;
         }
         const double position = window_.position(shape);
-        const double first_inside = position - window_.before(shape), last_inside = position + window_.after(shape);
-        const Entry* const entries = entries_.data() + range.first;
-        const Entry* const end_sorted = entries + range.num_sorted;
-        const Entry* entry = std::lower_bound(entries, end_sorted, first_inside,
-                                              [](const Entry& e, double inside) { return e.position < inside; });
-        for (; entry < end_sorted && entry->position <= last_inside; ++entry) visit(entry->truth);
-        for (entry = end_sorted; entry < entries_.data() + range.end; ++entry) visit(entry->truth);
+        const uint32_t* const starts = starts_.data() + range.first_bucket;
+        const uint32_t first_inside = starts[bucket_of(range, position - window_.before(shape))];
+        const uint32_t end_inside = starts[bucket_of(range, position + window_.after(shape)) + 1];
+        for (uint32_t i = first_inside; i < end_inside; i += 64) {
+            uint64_t mask = filter_.mask(window_, shape, i, std::min<uint32_t>(end_inside - i, 64));
+            for (; mask != 0; mask &= mask - 1) visit(entries_[i + count_trailing_zeros(mask)]);
+        }
+        for (uint32_t i = starts[range.num_buckets]; i < range.end; ++i) visit(entries_[i]);
     }
 
 private:
-    struct Entry {
-        double position;
-        uint32_t truth;
-    };
+    // Never falls as positions rise: so what is at or beyond a position is in its bucket or in a later one.
+    static uint32_t bucket_of(const Range& range, double position) {
+        const double bucket = (position - range.low) * range.buckets_per_unit;
+        return static_cast<uint32_t>(std::min(std::max(bucket, 0.0), range.num_buckets - 1.0));
+    }
 
     static constexpr uint32_t kMany = 16;          // truths of a class that are worth an index
     static constexpr double kLeastIndexed = 0.01;  // below it a window would have nearly all of them
 
     Window window_;
     bool is_used_;
-    std::vector<Entry> entries_;
+    std::vector<uint32_t> entries_;  // truths
+    std::vector<uint32_t> starts_, next_;
+    typename Window::Filter filter_;
+};
+
+// All rows may be similar enough.
+struct NoFilter {
+    void clear() {}
+    template <class Shape>
+    void add(const Shape&) {}
+    template <class Window, class Shape>
+    uint64_t mask(const Window&, const Shape&, uint32_t, uint32_t num) const {
+        return ~uint64_t{0} >> (64 - num);
+    }
 };
 
 }  // namespace boxscore

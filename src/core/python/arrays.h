@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -25,11 +25,19 @@ namespace nb = nanobind;
 
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
+// What owns a buffer for as long as an array of Python needs its elements.
+template <class T>
+nb::capsule owner_of(Buffer<T>&& buffer) {
+    auto owned = std::make_unique<Buffer<T>>(std::move(buffer));
+    nb::capsule owner(owned.get(), [](void* pointer) noexcept { delete static_cast<Buffer<T>*>(pointer); });
+    owned.release();
+    return owner;
+}
+
 template <class T>
 nb::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
-    T* data = buffer.release();
-    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
-    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
+    T* data = buffer.data();
+    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner_of(std::move(buffer))));
 }
 
 template <class T>
@@ -88,9 +96,8 @@ std::vector<T> copy_of(const Input& array, size_t size, const char* name) {
 inline Input snapshot(const Input& array) {
     Buffer<uint8_t> buffer(array.nbytes());
     if (array.nbytes() > 0) std::memcpy(buffer.data(), array.data(), array.nbytes());
-    uint8_t* data = buffer.release();
-    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
-    return Input(data, {array.size()}, owner, {}, array.dtype());
+    uint8_t* data = buffer.data();
+    return Input(data, {array.size()}, owner_of(std::move(buffer)), {}, array.dtype());
 }
 
 inline void check_count(size_t num_rows) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "match.h"
 #include "memory.h"
 #include "python/arrays.h"
+#include "python/finished.h"
 #include "python/measures.h"
 #include "python/tally.h"
 #include "python/unlocked.h"
@@ -62,9 +64,8 @@ Input concatenate_words(const std::vector<Input>& parts, const char* name) {
     Buffer<uint64_t> words(size);
     uint64_t* to = words.data();
     for (const Input& part : parts) to = std::copy_n(typed<uint64_t>(part, part.size(), name), part.size(), to);
-    uint64_t* data = words.release();
-    nb::capsule owner(data, [](void* pointer) noexcept { std::free(pointer); });
-    return Input(data, {size}, owner, {}, nb::dtype<uint64_t>());
+    uint64_t* data = words.data();
+    return Input(data, {size}, owner_of(std::move(words)), {}, nb::dtype<uint64_t>());
 }
 
 // Tallies that are parts of one, as they come from Python.
@@ -78,6 +79,8 @@ struct Tallies {
         std::vector<Input> is_true, is_counted;
         for (const TallyObject& part : parts) {
             arrays.parts.push_back(part.rows());
+            // Rows are grouped by their states, which are read more than once.
+            arrays.parts.back().state = snapshot(arrays.parts.back().state);
             size += arrays.parts.back().size();
             is_true.push_back(TallyObject::input(part.is_true, "is_true"));
             is_counted.push_back(TallyObject::input(part.is_counted, "is_counted"));
@@ -135,69 +138,45 @@ struct TallyParts {
                                num_truths});
         }
     }
+};
 
-    std::vector<int64_t> num_detections(size_t num_classes) const {
-        std::vector<int64_t> count(num_classes);
-        for (const Buffer<int32_t>& part : label) {
-            for (size_t i = 0; i < part.size(); ++i) ++count[part[i]];
-        }
-        return count;
+class CompiledNumbers : public WantedNumbers {
+public:
+    using WantedNumbers::WantedNumbers;
+    Finished finish(const TallyColumns<float, uint8_t>& tally, const Rules& rules, const std::vector<int64_t>& classes,
+                    const Run& run) const override {
+        return boxscore::finish(std::vector{tally}, rules, of(classes), run);
+    }
+    Finished finish(const TallyColumns<float, uint64_t>& tally, const Rules& rules, const std::vector<int64_t>& classes,
+                    const Run& run) const override {
+        return boxscore::finish(std::vector{tally}, rules, of(classes), run);
+    }
+    Finished finish(const TallyColumns<double, uint8_t>& tally, const Rules& rules, const std::vector<int64_t>& classes,
+                    const Run& run) const override {
+        return boxscore::finish(std::vector{tally}, rules, of(classes), run);
+    }
+    Finished finish(const TallyColumns<double, uint64_t>& tally, const Rules& rules, const std::vector<int64_t>& classes,
+                    const Run& run) const override {
+        return boxscore::finish(std::vector{tally}, rules, of(classes), run);
     }
 };
 
-void check_truths(const std::vector<int64_t>& num_truths) {
-    for (const int64_t num : num_truths) {
-        if (num < 0 || num >= INT32_MAX) throw std::invalid_argument("num_truths: out of range");
-    }
-}
-
-void check_points(const Rules& rules) {
-    if (rules.recall_points.empty()) throw std::invalid_argument("rules: no recall points");
-}
-
-// The means of curves, as Python reads them.
-struct AveragesObject {
-    std::vector<double> numbers;
-    nb::object ap, ar;
-
-    explicit AveragesObject(const Averages& averages)
-        : numbers(averages.numbers), ap(to_numpy(averages.ap, {averages.ap.size()})),
-          ar(to_numpy(averages.ar, {averages.ar.size()})) {}
-};
-
-// What a tally is finished to, as Python reads it.
-struct FinishedObject {
-    AveragesObject averages;
-    nb::object classes, num_truths, num_detections, recall, average_precision, num_true, num_false;
-};
-
-FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rules& rules,
-                              const std::vector<MeasureObject>& measures, bool is_weighted, size_t num_threads) {
-    check_measures(measures, rules);
-    check_points(rules);
+FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rules& rules, const WantedNumbers& wanted,
+                              size_t num_threads) {
+    wanted.check(rules);
     const Tallies whole(tallies);
-    const MeasureSet wanted{measures_of(measures, whole.classes), is_weighted};
-    const size_t T = rules.num_thresholds(), K = whole.classes.size(), A = rules.num_areas(), M = rules.num_limits();
-    std::vector<int64_t> num_truths, num_detections;
+    const MeasureSet measures = wanted.of(whole.classes);
+    std::vector<int64_t> num_truths;
     Finished finished;
     with_tally(whole.arrays, rules, [&](auto score, auto state) {
-        using Parts = TallyParts<decltype(score), decltype(state)>;
-        num_truths = whole.num_truths<decltype(state)>(A);
+        num_truths = whole.num_truths<decltype(state)>(rules.num_areas());
         check_truths(num_truths);
         run_without_lock(whole.size, num_threads, [&](const Run& run) {
-            const Parts parts(whole, num_truths.data(), rules, run);
-            num_detections = parts.num_detections(K);
-            finished = finish(parts.columns, rules, wanted, run);
+            const TallyParts<decltype(score), decltype(state)> parts(whole, num_truths.data(), rules, run);
+            finished = finish(parts.columns, rules, measures, run);
         });
     });
-    return {AveragesObject(finished.averages),
-            to_numpy(whole.classes, {K}),
-            to_numpy(num_truths, {K, A}),
-            to_numpy(num_detections, {K}),
-            to_numpy(std::move(finished.recall), {T, K, A, M}),
-            to_numpy(std::move(finished.average_precision), {T, K, A, M}),
-            to_numpy(std::move(finished.num_true), {T, K, A, M}),
-            to_numpy(std::move(finished.num_false), {T, K, A, M})};
+    return FinishedObject(std::move(finished), whole.classes, num_truths, rules);
 }
 
 // A start as it comes from Python, in memory of our own where another thread could change it.
@@ -233,7 +212,7 @@ struct CurvesObject {
 
 CurvesObject build_all_curves(const std::vector<TallyObject>& tallies, const Rules& rules, size_t num_threads,
                               const std::optional<Input>& num_truths, const std::optional<std::array<Input, 5>>& start) {
-    check_points(rules);
+    if (rules.recall_points.empty()) throw std::invalid_argument("rules: no recall points");
     const Tallies whole(tallies);
     const size_t T = rules.num_thresholds(), R = rules.recall_points.size();
     const size_t K = whole.classes.size(), A = rules.num_areas(), M = rules.num_limits(), num_curves = T * K * A * M;
@@ -241,8 +220,15 @@ CurvesObject build_all_curves(const std::vector<TallyObject>& tallies, const Rul
     if (start) begin.emplace(*start, num_curves);
     Buffer<double> precision(num_curves * R), scores(num_curves * R), recall(num_curves), average_precision(num_curves);
     Buffer<int64_t> num_true(num_curves), num_false(num_curves);
-    const CurveArrays out{recall.data(),    average_precision.data(), num_true.data(),
-                          num_false.data(), precision.data(),         scores.data()};
+    std::vector<size_t> limits(M);
+    std::iota(limits.begin(), limits.end(), size_t{0});
+    const CurveArrays out{limits,
+                          recall.data(),
+                          num_true.data(),
+                          num_false.data(),
+                          average_precision.data(),
+                          precision.data(),
+                          scores.data()};
     with_tally(whole.arrays, rules, [&](auto score, auto state) {
         using Parts = TallyParts<decltype(score), decltype(state)>;
         const std::vector<int64_t> truths = num_truths ? copy_of<int64_t>(*num_truths, K * A, "num_truths")
@@ -308,6 +294,9 @@ void bind_curves(nb::module_& module) {
                 new (self) MeasureObject{is_recall, std::move(thresholds), area, limit, std::move(labels)};
             },
             "is_recall"_a, "thresholds"_a, "area"_a, "limit"_a, "labels"_a = nb::none());
+    nb::class_<WantedNumbers>(module, "WantedNumbers");
+    nb::class_<CompiledNumbers, WantedNumbers>(module, "CompiledNumbers")
+        .def(nb::init<std::vector<MeasureObject>, bool>(), "measures"_a, "is_weighted"_a);
     nb::class_<AveragesObject>(module, "Averages")
         .def_ro("numbers", &AveragesObject::numbers)
         .def_ro("ap", &AveragesObject::ap)
@@ -318,7 +307,7 @@ void bind_curves(nb::module_& module) {
         .def_ro("num_truths", &FinishedObject::num_truths)
         .def_ro("num_detections", &FinishedObject::num_detections)
         .def_ro("recall", &FinishedObject::recall)
-        .def_ro("average_precision", &FinishedObject::average_precision)
+        .def_ro("ap_at", &FinishedObject::ap_at)
         .def_ro("num_true", &FinishedObject::num_true)
         .def_ro("num_false", &FinishedObject::num_false);
     nb::class_<CurvesObject>(module, "Curves")
@@ -332,7 +321,7 @@ void bind_curves(nb::module_& module) {
     module.attr("SUM_STATE") = kSumState;
     module.def("are_in_order", &are_in_order, "parts"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
-    module.def("finish", &finish_tallies, "tallies"_a, "rules"_a, "measures"_a, "is_weighted"_a, "num_threads"_a);
+    module.def("finish", &finish_tallies, "tallies"_a, "rules"_a, "wanted"_a, "num_threads"_a);
     module.def("build_curves", &build_all_curves, "tallies"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none(),
                "start"_a.none() = nb::none());
     module.def("average_curves", &average_arrays, "precision"_a, "recall"_a, "average_precision"_a, "num_truths"_a,

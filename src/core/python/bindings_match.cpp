@@ -138,7 +138,13 @@ bool are_truths_valid(const TruthsObject& truths, double largest) {
 nb::object match_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
                          const Rules& rules, size_t num_threads) {
     const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
-    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, num_threads);
+    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, nullptr, num_threads);
+}
+
+nb::object evaluate_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
+                            const Rules& rules, const WantedNumbers& wanted, size_t num_threads) {
+    const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
+    return detections.geometry->match(detections, truths, distinct(ids, class_ids.size()), rules, &wanted, num_threads);
 }
 
 nb::object pair_objects(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules, size_t num_threads) {
@@ -201,6 +207,7 @@ void bind_match(nb::module_& module) {
     module.def("repeat_ids", &repeat_ids, "ids"_a, "num_rows"_a);
     module.def("kinds_of", &kinds_of, "flags"_a, "marked"_a);
     module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a);
+    module.def("evaluate", &evaluate_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "wanted"_a, "num_threads"_a);
     module.def("pair", &pair_objects, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);
     module.def("find_nearest", &find_nearest_of, "detections"_a, "truths"_a, "is_used"_a, "is_truth_used"_a, "num_threads"_a);
     module.def("find_pairs", &find_pairs_of, "detections"_a, "truths"_a, "is_relative"_a, "rules"_a, "num_threads"_a);

@@ -18,6 +18,7 @@
 #include "match.h"
 #include "nearest.h"
 #include "python/arrays.h"
+#include "python/finished.h"
 #include "python/tally.h"
 #include "python/unlocked.h"
 
@@ -35,8 +36,9 @@ public:
     virtual bool is_valid(double /* largest */) const { return true; }
 
     // Each is called on the geometry of the detections.
+    // A tally; with what it is finished to, if numbers are wanted.
     virtual nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
-                             const Rules& rules, size_t num_threads) const = 0;
+                             const Rules& rules, const WantedNumbers* wanted, size_t num_threads) const = 0;
     virtual nb::object pair(const DetectionsObject& detections, const TruthsObject& truths, const Rules& rules,
                             size_t num_threads) const = 0;
     virtual nb::object find_nearest(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,
@@ -133,25 +135,33 @@ struct IdIndex {
     }
 };
 
-// Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes the narrow ones as it goes;
-// wide ones are looked up afterwards.
+// Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes indices, or, where nothing else needs
+// indices and they fit, ids; indices are looked up afterwards.
 struct TallyIds {
-    bool is_narrow;
+    bool is_narrow = true, are_indices = true;
     std::vector<int32_t> written;
     Buffer<int32_t> narrow;
     Buffer<int64_t> wide;
 
     TallyIds() = default;
-    TallyIds(const std::vector<int64_t>& table, size_t size)
-        : is_narrow(table.empty() || (table.front() >= INT32_MIN && table.back() <= INT32_MAX)), written(table.size()),
-          narrow(size) {
-        for (size_t k = 0; k < table.size(); ++k) written[k] = static_cast<int32_t>(is_narrow ? table[k] : int64_t(k));
+    TallyIds(const std::vector<int64_t>& table, size_t size, bool are_indices_needed)
+        : is_narrow(table.empty() || (table.front() >= INT32_MIN && table.back() <= INT32_MAX)),
+          are_indices(are_indices_needed || !is_narrow), written(table.size()), narrow(size) {
+        for (size_t k = 0; k < table.size(); ++k) written[k] = static_cast<int32_t>(are_indices ? int64_t(k) : table[k]);
     }
 
-    void widen(const std::vector<int64_t>& table, size_t size) {
-        if (is_narrow) return;
-        wide = Buffer<int64_t>(size);
-        for (size_t i = 0; i < size; ++i) wide[i] = table[narrow[i]];
+    void look_up(const std::vector<int64_t>& table, size_t size, const Run& run) {
+        if (!are_indices) return;
+        if (!is_narrow) wide = Buffer<int64_t>(size);
+        constexpr size_t kRows = size_t{1} << 16;
+        for_each_task((size + kRows - 1) / kRows, run, [] { return 0; }, [&](size_t task, int) {
+            const size_t begin = task * kRows, end = std::min(size, begin + kRows);
+            if (is_narrow) {
+                for (size_t i = begin; i < end; ++i) narrow[i] = static_cast<int32_t>(table[narrow[i]]);
+            } else {
+                for (size_t i = begin; i < end; ++i) wide[i] = table[narrow[i]];
+            }
+        });
     }
 
     nb::object release(size_t size) {
@@ -160,55 +170,71 @@ struct TallyIds {
 
     // A short column that was written the same way.
     nb::object release(const std::vector<int32_t>& column, const std::vector<int64_t>& table) const {
-        if (is_narrow) return to_numpy(column, {column.size()});
+        if (!are_indices) return to_numpy(column, {column.size()});
         std::vector<int64_t> looked_up;
         for (const int32_t index : column) looked_up.push_back(table[index]);
-        return to_numpy(looked_up, {looked_up.size()});
+        return is_narrow ? to_numpy(std::vector<int32_t>(looked_up.begin(), looked_up.end()), {looked_up.size()})
+                         : to_numpy(looked_up, {looked_up.size()});
     }
 };
 
 // A tally, from `match_rows`, which is all that knows the shapes: so the rest is not there once per geometry.
 template <class Score, class State>
 nb::object tally_of(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
-                    const Rules& rules, size_t num_threads,
+                    const Rules& rules, const WantedNumbers* wanted, size_t num_threads,
                     const std::function<void(const IdIndex&, const Run&, TallyRows<Score, State>&)>& match_rows) {
-    const size_t size = detections.size();
+    const size_t size = detections.size(), num_words = rules.num_words();
+    if (wanted != nullptr) wanted->check(rules);
     Buffer<Score> out_score(size);
     Buffer<uint8_t> tier(size);
     Buffer<State> state(size);
     std::optional<IdIndex> ids;
     TallyIds image, label;
     TallyRows<Score, State> tally{};
+    std::vector<int64_t> num_truths;
+    Finished finished;
     run_without_lock(size, num_threads, [&](const Run& run) {
         ids.emplace(detections, truths, classes, run);
-        image = TallyIds(ids->images, size);
-        label = TallyIds(ids->classes, size);
+        image = TallyIds(ids->images, size, false);
+        label = TallyIds(ids->classes, size, wanted != nullptr);
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
         tally.image = image.narrow.data(), tally.label = label.narrow.data();
         tally.score = out_score.data(), tally.tier = tier.data(), tally.state = state.data();
         match_rows(*ids, run, tally);
-        image.widen(ids->images, tally.size);
-        label.widen(ids->classes, tally.size);
+        if (wanted != nullptr) {
+            num_truths = count_truths(tally.truth_label.data(), tally.truth_state.data(), truths.size(), ids->classes.size(),
+                                      rules.num_areas());
+            check_truths(num_truths);
+            const TallyColumns<Score, State> columns{tally.size,           tally.label,          nullptr,
+                                                     tally.score,          tally.tier,           tally.state,
+                                                     tally.is_true.data(), tally.is_counted.data(),
+                                                     tally.is_true.size() / num_words, 0, ids->classes.size(), num_truths.data()};
+            finished = wanted->finish(columns, rules, ids->classes, run);
+        }
+        image.look_up(ids->images, tally.size, run);
+        label.look_up(ids->classes, tally.size, run);
     });
-    const size_t num_words = rules.num_words(), num_hits = tally.is_true.size() / num_words;
+    const size_t num_hits = tally.is_true.size() / num_words;
     const nb::object truth_image = image.release(tally.truth_image, ids->images);
     const nb::object truth_label = label.release(tally.truth_label, ids->classes);
-    return nb::cast(TallyObject{image.release(tally.size), label.release(tally.size),
-                                to_numpy(std::move(out_score), {tally.size}), to_numpy(std::move(tier), {tally.size}),
-                                to_numpy(std::move(state), {tally.size}), to_numpy(tally.is_true, {num_hits, num_words}),
-                                to_numpy(tally.is_counted, {num_hits, num_words}),
-                                to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
-                                to_numpy(tally.truth_state, {truths.size()}),
-                                rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
+    nb::object matched = nb::cast(
+        TallyObject{image.release(tally.size), label.release(tally.size), to_numpy(std::move(out_score), {tally.size}),
+                    to_numpy(std::move(tier), {tally.size}), to_numpy(std::move(state), {tally.size}),
+                    to_numpy(tally.is_true, {num_hits, num_words}), to_numpy(tally.is_counted, {num_hits, num_words}),
+                    to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
+                    to_numpy(tally.truth_state, {truths.size()}),
+                    rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
+    if (wanted == nullptr) return matched;
+    return nb::make_tuple(matched, nb::cast(FinishedObject(std::move(finished), ids->classes, num_truths, rules)));
 }
 
 template <class Score, class State, class Policy>
 nb::object match_columns(const Policy& policy, const DetectionsObject& detections, const Score* score, const TruthsObject& truths,
-                         const std::vector<int64_t>& classes, const Rules& rules, size_t num_threads) {
+                         const std::vector<int64_t>& classes, const Rules& rules, const WantedNumbers* wanted, size_t num_threads) {
     const auto match_rows = [&](const IdIndex& ids, const Run& run, TallyRows<Score, State>& tally) {
         match(policy, ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run, tally);
     };
-    return tally_of<Score, State>(detections, truths, classes, rules, num_threads, match_rows);
+    return tally_of<Score, State>(detections, truths, classes, rules, wanted, num_threads, match_rows);
 }
 
 // A geometry whose similarity is a policy. `Self` has `with_policy(truths, use)`, which calls `use` with the policy for the shapes of
@@ -217,13 +243,13 @@ template <class Self>
 class PolicyGeometry : public Geometry {
 public:
     nb::object match(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& classes,
-                     const Rules& rules, size_t num_threads) const override {
+                     const Rules& rules, const WantedNumbers* wanted, size_t num_threads) const override {
         return with_policy(truths, [&](const auto& policy) {
             return with_reals(detections.score, [&](const auto* score) {
                 using Score = std::decay_t<decltype(*score)>;
                 auto match_as = rules.num_areas() < 8 ? &match_columns<Score, uint8_t, std::decay_t<decltype(policy)>>
                                                       : &match_columns<Score, uint64_t, std::decay_t<decltype(policy)>>;
-                return match_as(policy, detections, score, truths, classes, rules, num_threads);
+                return match_as(policy, detections, score, truths, classes, rules, wanted, num_threads);
             });
         });
     }

@@ -30,9 +30,44 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     return tally_of(columns, protocol, truths.names_by_label)
 
 
-def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[int, str] | None) -> Tally:
+def tally_of(
+    columns: _compiled.Tally,
+    protocol: Protocol,
+    class_names: Mapping[int, str] | None,
+    class_groups: Mapping[int, str] | None = None,
+) -> Tally:
     """The tally whose columns compiled matching gives, as a `_compiled.Tally`."""
-    return Tally(protocol=protocol, class_names=class_names, **{name: getattr(columns, name) for name in _WRITTEN})
+    written = {name: getattr(columns, name) for name in _WRITTEN}
+    return Tally(protocol=protocol, class_names=class_names, class_groups=class_groups, **written)
+
+
+class Evaluated(NamedTuple):
+    """A tally and what it is finished to."""
+
+    tally: Tally
+    finished: "Finished"
+
+
+def can_evaluate(protocol: Protocol) -> bool:
+    """Whether matching and finishing can be one step: nothing is to be done with the tally in between."""
+    return protocol.average != "micro" and protocol.limits_per != "dataset" and not protocol.extra_numbers
+
+
+def evaluate(detections: Detections, truths: Truths, protocol: Protocol, threads: int) -> Evaluated:
+    """`match` and `finish` in one step, which saves checking and indexing the rows again: the same numbers.
+
+    Only if `can_evaluate`. `make bench` measures it as `val2017` and the other sections from arrays.
+    """
+    groups = truths.class_groups if protocol.class_groups else None
+    columns, done = _compiled.evaluate(
+        *compiled_columns(detections, truths, protocol),
+        class_ids(truths.names_by_label),
+        rules_of(protocol),
+        _compiled_numbers(_wanted(protocol), protocol, groups),
+        threads,
+    )
+    tally = tally_of(columns, protocol, truths.names_by_label, groups)
+    return Evaluated(tally, _finished([tally], done, done.averages.numbers, threads))
 
 
 class Finished(NamedTuple):
@@ -51,16 +86,21 @@ def finish(parts: Sequence[Tally], threads: int) -> Finished:
     numbers = done.averages.numbers
     if is_micro:
         numbers = _finish([part.pooled() for part in parts], _wanted(protocol), threads).averages.numbers
+    return _finished(parts, done, numbers, threads)
+
+
+def _finished(parts: Sequence[Tally], done: _compiled.Finished, numbers: Sequence[float], threads: int) -> Finished:
     samples = Lazy(lambda: _build(parts, threads))
     curves = Curves(
         classes=done.classes,
         precision=Lazy(lambda: samples.value.precision),
         scores=Lazy(lambda: samples.value.scores),
         recall=done.recall,
-        average_precision=done.average_precision,
+        average_precision=Lazy(lambda: samples.value.average_precision),
         num_true=done.num_true,
         num_false=done.num_false,
     )
+    protocol = parts[0].protocol
     totals = Totals(
         protocol=protocol,
         classes=done.classes,
@@ -70,7 +110,7 @@ def finish(parts: Sequence[Tally], threads: int) -> Finished:
         class_groups=united_groups(parts),
         iou_dtype=min(part.iou_dtype for part in parts),
     )
-    return Finished(totals, curves, _averages(protocol, numbers, done.averages))
+    return Finished(totals, curves, _averages(protocol, numbers, done.averages, done.ap_at))
 
 
 def average(totals: Totals, curves: Curves, pooled: Curves | None = None) -> Averages:
@@ -78,7 +118,7 @@ def average(totals: Totals, curves: Curves, pooled: Curves | None = None) -> Ave
     protocol = totals.protocol
     averages = _average(totals, curves, _wanted(protocol))
     numbers = (averages if pooled is None else _average(totals.pooled(), pooled, _wanted(protocol))).numbers
-    return _averages(protocol, numbers, averages)
+    return _averages(protocol, numbers, averages, curves.average_precision[:, :, 0, -1])
 
 
 def mean_average_precision(tally: Tally, threads: int) -> tuple[float, Floats]:
@@ -90,7 +130,7 @@ def mean_average_precision(tally: Tally, threads: int) -> tuple[float, Floats]:
     done = _finish([tally], first, threads)
     is_micro = tally.protocol.average == "micro"
     averages = _finish([tally.pooled()], first, threads).averages if is_micro else done.averages
-    return averages.numbers[0], done.average_precision[:, :, 0, -1]
+    return averages.numbers[0], done.ap_at
 
 
 def can_finish_together(parts: Sequence[Tally]) -> bool:
@@ -154,10 +194,15 @@ def _finish(parts: Sequence[Tally], wanted: Iterable[Measure], threads: int) -> 
     return _compiled.finish(
         [compiled_tally(part) for part in parts],
         rules_of(protocol),
-        compiled_measures(wanted, united_groups(parts)),
-        protocol.average == "weighted",
+        _compiled_numbers(wanted, protocol, united_groups(parts)),
         threads,
     )
+
+
+def _compiled_numbers(
+    wanted: Iterable[Measure], protocol: Protocol, class_groups: Mapping[int, str] | None
+) -> _compiled.WantedNumbers:
+    return _compiled.CompiledNumbers(compiled_measures(wanted, class_groups), protocol.average == "weighted")
 
 
 def _average(totals: Totals, curves: Curves, wanted: Iterable[Measure]) -> _compiled.Averages:
@@ -174,12 +219,13 @@ def _average(totals: Totals, curves: Curves, wanted: Iterable[Measure]) -> _comp
     )
 
 
-def _averages(protocol: Protocol, numbers: Sequence[float], averages: _compiled.Averages) -> Averages:
+def _averages(protocol: Protocol, numbers: Sequence[float], averages: _compiled.Averages, ap_at: Floats) -> Averages:
     names = [measure.name for measure in measures(protocol)]
     return Averages(
         numbers=dict(zip(names, numbers, strict=False)),
         per_threshold=dict(zip(protocol.thresholds, numbers[len(names) :], strict=True)),
         ap=averages.ap,
+        ap_at=ap_at,
         ar=averages.ar,
     )
 

@@ -1,0 +1,39 @@
+// How often each bit of a word was set, counted for all 64 at once: word i has bit i of the 64 counts.
+//
+//     added      0110        planes   2^0   0100      counts of the bits   1  2  1  0
+//                1100                 2^1   0010 …                        (from the highest)
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace boxscore {
+
+class BitCounter {
+public:
+    void add(uint64_t word) {
+        for (size_t plane = 0; plane < kFewPlanes; ++plane) word = add_to(plane, word);
+        for (size_t plane = kFewPlanes; word != 0; ++plane) word = add_to(plane, word);
+    }
+
+    uint32_t count(size_t bit) const {
+        uint32_t sum = 0;
+        for (size_t plane = 0; plane < planes_.size(); ++plane) sum |= static_cast<uint32_t>(planes_[plane] >> bit & 1) << plane;
+        return sum;
+    }
+
+private:
+    static constexpr size_t kFewPlanes = 5;  // beyond these a carry is rare, so a branch is cheap
+
+    // What is carried to the next plane.
+    uint64_t add_to(size_t plane, uint64_t word) {
+        const uint64_t carry = planes_[plane] & word;
+        planes_[plane] ^= word;
+        return carry;
+    }
+
+    std::array<uint64_t, 32> planes_{};  // as many as a count of 32 bits has
+};
+
+}  // namespace boxscore
