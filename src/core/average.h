@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "lanes.h"
 #include "pairwise_sum.h"
 #include "rules.h"
 
@@ -142,6 +143,13 @@ inline double mean_defined(const Samples& samples, const std::vector<size_t>& th
         std::fill(to, end, 0.0);  // only where another thread has changed the samples
     };
     return pairwise_sum_of(num_defined, fill) / static_cast<double>(num_defined);
+}
+
+// `mean_defined` of several sets of samples side by side, all of them defined: `num` rows of one value of each, in its order.
+template <size_t kLanes>
+Lanes<double, kLanes> mean_side_by_side(const double* samples, size_t num) {
+    Lanes<double, kLanes> mean = pairwise_sum_by([=](size_t i) { return Lanes<double, kLanes>(samples + i * kLanes); }, 0, num);
+    return mean /= static_cast<double>(num);
 }
 
 // The mean over some thresholds, one after the other, of values that stand `stride` apart.

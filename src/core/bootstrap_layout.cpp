@@ -127,7 +127,10 @@ private:
             Cell& cell = field.cells[t];
             if (!is_always_counted && is_set(tally_.is_counted, row, area, t)) cell.extra.push_back(image);
             if (!is_set(tally_.is_true, row, area, t)) continue;
-            cell.true_positives.push_back(size_of(field.stops) - 1);
+            if (!ranks[t].empty()) {
+                cell.true_positives.back().is_followed = ranks[t].back() + 1 == num_counted + size_of(cell.extra);
+            }
+            cell.true_positives.push_back({size_of(field.stops) - 1, false});
             cell.num_extra.push_back(size_of(cell.extra));
             ranks[t].push_back(num_counted + size_of(cell.extra));
             const size_t num_beyond = std::min<size_t>(tally_.tier[row], cell.beyond.size());

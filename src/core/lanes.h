@@ -1,71 +1,136 @@
 // A few numbers side by side, on which one instruction works where the processor has it.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "platform/compiler.h"
 
 namespace boxscore {
 
-template <size_t kSize>
+// Functions are inlined, so that they use the instructions of the function that calls them: see platform/processor.h.
+template <class Number, size_t kSize>
 class Lanes {
 public:
     Lanes() = default;
-    explicit Lanes(const int32_t* from) { std::copy_n(from, kSize, number_.begin()); }
-    explicit Lanes(const uint16_t* from) { std::copy_n(from, kSize, number_.begin()); }
 
-    void store(int32_t* to) const { std::copy_n(number_.begin(), kSize, to); }
+    // Of numbers in memory, of this type or one that it can hold.
+    template <class From>
+    BOXSCORE_INLINE explicit Lanes(const From* from) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] = static_cast<Number>(from[i]);
+    }
 
-    Lanes& operator+=(const Lanes& other) {
+    BOXSCORE_INLINE void store(Number* to) const {
+        for (size_t i = 0; i < kSize; ++i) to[i] = number_[i];
+    }
+
+    BOXSCORE_INLINE Number operator[](size_t lane) const { return number_[lane]; }
+
+    BOXSCORE_INLINE Lanes& operator+=(const Lanes& other) {
         for (size_t i = 0; i < kSize; ++i) number_[i] += other.number_[i];
         return *this;
     }
 
-private:
-    std::array<int32_t, kSize> number_{};
-};
-
-#if defined(BOXSCORE_HAS_SSE2)
-template <>
-class Lanes<4> {
-public:
-    Lanes() : number_(_mm_setzero_si128()) {}
-    explicit Lanes(const int32_t* from) : number_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))) {}
-    explicit Lanes(const uint16_t* from)
-        : number_(_mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)), _mm_setzero_si128())) {}
-
-    void store(int32_t* to) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), number_); }
-
-    Lanes& operator+=(const Lanes& other) {
-        number_ = _mm_add_epi32(number_, other.number_);
+    BOXSCORE_INLINE Lanes& operator+=(Number number) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] += number;
         return *this;
     }
 
+    BOXSCORE_INLINE Lanes& operator/=(Number number) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] /= number;
+        return *this;
+    }
+
+    BOXSCORE_INLINE Lanes& operator/=(const Lanes& other) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] /= other.number_[i];
+        return *this;
+    }
+
+    // Where `other` is larger, it is taken.
+    BOXSCORE_INLINE void raise_to(const Lanes& other) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] = number_[i] < other.number_[i] ? other.number_[i] : number_[i];
+    }
+
 private:
-    __m128i number_;
+    std::array<Number, kSize> number_{};
 };
 
-template <>
-class Lanes<8> {
+#if defined(BOXSCORE_HAS_VECTORS)
+template <class Number>
+class Lanes<Number, 8> {
 public:
     Lanes() = default;
-    template <class T>
-    explicit Lanes(const T* from) : low_(from), high_(from + 4) {}
 
-    void store(int32_t* to) const { low_.store(to), high_.store(to + 4); }
+    template <class From>
+    BOXSCORE_INLINE explicit Lanes(const From* from) {
+        for (size_t i = 0; i < kNumVectors; ++i) {
+            typedef From Source __attribute__((vector_size(kPerVector * sizeof(From))));
+            Source source;
+            std::memcpy(&source, from + i * kPerVector, sizeof(source));
+            vector_[i] = __builtin_convertvector(source, Vector);
+        }
+    }
 
-    Lanes& operator+=(const Lanes& other) {
-        low_ += other.low_;
-        high_ += other.high_;
+    BOXSCORE_INLINE void store(Number* to) const {
+        for (size_t i = 0; i < kNumVectors; ++i) std::memcpy(to + i * kPerVector, &vector_[i], sizeof(Vector));
+    }
+
+    BOXSCORE_INLINE Number operator[](size_t lane) const { return vector_[lane / kPerVector][lane % kPerVector]; }
+
+    BOXSCORE_INLINE Lanes& operator+=(const Lanes& other) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] += other.vector_[i];
         return *this;
     }
 
+    BOXSCORE_INLINE Lanes& operator+=(Number number) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] += number;
+        return *this;
+    }
+
+    BOXSCORE_INLINE Lanes& operator/=(Number number) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] /= number;
+        return *this;
+    }
+
+    BOXSCORE_INLINE Lanes& operator/=(const Lanes& other) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] /= other.vector_[i];
+        return *this;
+    }
+
+    BOXSCORE_INLINE void raise_to(const Lanes& other) {
+        for (size_t i = 0; i < kNumVectors; ++i) {
+            vector_[i] = vector_[i] < other.vector_[i] ? other.vector_[i] : vector_[i];
+        }
+    }
+
 private:
-    Lanes<4> low_, high_;
+    static constexpr size_t kVectorSize = 32, kPerVector = kVectorSize / sizeof(Number), kNumVectors = 8 / kPerVector;
+    typedef Number Vector __attribute__((vector_size(kVectorSize)));
+
+    Vector vector_[kNumVectors] = {};
 };
 #endif
+
+template <class Number, size_t kSize>
+BOXSCORE_INLINE inline Lanes<Number, kSize> operator+(const Lanes<Number, kSize>& lanes, Number number) {
+    return Lanes<Number, kSize>(lanes) += number;
+}
+
+template <class Number, size_t kSize>
+BOXSCORE_INLINE inline Lanes<Number, kSize> operator+(const Lanes<Number, kSize>& lanes, const Lanes<Number, kSize>& other) {
+    return Lanes<Number, kSize>(lanes) += other;
+}
+
+template <class Number, size_t kSize>
+BOXSCORE_INLINE inline Lanes<Number, kSize> operator/(const Lanes<Number, kSize>& lanes, Number number) {
+    return Lanes<Number, kSize>(lanes) /= number;
+}
+
+template <class Number, size_t kSize>
+BOXSCORE_INLINE inline Lanes<Number, kSize> operator/(const Lanes<Number, kSize>& lanes, const Lanes<Number, kSize>& other) {
+    return Lanes<Number, kSize>(lanes) /= other;
+}
 
 }  // namespace boxscore
