@@ -49,7 +49,7 @@ struct ResampleWorkspace {
     std::vector<uint16_t> weight;     // [N + 1, lanes]: the same in all, and of an image that is none
     std::vector<int32_t> num_truths;  // [K, lanes]
     // Of the class at hand.
-    std::vector<int32_t> num_copies;   // [stops, lanes]
+    std::vector<uint16_t> num_copies;  // [stops, lanes]
     std::vector<int32_t> num_counted;  // [stops, lanes]: rows up to each that count at every threshold
     std::array<int32_t, kLanes> total{};  // all rows that count at every threshold
     std::vector<uint32_t> reach;       // [true positives, lanes]: recall points reached, times the lanes
@@ -214,8 +214,8 @@ private:
             to += step.is_stop * kLanes;
         }
         sum.store(work.total.data());
-        to = work.num_copies.data();
-        for (const uint32_t image : field.stops) weight_of(image, work).store(to), to += kLanes;
+        uint16_t* copies = work.num_copies.data();
+        for (const uint32_t image : field.stops) copies = std::copy_n(work.weight.data() + size_t{image} * kLanes, kLanes, copies);
     }
 
     BOXSCORE_INLINE static void sum_extra(const Cell& cell, ResampleWorkspace<kLanes>& work) {
@@ -312,16 +312,16 @@ private:
         }
     }
 
-    void find_reach(const int32_t* num_truths, ResampleWorkspace<kLanes>& work) const {
+    BOXSCORE_INLINE void find_reach(const int32_t* num_truths, ResampleWorkspace<kLanes>& work) const {
         const size_t size = size_t(*std::max_element(num_truths, num_truths + kLanes)) + 1;
         work.reach.assign(size * kLanes, 0);
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            if (num_truths[lane] == 0) continue;
-            for (const double point : rules_.recall_points) {
-                work.reach[num_needed(point, num_truths[lane]) * kLanes + lane] += kLanes;
+        uint32_t* const reach = work.reach.data();
+        for (const double point : rules_.recall_points) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                if (num_truths[lane] > 0) reach[num_needed(point, num_truths[lane]) * kLanes + lane] += kLanes;
             }
         }
-        for (size_t i = kLanes; i < work.reach.size(); ++i) work.reach[i] += work.reach[i - kLanes];
+        for (size_t i = kLanes; i < size * kLanes; ++i) reach[i] += reach[i - kLanes];
     }
 
     // The best precision while so many recall points are reached, from the end of each curve to its beginning.
