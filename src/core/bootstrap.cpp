@@ -59,9 +59,10 @@ struct ResampleWorkspace {
     std::vector<double> best;  // [R + 1, lanes]: precision where so many recall points are reached; zeros between cells
     std::vector<double> values;   // precisions at the true positives of one lane
     std::vector<double> counted;  // detections that count up to each of them
-    // Of the area range at hand: the precisions of each lane at recall points, as [T, R, D] with its own D. Those of all lanes are
-    // side by side, so most are where their neighbours are of the same class.
+    // Of the area range at hand: precisions at recall points, as [T, R, most D, lanes]. Each lane has its own D classes, with no gaps
+    // among them; as hardly any class is without truths, most are next to the same class in the other lanes.
     Buffer<double> samples;
+    size_t most_defined = 0;
     Numbers numbers[kLanes];
 };
 
@@ -140,7 +141,7 @@ private:
     }
 
     BOXSCORE_INLINE static CountLanes sum_weights(const std::vector<uint32_t>& images, const ResampleWorkspace<kLanes>& work) {
-        CountLanes sum;
+        CountLanes sum{};
         for (const uint32_t image : images) sum += weight_of(image, work);
         return sum;
     }
@@ -162,7 +163,9 @@ private:
                 work.numbers[lane].num_truths.push_back(num_truths[lane]);
             }
         }
+        work.most_defined = 0;
         for (Numbers& numbers : work.numbers) {
+            work.most_defined = std::max(work.most_defined, numbers.num_defined());
             const size_t num_values = num_thresholds_ * numbers.num_defined();
             numbers.average_precision.resize(num_values);
             numbers.recall.resize(num_values * rules_.num_limits());
@@ -206,7 +209,7 @@ private:
             work.num_counted.resize(2 * (field.stops.size() + 1) * kLanes);
             work.num_copies.resize(work.num_counted.size());
         }
-        CountLanes sum;
+        CountLanes sum{};
         int32_t* to = work.num_counted.data();
         for (const Step step : field.steps) {
             sum += weight_of(step.image, work);
@@ -222,7 +225,7 @@ private:
         if (cell.extra.empty()) return;
         const size_t size = (cell.extra.size() + 1) * kLanes;
         if (work.num_extra.size() < size) work.num_extra.resize(2 * size);
-        CountLanes sum;
+        CountLanes sum{};
         int32_t* to = work.num_extra.data();
         sum.store(to);
         for (const uint32_t image : cell.extra) {
@@ -332,7 +335,7 @@ private:
         }
         const uint32_t* const reach = work.reach.data();
         double* const to = work.best.data();
-        FloatLanes best;
+        FloatLanes best{};
         for (size_t i = work.points.size; i-- > 0;) {
             const int32_t* num_true = work.points.num_true.data() + i * kLanes;
             const int32_t* num_counted = work.points.num_counted.data() + i * kLanes;
@@ -357,29 +360,26 @@ private:
     }
 
     BOXSCORE_INLINE void keep_samples(const double* best, size_t threshold, const Place& place, ResampleWorkspace<kLanes>& work) const {
-        const size_t num_defined = work.numbers[0].num_defined();
+        const size_t stride = work.most_defined * kLanes;
+        double* to = work.samples.data() + threshold * num_points_ * stride;
         bool is_aligned = true;
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            is_aligned &= place.num_truths[lane] > 0 && place.index[lane] == place.index[0] &&
-                          work.numbers[lane].num_defined() == num_defined;
-        }
+        for (size_t lane = 0; lane < kLanes; ++lane) is_aligned &= place.num_truths[lane] > 0 && place.index[lane] == place.index[0];
         if (is_aligned) {
-            double* to = work.samples.data() + (threshold * num_points_ * num_defined + place.index[0]) * kLanes;
-            for (size_t r = 0; r < num_points_; ++r, to += num_defined * kLanes) FloatLanes(best + r * kLanes).store(to);
+            to += place.index[0] * kLanes;
+            for (size_t r = 0; r < num_points_; ++r, to += stride) FloatLanes(best + r * kLanes).store(to);
             return;
         }
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            if (place.num_truths[lane] == 0) continue;
-            const size_t stride = work.numbers[lane].num_defined() * kLanes;
-            double* to = work.samples.data() + threshold * num_points_ * stride + place.index[lane] * kLanes + lane;
-            for (size_t r = 0; r < num_points_; ++r, to += stride) *to = best[r * kLanes + lane];
+        for (size_t r = 0; r < num_points_; ++r, to += stride) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                if (place.num_truths[lane] > 0) to[place.index[lane] * kLanes + lane] = best[r * kLanes + lane];
+            }
         }
     }
 
     BOXSCORE_INLINE void average_points(const double* best, size_t num_reached, size_t threshold, const Place& place,
                                         ResampleWorkspace<kLanes>& work) const {
         const PointMean mean(rules_.ap, num_points_);
-        FloatLanes sum;
+        FloatLanes sum{};
         for (size_t r = 0; r < num_reached; ++r) sum += mean.share(FloatLanes(best + r * kLanes));
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (place.num_truths[lane] == 0) continue;
@@ -460,7 +460,7 @@ private:
     }
 
     std::array<double, kLanes> averages_of(const Measure& measure, const ResampleWorkspace<kLanes>& work) const {
-        std::array<double, kLanes> averages;
+        std::array<double, kLanes> averages{};
         const std::vector<size_t>& thresholds = measure.thresholds;
         bool are_in_a_row = true;
         for (size_t i = 0; i < thresholds.size(); ++i) are_in_a_row &= thresholds[i] == thresholds[0] + i;
@@ -473,9 +473,9 @@ private:
                 continue;
             }
             if (is_done[lane]) continue;
-            const size_t num_rows = num_points_ * num_defined;
-            const auto means = mean_side_by_side<kLanes>(work.samples.data() + thresholds.front() * num_rows * kLanes,
-                                                         thresholds.size() * num_rows);
+            const FloatLanes means = mean_side_by_side<kLanes>(
+                {work.samples.data() + thresholds[0] * num_points_ * work.most_defined * kLanes, thresholds.size() * num_points_, num_defined,
+                 work.most_defined});
             for (size_t other = lane; other < kLanes; ++other) {
                 if (work.numbers[other].num_defined() == num_defined) averages[other] = means[other], is_done[other] = true;
             }
@@ -487,8 +487,8 @@ private:
         const Numbers& numbers = work.numbers[lane];
         const size_t num_defined = numbers.num_defined();
         auto over_classes = [&](const double* values) { return Samples{values, 1, num_defined, num_defined, 0, 1}; };
-        const Averaged averaged{{work.samples.data() + lane, num_points_, num_defined, num_points_ * num_defined * kLanes,
-                                 num_defined * kLanes, kLanes},
+        const size_t point_stride = work.most_defined * kLanes;
+        const Averaged averaged{{work.samples.data() + lane, num_points_, num_defined, num_points_ * point_stride, point_stride, kLanes},
                                 over_classes(numbers.average_precision.data()),
                                 over_classes(recall_of(numbers, measure.limit)),
                                 numbers.num_truths,

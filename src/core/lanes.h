@@ -1,6 +1,7 @@
 // A few numbers side by side, on which one instruction works where the processor has it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +12,10 @@
 namespace boxscore {
 
 // Functions are inlined, so that they use the instructions of the function that calls them: see platform/processor.h.
-template <class Number, size_t kSize>
+template <class Number, size_t kSize, bool kIsVector = BOXSCORE_HAS_VECTORS && (kSize > 1)>
 class Lanes {
 public:
-    Lanes() = default;
+    Lanes() = default;  // as with a number, `Lanes{}` is 0
 
     // Of numbers in memory, of this type or one that it can hold.
     template <class From>
@@ -54,12 +55,12 @@ public:
     }
 
 private:
-    std::array<Number, kSize> number_{};
+    std::array<Number, kSize> number_;
 };
 
-#if defined(BOXSCORE_HAS_VECTORS)
-template <class Number>
-class Lanes<Number, 8> {
+#if BOXSCORE_HAS_VECTORS
+template <class Number, size_t kSize>
+class Lanes<Number, kSize, true> {
 public:
     Lanes() = default;
 
@@ -106,10 +107,10 @@ public:
     }
 
 private:
-    static constexpr size_t kVectorSize = 32, kPerVector = kVectorSize / sizeof(Number), kNumVectors = 8 / kPerVector;
+    static constexpr size_t kVectorSize = std::min<size_t>(32, kSize * sizeof(Number)), kPerVector = kVectorSize / sizeof(Number), kNumVectors = kSize / kPerVector;
     typedef Number Vector __attribute__((vector_size(kVectorSize)));
 
-    Vector vector_[kNumVectors] = {};
+    Vector vector_[kNumVectors];
 };
 #endif
 

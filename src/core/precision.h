@@ -37,7 +37,7 @@ inline void raise_to_envelope(double* precision, size_t num_rows, size_t width) 
 // The same where the width is known.
 template <size_t kWidth>
 BOXSCORE_INLINE inline void raise_to_envelope(double* precision, size_t num_rows) {
-    Lanes<double, kWidth> best;
+    Lanes<double, kWidth> best{};
     for (size_t i = num_rows; i-- > 0;) {
         best.raise_to(Lanes<double, kWidth>(precision + i * kWidth));
         best.store(precision + i * kWidth);
