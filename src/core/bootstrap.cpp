@@ -64,6 +64,8 @@ struct ResampleWorkspace {
     Buffer<double> samples;
     size_t most_defined = 0;
     Numbers numbers[kLanes];
+
+    const uint16_t* weight_of(uint32_t image) const { return weight.data() + size_t{image} * kLanes; }
 };
 
 template <size_t kLanes>
@@ -136,13 +138,9 @@ private:
         if (num_boxes > INT32_MAX) throw std::overflow_error("more than 2**31 - 1 boxes in one resample");
     }
 
-    BOXSCORE_INLINE static CountLanes weight_of(uint32_t image, const ResampleWorkspace<kLanes>& work) {
-        return CountLanes(work.weight.data() + size_t{image} * kLanes);
-    }
-
     BOXSCORE_INLINE static CountLanes sum_weights(const std::vector<uint32_t>& images, const ResampleWorkspace<kLanes>& work) {
         CountLanes sum{};
-        for (const uint32_t image : images) sum += weight_of(image, work);
+        for (const uint32_t image : images) sum += CountLanes(work.weight_of(image));
         return sum;
     }
 
@@ -210,15 +208,16 @@ private:
             work.num_copies.resize(work.num_counted.size());
         }
         CountLanes sum{};
+        const uint16_t* const weight = work.weight.data();  // here and below: a store into an array does not change where others are
         int32_t* to = work.num_counted.data();
         for (const Step step : field.steps) {
-            sum += weight_of(step.image, work);
+            sum += CountLanes(weight + size_t{step.image} * kLanes);
             sum.store(to);
             to += step.is_stop * kLanes;
         }
         sum.store(work.total.data());
         uint16_t* copies = work.num_copies.data();
-        for (const uint32_t image : field.stops) copies = std::copy_n(work.weight.data() + size_t{image} * kLanes, kLanes, copies);
+        for (const uint32_t image : field.stops) copies = std::copy_n(weight + size_t{image} * kLanes, kLanes, copies);
     }
 
     BOXSCORE_INLINE static void sum_extra(const Cell& cell, ResampleWorkspace<kLanes>& work) {
@@ -226,10 +225,11 @@ private:
         const size_t size = (cell.extra.size() + 1) * kLanes;
         if (work.num_extra.size() < size) work.num_extra.resize(2 * size);
         CountLanes sum{};
+        const uint16_t* const weight = work.weight.data();
         int32_t* to = work.num_extra.data();
         sum.store(to);
         for (const uint32_t image : cell.extra) {
-            sum += weight_of(image, work);
+            sum += CountLanes(weight + size_t{image} * kLanes);
             sum.store(to += kLanes);
         }
     }
@@ -260,16 +260,20 @@ private:
         points.reserve(end - begin);
         CountLanes sum(num_true.data());
         const bool has_extra = !cell.extra.empty();
+        const CellStop* const stops = cell.true_positives.data();
+        const uint32_t* const extra_at = cell.num_extra.data();
+        const uint16_t* const num_copies = work.num_copies.data();
+        const int32_t *const num_counted = work.num_counted.data(), *const num_extra = work.num_extra.data();
+        int32_t *const true_at = points.num_true.data(), *const counted_at = points.num_counted.data();
         size_t at = points.size * kLanes;
         for (size_t i = begin; i < end; ++i) {
-            const CellStop each = cell.true_positives[i];
-            const size_t stop = size_t{each.stop} * kLanes;
-            sum += CountLanes(work.num_copies.data() + stop);
-            sum.store(points.num_true.data() + at);
-            CountLanes num_counted(work.num_counted.data() + stop);
-            if (has_extra) num_counted += CountLanes(work.num_extra.data() + size_t{cell.num_extra[i]} * kLanes);
-            num_counted.store(points.num_counted.data() + at);
-            at += each.is_followed ? 0 : kLanes;
+            const size_t stop = size_t{stops[i].stop} * kLanes;
+            sum += CountLanes(num_copies + stop);
+            sum.store(true_at + at);
+            CountLanes counted(num_counted + stop);
+            if (has_extra) counted += CountLanes(num_extra + size_t{extra_at[i]} * kLanes);
+            counted.store(counted_at + at);
+            at += stops[i].is_followed ? 0 : kLanes;
         }
         // What follows the last of them may be in no lane.
         points.size = at / kLanes + cell.true_positives[end - 1].is_followed;
