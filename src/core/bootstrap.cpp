@@ -68,7 +68,8 @@ struct ResampleWorkspace {
     const uint16_t* weight_of(uint32_t image) const { return weight.data() + size_t{image} * kLanes; }
 };
 
-template <size_t kLanes>
+// With vectors only where the processor has AVX2.
+template <size_t kLanes, bool kIsVector>
 class Resampler {
 public:
     Resampler(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const BootstrapArrays& out)
@@ -118,8 +119,8 @@ public:
 private:
     using Counts = std::array<int32_t, kLanes>;
     using Indices = std::array<size_t, kLanes>;
-    using CountLanes = Lanes<int32_t, kLanes>;
-    using FloatLanes = Lanes<double, kLanes>;
+    using CountLanes = Lanes<int32_t, kLanes, kIsVector>;
+    using FloatLanes = Lanes<double, kLanes, kIsVector>;
 
     // A class in an area range.
     struct Place {
@@ -153,7 +154,8 @@ private:
     void count_truths(size_t area, ResampleWorkspace<kLanes>& work) const {
         for (Numbers& numbers : work.numbers) numbers.classes.clear(), numbers.num_truths.clear();
         for (size_t k = 0; k < layout_.num_classes; ++k) {
-            const Counts num_truths = counts(sum_weights(layout_.field(k, area).truths, work));
+            Counts num_truths;
+            on_processor([&]() BOXSCORE_INLINE { num_truths = counts(sum_weights(layout_.field(k, area).truths, work)); });
             for (size_t lane = 0; lane < kLanes; ++lane) {
                 work.num_truths[k * kLanes + lane] = num_truths[lane];
                 if (num_truths[lane] == 0) continue;
@@ -171,11 +173,15 @@ private:
     }
 
     void build_class(const Place& place, ResampleWorkspace<kLanes>& work) const {
-        if constexpr (kLanes > 1) {
-            per_processor([&]() BOXSCORE_INLINE { build_cells(place, work); });
-        } else {
-            build_cells(place, work);
-        }
+        on_processor([&]() BOXSCORE_INLINE { build_cells(place, work); });
+    }
+
+    template <class Work>
+    static void on_processor(const Work& work) {
+#if defined(BOXSCORE_HAS_NEWER_X86)
+        if constexpr (kIsVector) return with_avx2(work);
+#endif
+        work();
     }
 
     BOXSCORE_INLINE void build_cells(const Place& place, ResampleWorkspace<kLanes>& work) const {
@@ -357,7 +363,7 @@ private:
         for (size_t lane = 0; lane < kLanes; ++lane) end = std::max(end, work.reach[size_t(num_true[lane]) * kLanes + lane]);
         const size_t num_reached = end / kLanes;
         double* const best = work.best.data() + kLanes;  // no precision is needed before the first recall point
-        raise_to_envelope<kLanes>(best, num_reached);
+        raise_to_envelope<FloatLanes>(best, num_reached);
         if (needs_samples_[place.area]) keep_samples(best, threshold, place, work);
         if (needs_average_[place.area]) average_points(best, num_reached, threshold, place, work);
         std::fill_n(work.best.data(), (num_reached + 1) * kLanes, 0.0);
@@ -477,7 +483,7 @@ private:
                 continue;
             }
             if (is_done[lane]) continue;
-            const FloatLanes means = mean_side_by_side<kLanes>(
+            const auto means = mean_side_by_side<kLanes>(
                 {work.samples.data() + thresholds[0] * num_points_ * work.most_defined * kLanes, thresholds.size() * num_points_, num_defined,
                  work.most_defined});
             for (size_t other = lane; other < kLanes; ++other) {
@@ -509,10 +515,10 @@ private:
     std::vector<uint8_t> needs_average_, needs_samples_;  // by area range: AP of classes, precisions at recall points
 };
 
-template <size_t kLanes>
+template <size_t kLanes, bool kIsVector>
 void take_all(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
               const BootstrapArrays& out) {
-    const Resampler<kLanes> resampler(layout, rules, options, out);
+    const Resampler<kLanes, kIsVector> resampler(layout, rules, options, out);
     for_each_task(
         (options.num_resamples + kLanes - 1) / kLanes, run, [&] { return resampler.make_workspace(); },
         [&](size_t task, ResampleWorkspace<kLanes>& work) { resampler.take(task * kLanes, work); });
@@ -527,7 +533,11 @@ void bootstrap(const ResampleLayout& layout, const Rules& rules, const Bootstrap
     constexpr size_t kLanes = 8, kMostSamples = size_t{1} << 20;
     const size_t num_samples = layout.num_classes * rules.num_thresholds() * rules.recall_points.size();
     const bool has_lanes = options.max_lanes >= kLanes && is_sampled(rules.ap) && num_samples * kLanes <= kMostSamples;
-    has_lanes ? take_all<kLanes>(layout, rules, options, run, out) : take_all<1>(layout, rules, options, run, out);
+    if (!has_lanes) return take_all<1, false>(layout, rules, options, run, out);
+#if defined(BOXSCORE_HAS_NEWER_X86)
+    if (processor().has_avx2) return take_all<kLanes, true>(layout, rules, options, run, out);
+#endif
+    take_all<kLanes, false>(layout, rules, options, run, out);
 }
 
 }  // namespace boxscore

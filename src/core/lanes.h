@@ -6,15 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "platform/compiler.h"
 
 namespace boxscore {
 
 // Functions are inlined, so that they use the instructions of the function that calls them: see platform/processor.h.
-template <class Number, size_t kSize, bool kIsVector = BOXSCORE_HAS_VECTORS && (kSize > 1)>
+//
+// As a vector they are of the compiler's types for vectors, which is faster where the processor has registers of that size: of 16 bytes
+// everywhere, of 32 with AVX2. As an array they are left to the compiler.
+template <class Number, size_t kSize, bool kIsVector = BOXSCORE_HAS_VECTORS && kSize * sizeof(Number) == 16>
 class Lanes {
 public:
+    static constexpr size_t kWidth = kSize;
+
     Lanes() = default;  // as with a number, `Lanes{}` is 0
 
     // Of numbers in memory, of this type or one that it can hold.
@@ -62,15 +68,20 @@ private:
 template <class Number, size_t kSize>
 class Lanes<Number, kSize, true> {
 public:
+    static constexpr size_t kWidth = kSize;
+
     Lanes() = default;
 
     template <class From>
     BOXSCORE_INLINE explicit Lanes(const From* from) {
-        for (size_t i = 0; i < kNumVectors; ++i) {
-            typedef From Source __attribute__((vector_size(kPerVector * sizeof(From))));
-            Source source;
-            std::memcpy(&source, from + i * kPerVector, sizeof(source));
-            vector_[i] = __builtin_convertvector(source, Vector);
+        for (size_t i = 0; i < kNumVectors; ++i, from += kPerVector) {
+            if constexpr (std::is_same_v<From, Number>) {
+                std::memcpy(&vector_[i], from, sizeof(Vector));
+            } else {
+                Number number[kPerVector];
+                for (size_t j = 0; j < kPerVector; ++j) number[j] = static_cast<Number>(from[j]);
+                std::memcpy(&vector_[i], number, sizeof(Vector));
+            }
         }
     }
 
@@ -114,24 +125,24 @@ private:
 };
 #endif
 
-template <class Number, size_t kSize>
-BOXSCORE_INLINE inline Lanes<Number, kSize> operator+(const Lanes<Number, kSize>& lanes, Number number) {
-    return Lanes<Number, kSize>(lanes) += number;
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator+(const Lanes<Number, kSize, kIsVector>& lanes, Number number) {
+    return Lanes<Number, kSize, kIsVector>(lanes) += number;
 }
 
-template <class Number, size_t kSize>
-BOXSCORE_INLINE inline Lanes<Number, kSize> operator+(const Lanes<Number, kSize>& lanes, const Lanes<Number, kSize>& other) {
-    return Lanes<Number, kSize>(lanes) += other;
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator+(const Lanes<Number, kSize, kIsVector>& lanes, const Lanes<Number, kSize, kIsVector>& other) {
+    return Lanes<Number, kSize, kIsVector>(lanes) += other;
 }
 
-template <class Number, size_t kSize>
-BOXSCORE_INLINE inline Lanes<Number, kSize> operator/(const Lanes<Number, kSize>& lanes, Number number) {
-    return Lanes<Number, kSize>(lanes) /= number;
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator/(const Lanes<Number, kSize, kIsVector>& lanes, Number number) {
+    return Lanes<Number, kSize, kIsVector>(lanes) /= number;
 }
 
-template <class Number, size_t kSize>
-BOXSCORE_INLINE inline Lanes<Number, kSize> operator/(const Lanes<Number, kSize>& lanes, const Lanes<Number, kSize>& other) {
-    return Lanes<Number, kSize>(lanes) /= other;
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator/(const Lanes<Number, kSize, kIsVector>& lanes, const Lanes<Number, kSize, kIsVector>& other) {
+    return Lanes<Number, kSize, kIsVector>(lanes) /= other;
 }
 
 }  // namespace boxscore

@@ -34,13 +34,13 @@ inline void raise_to_envelope(double* precision, size_t num_rows, size_t width) 
     for (size_t i = (num_rows - 1) * width; i-- > 0;) precision[i] = std::max(precision[i], precision[i + width]);
 }
 
-// The same where the width is known.
-template <size_t kWidth>
+// The same of rows that are lanes.
+template <class Row>
 BOXSCORE_INLINE inline void raise_to_envelope(double* precision, size_t num_rows) {
-    Lanes<double, kWidth> best{};
+    Row best{};
     for (size_t i = num_rows; i-- > 0;) {
-        best.raise_to(Lanes<double, kWidth>(precision + i * kWidth));
-        best.store(precision + i * kWidth);
+        best.raise_to(Row(precision + i * Row::kWidth));
+        best.store(precision + i * Row::kWidth);
     }
 }
 
