@@ -145,7 +145,7 @@ HOMES = {
         r"lane\[4\] \+ lane\[5\]",
         {"core/pairwise_sum.h", "boxscore/geometry/keypoints.py"},
     ),
-    "means over classes": (r"pairwise_sum_of\(", {"core/average.h"}),
+    "means over classes": (r"pairwise_sum_by\(num_defined", {"core/average.h"}),
     "reading of dicts": (
         r"""(\w\[|\.get\()["'](boxes|labels|scores)["']""",
         {"boxscore/model/batches.py", "boxscore/training/huggingface.py"},  # the latter: labels of Transformers' models

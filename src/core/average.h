@@ -7,25 +7,13 @@
 #include <limits>
 #include <vector>
 
+#include "lanes.h"
 #include "pairwise_sum.h"
 #include "rules.h"
 
 namespace boxscore {
 
-// `pairwise_sum` of values that are nowhere in a row: `fill(to, num)` writes the next few, at most 128.
-template <class Fill>
-double pairwise_sum_of(size_t size, Fill& fill) {
-    if (size <= 128) {
-        double values[128];
-        fill(values, size);
-        return pairwise_sum(values, size);
-    }
-    const size_t half = size / 2 - size / 2 % 8;
-    const double first = pairwise_sum_of(half, fill);
-    return first + pairwise_sum_of(size - half, fill);
-}
-
-// The same of a known number of values that come one by one. What was added so far can be saved, and continued from later.
+// `pairwise_sum` of a known number of values that come one by one. What was added so far can be saved, and continued from later.
 class PairwiseSum {
 public:
     static constexpr size_t kDepth = 32, kLanes = 8, kStateSize = kDepth + kLanes + 1;
@@ -127,21 +115,68 @@ inline size_t count_defined(const Samples& samples, const std::vector<size_t>& t
 inline double mean_defined(const Samples& samples, const std::vector<size_t>& thresholds, size_t num_defined) {
     if (num_defined == 0) return std::numeric_limits<double>::quiet_NaN();
     size_t t = 0, r = 0, k = 0;
-    auto fill = [&](double* to, size_t num) {
-        double* const end = to + num;
+    auto sum_few = [&](size_t num) {
+        double values[128];
+        double *to = values, *const end = to + num;
         while (to < end && t < thresholds.size()) {
             const double* value = samples.row(thresholds[t], r) + k * samples.class_stride;
             for (; k < samples.num_classes && to < end; ++k, value += samples.class_stride) {
                 prefetch(value + 8 * samples.point_stride);  // what comes soon
                 if (samples.has(k) && is_defined(*value)) *to++ = *value;
             }
-            if (k < samples.num_classes) return;
+            if (k < samples.num_classes) break;
             k = 0;
             if (++r == samples.num_points) r = 0, ++t;
         }
         std::fill(to, end, 0.0);  // only where another thread has changed the samples
+        return sum_in_lanes(values, num);
     };
-    return pairwise_sum_of(num_defined, fill) / static_cast<double>(num_defined);
+    return pairwise_sum_by(num_defined, sum_few) / static_cast<double>(num_defined);
+}
+
+// Several sets of samples side by side, all of them defined: [thresholds and points, classes, lanes].
+struct SampleLanes {
+    const double* first;
+    size_t num_points, num_classes;
+    size_t point_stride;  // in classes
+};
+
+// Some lanes of rows of `kLanes`: so few that the eight sums of `sum_in_lanes` stay in registers.
+template <size_t kLanes>
+struct LaneColumn {
+    static constexpr size_t kWidth = std::min<size_t>(kLanes, 2);
+    const double* first;
+
+    Lanes<double, kWidth> operator[](size_t row) const { return Lanes<double, kWidth>(first + row * kLanes); }
+};
+
+// `mean_defined` of each set.
+template <size_t kLanes>
+Lanes<double, kLanes> mean_side_by_side(const SampleLanes& samples) {
+    const double* next = samples.first;
+    size_t k = 0;
+    double row[128 * kLanes];
+    auto sum_few = [&](size_t num) {
+        const double* values = next;
+        if (samples.num_classes == samples.point_stride) {
+            next += num * kLanes;
+        } else {
+            values = row;
+            for (double *to = row, *const end = row + num * kLanes; to < end;) {
+                const size_t num_next = std::min<size_t>(samples.num_classes - k, (end - to) / kLanes);
+                to = std::copy_n(next, num_next * kLanes, to);
+                next += num_next * kLanes, k += num_next;
+                if (k == samples.num_classes) k = 0, next += (samples.point_stride - samples.num_classes) * kLanes;
+            }
+        }
+        double sums[kLanes];
+        for (size_t lane = 0; lane < kLanes; lane += LaneColumn<kLanes>::kWidth) {
+            sum_in_lanes(LaneColumn<kLanes>{values + lane}, num).store(sums + lane);
+        }
+        return Lanes<double, kLanes>(sums);
+    };
+    const size_t num_defined = samples.num_points * samples.num_classes;
+    return pairwise_sum_by(num_defined, sum_few) / static_cast<double>(num_defined);
 }
 
 // The mean over some thresholds, one after the other, of values that stand `stride` apart.

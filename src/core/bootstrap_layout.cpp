@@ -13,6 +13,15 @@ struct Key {
     uint32_t row;
 };
 
+// A row of one class, by falling score.
+template <class State>
+struct PlannedRow {
+    uint32_t row;
+    uint32_t image : 31;
+    uint32_t is_tied : 1;  // with the next row, by image and score
+    State state;
+};
+
 template <class T>
 uint32_t size_of(const std::vector<T>& list) {
     return static_cast<uint32_t>(list.size());
@@ -54,8 +63,9 @@ public:
                 keys[i] = {falling_key(tally_.score[row]), row};
             }
             sort_by_key(keys.data(), sorted.data(), size);
+            const Buffer<PlannedRow<State>> rows = planned_rows(sorted);
             for (size_t a = 0; a < rules_.num_areas(); ++a) {
-                if (is_wanted_[a]) plan_field(sorted, a, field(layout, k, a));
+                if (is_wanted_[a]) plan_field(rows, a, field(layout, k, a));
             }
         });
         return layout;
@@ -66,7 +76,17 @@ private:
         return layout.fields[label * rules_.num_areas() + area];
     }
 
-    void plan_field(const Buffer<Key>& rows, size_t area, Field& field) const {
+    Buffer<PlannedRow<State>> planned_rows(const Buffer<Key>& sorted) const {
+        Buffer<PlannedRow<State>> rows(sorted.size());
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const uint32_t row = sorted[i].row;
+            rows[i] = {row, static_cast<uint32_t>(tally_.image[row]), false, tally_.state[row]};
+            if (i > 0) rows[i - 1].is_tied = sorted[i - 1].key == sorted[i].key && rows[i - 1].image == rows[i].image;
+        }
+        return rows;
+    }
+
+    void plan_field(const Buffer<PlannedRow<State>>& rows, size_t area, Field& field) const {
         field.cells.resize(rules_.num_thresholds());
         for (Cell& cell : field.cells) {
             if (has_early_[area]) cell.beyond.resize(rules_.num_limits() - 1);
@@ -74,14 +94,18 @@ private:
         std::vector<std::vector<uint32_t>> ranks(field.cells.size());  // of each true positive, among all rows that count
         uint32_t num_counted = 0;
         for (size_t begin = 0, end; begin < rows.size(); begin = end) {
-            for (end = begin + 1; end < rows.size() && is_tied(rows[begin], rows[end]);) ++end;
+            for (end = begin + 1; rows[end - 1].is_tied;) ++end;
+            if (end == begin + 1) {
+                add_row(rows[begin], area, field, num_counted, ranks);
+                continue;
+            }
             const uint32_t num_before = num_counted;
             std::vector<uint32_t> num_true, num_extra;
-            for (size_t t = 0; end > begin + 1 && t < field.cells.size(); ++t) {
+            for (size_t t = 0; t < field.cells.size(); ++t) {
                 num_true.push_back(size_of(field.cells[t].true_positives));
                 num_extra.push_back(size_of(field.cells[t].extra));
             }
-            for (size_t i = begin; i < end; ++i) add_row(rows[i].row, area, field, num_counted, ranks);
+            for (size_t i = begin; i < end; ++i) add_row(rows[i], area, field, num_counted, ranks);
             for (size_t t = 0; t < num_true.size(); ++t) {
                 Cell& cell = field.cells[t];
                 const uint32_t rank_before = num_before + num_extra[t];
@@ -100,44 +124,51 @@ private:
         }
     }
 
-    bool is_tied(const Key& a, const Key& b) const { return a.key == b.key && tally_.image[a.row] == tally_.image[b.row]; }
-
-    void add_row(uint32_t row, size_t area, Field& field, uint32_t& num_counted,
+    void add_row(const PlannedRow<State>& each, size_t area, Field& field, uint32_t& num_counted,
                  std::vector<std::vector<uint32_t>>& ranks) const {
-        const uint32_t image = tally_.image[row];
-        if ((tally_.state[row] & 1) == 0) {
-            if (tally_.state[row] >> (area + 1) & 1) field.steps.push_back({image, false}), ++num_counted;
+        const uint32_t image = each.image;
+        if ((each.state & 1) == 0) {
+            if (each.state >> (area + 1) & 1) field.steps.push_back({image, false}), ++num_counted;
             return;
         }
-        const size_t num_thresholds = rules_.num_thresholds();
         size_t num_times = 0;
         bool is_stop = false;
-        for (size_t t = 0; t < num_thresholds; ++t) {
-            num_times += is_set(tally_.is_counted, row, area, t);
-            is_stop |= is_set(tally_.is_true, row, area, t);
-        }
-        const bool is_always_counted = num_times == num_thresholds;
+        for_each_threshold(tally_.is_counted, each.row, area, [&](size_t) { ++num_times; });
+        for_each_threshold(tally_.is_true, each.row, area, [&](size_t) { is_stop = true; });
+        const bool is_always_counted = num_times == rules_.num_thresholds();
         num_counted += is_always_counted;
         if (is_always_counted || is_stop) {
             const auto none = static_cast<uint32_t>(tally_.num_images);
             field.steps.push_back({is_always_counted ? image : none, is_stop});
         }
         if (is_stop) field.stops.push_back(image);
-        for (size_t t = 0; t < num_thresholds; ++t) {
-            Cell& cell = field.cells[t];
-            if (!is_always_counted && is_set(tally_.is_counted, row, area, t)) cell.extra.push_back(image);
-            if (!is_set(tally_.is_true, row, area, t)) continue;
-            cell.true_positives.push_back(size_of(field.stops) - 1);
-            cell.num_extra.push_back(size_of(cell.extra));
-            ranks[t].push_back(num_counted + size_of(cell.extra));
-            const size_t num_beyond = std::min<size_t>(tally_.tier[row], cell.beyond.size());
-            for (size_t m = 0; m < num_beyond; ++m) cell.beyond[m].push_back(image);
+        if (!is_always_counted) {
+            for_each_threshold(tally_.is_counted, each.row, area, [&](size_t t) { field.cells[t].extra.push_back(image); });
         }
+        for_each_threshold(tally_.is_true, each.row, area, [&](size_t t) {
+            Cell& cell = field.cells[t];
+            const uint32_t rank = num_counted + size_of(cell.extra);
+            if (!ranks[t].empty()) cell.true_positives.back().is_followed = ranks[t].back() + 1 == rank;
+            cell.true_positives.push_back({size_of(field.stops) - 1, false});
+            cell.num_extra.push_back(size_of(cell.extra));
+            ranks[t].push_back(rank);
+            const size_t num_beyond = std::min<size_t>(tally_.tier[each.row], cell.beyond.size());
+            for (size_t m = 0; m < num_beyond; ++m) cell.beyond[m].push_back(image);
+        });
     }
 
-    bool is_set(const uint64_t* words, uint32_t row, size_t area, size_t threshold) const {
-        const size_t cell = area * rules_.num_thresholds() + threshold;
-        return words[size_t{hit_[row]} * rules_.num_words() + cell / kBitsPerWord] >> cell % kBitsPerWord & 1;
+    // Calls `use(t)` for each threshold at which the bit of a hit is set, ascending.
+    template <class Use>
+    void for_each_threshold(const uint64_t* words, uint32_t row, size_t area, Use use) const {
+        const uint64_t* const of_row = words + size_t{hit_[row]} * rules_.num_words();
+        const size_t num_thresholds = rules_.num_thresholds();
+        for (size_t t = 0; t < num_thresholds;) {
+            const size_t cell = area * num_thresholds + t, shift = cell % kBitsPerWord;
+            const size_t num = std::min(kBitsPerWord - shift, num_thresholds - t);  // of those in one word
+            uint64_t bits = of_row[cell / kBitsPerWord] >> shift << (kBitsPerWord - num) >> (kBitsPerWord - num);
+            for (; bits != 0; bits &= bits - 1) use(t + count_trailing_zeros(bits));
+            t += num;
+        }
     }
 
     const TallyColumns<Score, State>& tally_;

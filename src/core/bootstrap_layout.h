@@ -24,6 +24,13 @@ struct Step {
     uint32_t is_stop : 1;
 };
 
+// A true positive of one cell. Where the next row that counts is true as well, precision is no lower there and recall no less: then
+// the point of this one is not needed for an envelope.
+struct CellStop {
+    uint32_t stop : 31;  // index among the field's stops
+    uint32_t is_followed : 1;
+};
+
 // Detections of one class, image and score that count in one cell, and some of which are true. In a resample all of the first
 // copy stand before all of the second, so the true ones are not in one row with their own copies.
 struct Tie {
@@ -34,7 +41,7 @@ struct Tie {
 
 // One threshold of one class and area range: its true positives, by falling score.
 struct Cell {
-    std::vector<uint32_t> true_positives;  // indices of the field's stops
+    std::vector<CellStop> true_positives;
     std::vector<uint32_t> extra;      // images of rows that count here, but not at every threshold
     std::vector<uint32_t> num_extra;  // of each true positive: rows of `extra` up to it; empty if there are none at all
     std::vector<Tie> ties;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "lanes.h"
+#include "branchless.h"
 #include "order.h"
 
 namespace boxscore {

@@ -9,7 +9,6 @@
 #include "cells.h"
 #include "curve_rows.h"
 #include "hit_order.h"
-#include "lanes.h"
 #include "memory.h"
 #include "order.h"
 #include "precision.h"

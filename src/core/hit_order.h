@@ -26,8 +26,8 @@ inline size_t num_area_lanes(size_t num_areas) { return (num_areas + 3) / 4 * 4;
 // sum[i] += numbers[i]
 inline void add_lanes(int32_t* sum, const int32_t* numbers, size_t num_lanes) {
     for (size_t i = 0; i < num_lanes; i += 4) {
-        Lanes<4> lanes(sum + i);
-        lanes += Lanes<4>(numbers + i);
+        Lanes<int32_t, 4> lanes(sum + i);
+        lanes += Lanes<int32_t, 4>(numbers + i);
         lanes.store(sum + i);
     }
 }

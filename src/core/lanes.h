@@ -5,110 +5,144 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "platform/compiler.h"
 
 namespace boxscore {
 
-template <size_t kSize>
+// Functions are inlined, so that they use the instructions of the function that calls them: see platform/processor.h.
+//
+// As a vector they are of the compiler's types for vectors, which is faster where the processor has registers of that size: of 16 bytes
+// everywhere, of 32 with AVX2. As an array they are left to the compiler.
+template <class Number, size_t kSize, bool kIsVector = BOXSCORE_HAS_VECTORS && kSize * sizeof(Number) == 16>
 class Lanes {
 public:
-    Lanes() = default;
-    explicit Lanes(const int32_t* from) { std::copy_n(from, kSize, number_.begin()); }
-    explicit Lanes(const uint16_t* from) { std::copy_n(from, kSize, number_.begin()); }
+    static constexpr size_t kWidth = kSize;
 
-    void store(int32_t* to) const { std::copy_n(number_.begin(), kSize, to); }
+    Lanes() = default;  // as with a number, `Lanes{}` is 0
 
-    Lanes& operator+=(const Lanes& other) {
+    // Of numbers in memory, of this type or one that it can hold.
+    template <class From>
+    BOXSCORE_INLINE explicit Lanes(const From* from) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] = static_cast<Number>(from[i]);
+    }
+
+    BOXSCORE_INLINE void store(Number* to) const {
+        for (size_t i = 0; i < kSize; ++i) to[i] = number_[i];
+    }
+
+    BOXSCORE_INLINE Number operator[](size_t lane) const { return number_[lane]; }
+
+    BOXSCORE_INLINE Lanes& operator+=(const Lanes& other) {
         for (size_t i = 0; i < kSize; ++i) number_[i] += other.number_[i];
         return *this;
     }
 
-private:
-    std::array<int32_t, kSize> number_{};
-};
-
-#if defined(BOXSCORE_HAS_SSE2)
-template <>
-class Lanes<4> {
-public:
-    Lanes() : number_(_mm_setzero_si128()) {}
-    explicit Lanes(const int32_t* from) : number_(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))) {}
-    explicit Lanes(const uint16_t* from)
-        : number_(_mm_unpacklo_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)), _mm_setzero_si128())) {}
-
-    void store(int32_t* to) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), number_); }
-
-    Lanes& operator+=(const Lanes& other) {
-        number_ = _mm_add_epi32(number_, other.number_);
+    BOXSCORE_INLINE Lanes& operator+=(Number number) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] += number;
         return *this;
     }
 
+    BOXSCORE_INLINE Lanes& operator/=(Number number) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] /= number;
+        return *this;
+    }
+
+    BOXSCORE_INLINE Lanes& operator/=(const Lanes& other) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] /= other.number_[i];
+        return *this;
+    }
+
+    // Where `other` is larger, it is taken.
+    BOXSCORE_INLINE void raise_to(const Lanes& other) {
+        for (size_t i = 0; i < kSize; ++i) number_[i] = number_[i] < other.number_[i] ? other.number_[i] : number_[i];
+    }
+
 private:
-    __m128i number_;
+    std::array<Number, kSize> number_;
 };
 
-template <>
-class Lanes<8> {
+#if BOXSCORE_HAS_VECTORS
+template <class Number, size_t kSize>
+class Lanes<Number, kSize, true> {
 public:
+    static constexpr size_t kWidth = kSize;
+
     Lanes() = default;
-    template <class T>
-    explicit Lanes(const T* from) : low_(from), high_(from + 4) {}
 
-    void store(int32_t* to) const { low_.store(to), high_.store(to + 4); }
+    template <class From>
+    BOXSCORE_INLINE explicit Lanes(const From* from) {
+        for (size_t i = 0; i < kNumVectors; ++i, from += kPerVector) {
+            if constexpr (std::is_same_v<From, Number>) {
+                std::memcpy(&vector_[i], from, sizeof(Vector));
+            } else {
+                Number number[kPerVector];
+                for (size_t j = 0; j < kPerVector; ++j) number[j] = static_cast<Number>(from[j]);
+                std::memcpy(&vector_[i], number, sizeof(Vector));
+            }
+        }
+    }
 
-    Lanes& operator+=(const Lanes& other) {
-        low_ += other.low_;
-        high_ += other.high_;
+    BOXSCORE_INLINE void store(Number* to) const {
+        for (size_t i = 0; i < kNumVectors; ++i) std::memcpy(to + i * kPerVector, &vector_[i], sizeof(Vector));
+    }
+
+    BOXSCORE_INLINE Number operator[](size_t lane) const { return vector_[lane / kPerVector][lane % kPerVector]; }
+
+    BOXSCORE_INLINE Lanes& operator+=(const Lanes& other) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] += other.vector_[i];
         return *this;
     }
 
+    BOXSCORE_INLINE Lanes& operator+=(Number number) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] += number;
+        return *this;
+    }
+
+    BOXSCORE_INLINE Lanes& operator/=(Number number) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] /= number;
+        return *this;
+    }
+
+    BOXSCORE_INLINE Lanes& operator/=(const Lanes& other) {
+        for (size_t i = 0; i < kNumVectors; ++i) vector_[i] /= other.vector_[i];
+        return *this;
+    }
+
+    BOXSCORE_INLINE void raise_to(const Lanes& other) {
+        for (size_t i = 0; i < kNumVectors; ++i) {
+            vector_[i] = vector_[i] < other.vector_[i] ? other.vector_[i] : vector_[i];
+        }
+    }
+
 private:
-    Lanes<4> low_, high_;
+    static constexpr size_t kVectorSize = std::min<size_t>(32, kSize * sizeof(Number)), kPerVector = kVectorSize / sizeof(Number), kNumVectors = kSize / kPerVector;
+    typedef Number Vector __attribute__((vector_size(kVectorSize)));
+
+    Vector vector_[kNumVectors];
 };
 #endif
 
-// A length, or 0 if it is negative. Compilers would like to branch here, on what can't be predicted; an instruction of its own they
-// leave as it is.
-inline double not_negative(double length) {
-#if defined(BOXSCORE_HAS_SSE2)
-    return _mm_cvtsd_f64(_mm_max_sd(_mm_setzero_pd(), _mm_set_sd(length)));  // of 0 and what is no number the latter
-#else
-    return length < 0 ? 0 : length;
-#endif
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator+(const Lanes<Number, kSize, kIsVector>& lanes, Number number) {
+    return Lanes<Number, kSize, kIsVector>(lanes) += number;
 }
 
-// How many of some cutoffs, an even number, a value reaches.
-inline uint32_t num_reached(const double* cutoffs, size_t num, double value, bool is_strict) {
-#if defined(BOXSCORE_HAS_SSE2)
-    const __m128d both = _mm_set1_pd(value);
-    __m128i sum = _mm_setzero_si128();
-    for (size_t i = 0; i < num; i += 2) {
-        const __m128d two = _mm_loadu_pd(cutoffs + i);
-        sum = _mm_sub_epi64(sum, _mm_castpd_si128(is_strict ? _mm_cmpgt_pd(both, two) : _mm_cmpge_pd(both, two)));
-    }
-    return static_cast<uint32_t>(_mm_cvtsi128_si32(sum) + _mm_cvtsi128_si32(_mm_unpackhi_epi64(sum, sum)));
-#else
-    uint32_t sum = 0;
-    for (size_t i = 0; i < num; ++i) sum += is_strict ? value > cutoffs[i] : value >= cutoffs[i];
-    return sum;
-#endif
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator+(const Lanes<Number, kSize, kIsVector>& lanes, const Lanes<Number, kSize, kIsVector>& other) {
+    return Lanes<Number, kSize, kIsVector>(lanes) += other;
 }
 
-// Which of four ranges have a value, in bits.
-inline unsigned in_ranges(const double* low, const double* high, double value) {
-#if defined(BOXSCORE_HAS_SSE2)
-    const __m128d both = _mm_set1_pd(value);
-    const auto in_two = [&](size_t i) {
-        const __m128d is_inside = _mm_and_pd(_mm_cmple_pd(_mm_loadu_pd(low + i), both), _mm_cmple_pd(both, _mm_loadu_pd(high + i)));
-        return static_cast<unsigned>(_mm_movemask_pd(is_inside));
-    };
-    return in_two(0) | in_two(2) << 2;
-#else
-    unsigned bits = 0;
-    for (unsigned i = 0; i < 4; ++i) bits |= static_cast<unsigned>((low[i] <= value) & (value <= high[i])) << i;
-    return bits;
-#endif
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator/(const Lanes<Number, kSize, kIsVector>& lanes, Number number) {
+    return Lanes<Number, kSize, kIsVector>(lanes) /= number;
+}
+
+template <class Number, size_t kSize, bool kIsVector>
+BOXSCORE_INLINE inline Lanes<Number, kSize, kIsVector> operator/(const Lanes<Number, kSize, kIsVector>& lanes, const Lanes<Number, kSize, kIsVector>& other) {
+    return Lanes<Number, kSize, kIsVector>(lanes) /= other;
 }
 
 }  // namespace boxscore

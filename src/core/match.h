@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "branchless.h"
 #include "candidates.h"
 #include "cells.h"
-#include "lanes.h"
 #include "match_rows.h"
 #include "order.h"
 #include "rules.h"

@@ -2,29 +2,46 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 namespace boxscore {
 
-// The sum in NumPy's order of additions: halves of up to 128 numbers, in eight lanes.
-inline double pairwise_sum(const double* values, size_t size) {
+// NumPy's order of additions: halves of up to 128 numbers. `sum_few(num)` is the sum of the next `num`, by `sum_in_lanes`.
+template <class SumFew>
+auto pairwise_sum_by(size_t size, SumFew& sum_few) {
+    if (size <= 128) return sum_few(size);
+    const size_t half = size / 2 - size / 2 % 8;
+    const auto first = pairwise_sum_by(half, sum_few);
+    return first + pairwise_sum_by(size - half, sum_few);
+}
+
+// The sum of up to 128 values, in eight lanes. A value is a number, or several side by side that belong to as many sums.
+template <class Values>
+auto sum_in_lanes(const Values& values, size_t size) {
+    using Value = std::decay_t<decltype(values[0])>;
     if (size < 8) {
-        double sum = 0;
+        Value sum{};
         for (size_t i = 0; i < size; ++i) sum += values[i];
         return sum;
     }
-    if (size <= 128) {
-        double lane[8];
-        for (size_t j = 0; j < 8; ++j) lane[j] = values[j];
-        size_t i = 8;
-        for (; i + 8 <= size; i += 8) {
-            for (size_t j = 0; j < 8; ++j) lane[j] += values[i + j];
-        }
-        double sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-        for (; i < size; ++i) sum += values[i];
-        return sum;
+    Value lane[8];
+    for (size_t j = 0; j < 8; ++j) lane[j] = values[j];
+    size_t i = 8;
+    for (; i + 8 <= size; i += 8) {
+        for (size_t j = 0; j < 8; ++j) lane[j] += values[i + j];
     }
-    const size_t half = size / 2 - size / 2 % 8;
-    return pairwise_sum(values, half) + pairwise_sum(values + half, size - half);
+    Value sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    for (; i < size; ++i) sum += values[i];
+    return sum;
+}
+
+inline double pairwise_sum(const double* values, size_t size) {
+    auto sum_few = [&](size_t num) {
+        const double sum = sum_in_lanes(values, num);
+        values += num;
+        return sum;
+    };
+    return pairwise_sum_by(size, sum_few);
 }
 
 }  // namespace boxscore

@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "average.h"
+#include "lanes.h"
 #include "rules.h"
 
 namespace boxscore {
 
 // Precision among the detections that count up to some true positive. Counts are signed, which processors convert to floats
-// with one instruction, or floats already.
-template <class Count>
-double precision_at(int32_t num_true, Count num_counted, double epsilon) {
+// with one instruction, or floats already; or several of these side by side.
+template <class True, class Count>
+BOXSCORE_INLINE inline auto precision_at(const True& num_true, const Count& num_counted, double epsilon) {
     return num_true / (num_counted + epsilon);
 }
 
@@ -33,6 +34,16 @@ inline void raise_to_envelope(double* precision, size_t num_rows, size_t width) 
     for (size_t i = (num_rows - 1) * width; i-- > 0;) precision[i] = std::max(precision[i], precision[i + width]);
 }
 
+// The same of rows that are lanes.
+template <class Row>
+BOXSCORE_INLINE inline void raise_to_envelope(double* precision, size_t num_rows) {
+    Row best{};
+    for (size_t i = num_rows; i-- > 0;) {
+        best.raise_to(Row(precision + i * Row::kWidth));
+        best.store(precision + i * Row::kWidth);
+    }
+}
+
 // AP as the mean of precisions at recall points, one after the other: each is added as a share, and the sum becomes the mean.
 class PointMean {
 public:
@@ -40,7 +51,10 @@ public:
         : is_interpolated_(rule == ApRule::interpolated), num_points_(static_cast<double>(num_points)) {}
 
     // as in py-faster-rcnn: interpolated precisions are divided before they are added
-    double share(double precision) const { return is_interpolated_ ? precision / num_points_ : precision; }
+    template <class Precision>
+    BOXSCORE_INLINE Precision share(const Precision& precision) const {
+        return is_interpolated_ ? precision / num_points_ : precision;
+    }
     double mean(double sum) const { return is_interpolated_ ? sum : sum / num_points_; }
 
 private:

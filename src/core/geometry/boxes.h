@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "geometry/window_index.h"
+#include "branchless.h"
 #include "geometry/policy.h"
-#include "lanes.h"
+#include "geometry/window_index.h"
 #include "rules.h"
 
 namespace boxscore {

@@ -16,8 +16,10 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define BOXSCORE_INLINE __attribute__((always_inline))  // also behind the parameters of a lambda
+#define BOXSCORE_HAS_VECTORS 1  // types of several numbers, of which the compiler makes the widest instructions that there are
 #else
 #define BOXSCORE_INLINE
+#define BOXSCORE_HAS_VECTORS 0
 #endif
 
 namespace boxscore {
