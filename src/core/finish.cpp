@@ -8,11 +8,13 @@
 
 namespace boxscore {
 
-Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted) {
+Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted, const Run& run) {
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_classes = curves.num_classes;
     const size_t class_stride = num_areas * num_limits, threshold_stride = num_classes * class_stride;
     Averages averages;
-    for (const Measure& measure : wanted.measures) {
+    averages.numbers.resize(wanted.measures.size());
+    for_each_task(wanted.measures.size(), run, [] { return 0; }, [&](size_t i, int) {
+        const Measure& measure = wanted.measures[i];
         const size_t cell = measure.area * num_limits + measure.limit;
         auto at_cell = [&](const double* values) {
             return Samples{values + cell, 1, num_classes, threshold_stride, 0, class_stride};
@@ -21,8 +23,8 @@ Averages average_curves(const CurveNumbers& curves, const Rules& rules, const Me
         for (size_t k = 0; k < num_classes; ++k) {
             averaged.num_truths.push_back(static_cast<double>(curves.num_truths[k * num_areas + measure.area]));
         }
-        averages.numbers.push_back(average(measure, averaged, rules.ap, wanted.is_weighted));
-    }
+        averages.numbers[i] = average(measure, averaged, rules.ap, wanted.is_weighted);
+    });
     std::vector<size_t> every(rules.num_thresholds());
     std::iota(every.begin(), every.end(), size_t{0});
     for (size_t k = 0; k < num_classes; ++k) {
@@ -64,7 +66,7 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
     std::sort(arrays.limits.begin(), arrays.limits.end());
     arrays.limits.erase(std::unique(arrays.limits.begin(), arrays.limits.end()), arrays.limits.end());
     build_curves(parts, rules, nullptr, run, arrays);
-    finished.averages = average_curves(numbers, rules, wanted);
+    finished.averages = average_curves(numbers, rules, wanted, run);
     return finished;
 }
 

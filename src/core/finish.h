@@ -26,7 +26,7 @@ struct CurveNumbers {
     std::vector<Samples> precision;  // [A, M]; those that no measure needs may be left as they are
 };
 
-Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted);
+Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted, const Run& run);
 
 struct Finished {
     Buffer<double> recall;                // [T, K, A, M]

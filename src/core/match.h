@@ -27,6 +27,7 @@ struct DetectionColumns {
     const Score* score;
     const uint8_t* coverage;  // may be null: all are exhaustive
     const double* area;       // may be null: those of the shapes
+    const Groups* by_image = nullptr;  // null: made of `image`, which is not read otherwise
 };
 
 // The matcher writes a tally, or calls a recorder instead.
@@ -479,7 +480,9 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
            const Recorder& recorder = {}) {
     const Cells cells(rules);
     const TruthTable<Policy> truths(policy, truth_columns, sizes.num_images, sizes.num_classes, rules, cells, run);
-    const Groups by_image = group(detections.image, detections.size, sizes.num_images);
+    Groups made;
+    if (detections.by_image == nullptr) made = group(detections.image, detections.size, sizes.num_images);
+    const Groups& by_image = detections.by_image == nullptr ? made : *detections.by_image;
     run.check();
     const Matcher<Policy, Score, State, Recorder> matcher(policy, detections, truths, by_image, rules, cells, tally, recorder);
     std::vector<MatchChunk> chunks = cut_into_chunks(by_image, sizes.num_images);

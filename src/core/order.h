@@ -109,6 +109,40 @@ struct Groups {
     uint32_t at(uint32_t position) const { return row.empty() ? position : row[position]; }
 };
 
+// Rows that stand by id, ascending: the ids, and where the rows of each start; then their end.
+struct IdRuns {
+    std::vector<int64_t> id;
+    std::vector<uint32_t> start;
+
+    // Groups by the index of each id in a table that has all of them, ascending.
+    Groups groups(const std::vector<int64_t>& table) const {
+        Groups groups;
+        groups.start.reserve(table.size() + 1);
+        size_t run = 0;
+        for (const int64_t each : table) {
+            groups.start.push_back(start[run]);
+            if (run < id.size() && id[run] == each) ++run;
+        }
+        groups.start.push_back(start.back());
+        return groups;
+    }
+};
+
+// False if rows do not stand so.
+template <class Id>
+bool find_runs(const Id* values, size_t size, IdRuns& runs) {
+    for (size_t i = 0; i < size; ++i) {
+        if (i > 0 && values[i] == values[i - 1]) continue;
+        const auto id = static_cast<int64_t>(values[i]);
+        // Compared with what was read before: another thread may write meanwhile.
+        if (!runs.id.empty() && id <= runs.id.back()) return false;
+        runs.id.push_back(id);
+        runs.start.push_back(static_cast<uint32_t>(i));
+    }
+    runs.start.push_back(static_cast<uint32_t>(size));
+    return true;
+}
+
 inline Groups group(const int32_t* index, size_t size, size_t num_indices) {
     Groups groups;
     groups.start.assign(num_indices + 1, 0);

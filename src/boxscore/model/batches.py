@@ -207,10 +207,10 @@ def concatenate_alike(
         if [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
             return None
     columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
-    return (columns, num_rows) if _are_of_kind(columns) else None
+    return (columns, num_rows) if are_of_kind(columns) else None
 
 
-def _are_of_kind(columns: Mapping[str, Array]) -> bool:
+def are_of_kind(columns: Mapping[str, Array]) -> bool:
     """Whether labels are integers, and flags are flags or integers."""
     flags = columns.get("ignore")
     are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
@@ -225,7 +225,7 @@ def _concatenate_tensors(parts: Mapping[str, list[Any]], box_size: int) -> tuple
         columns = {name: torch.cat(column) for name, column in parts.items()}
     except (TypeError, RuntimeError):  # they are not all tensors of as many dimensions on one device
         return None
-    if {*map(type, columns.values())} != {torch.Tensor} or not _are_of_kind(columns):
+    if {*map(type, columns.values())} != {torch.Tensor} or not are_of_kind(columns):
         return None
     for column in columns.values():
         is_tiny = column.dtype.itemsize == 1 and column.dtype.is_floating_point

@@ -32,6 +32,7 @@ void bind_oriented(nb::module_& module);
 void bind_rle(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_annotations(nb::module_& module);
+void bind_batches(nb::module_& module);
 void bind_dicts(nb::module_& module);
 void bind_images(nb::module_& module);
 void bind_bootstrap(nb::module_& module);
@@ -156,5 +157,6 @@ NB_MODULE(_compiled, module) {
     bind_images(module);
     bind_annotations(module);
     bind_dicts(module);
+    bind_batches(module);
     bind_bootstrap(module);
 }

@@ -264,7 +264,7 @@ AveragesObject average_arrays(const Input& precision, const Input& recall, const
     for (size_t cell = 0; cell < num_cells; ++cell) {
         curves.precision.push_back({sampled + cell, R, K, R * K * num_cells, K * num_cells, num_cells});
     }
-    return AveragesObject(average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}));
+    return AveragesObject(average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}, Run{}));
 }
 
 // The mean over some thresholds and all that is between them and the last axes, in one area range and limit.

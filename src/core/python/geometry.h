@@ -103,21 +103,29 @@ struct TruthsObject {
 struct IdIndex {
     std::vector<int64_t> images, classes;
     std::array<Buffer<int32_t>, 4> index;  // image and label of the detections, and of the truths
+    Groups by_image;                       // the detections, where they stand by image; then they have no index of images
+    bool is_by_image = false;
 
+    // `needs_images`: the index of images is needed in any case.
     IdIndex(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& more_classes,
-            const Run& run) {
+            const Run& run, bool needs_images) {
         // The two columns of the detections are the long ones; so they come first, one thread each.
         const std::array<const Input*, 4> ids{&detections.image, &detections.label, &truths.image, &truths.label};
         std::array<std::vector<int64_t>, 4> seen;
-        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) { seen[i] = distinct_of(*ids[i]); });
+        IdRuns runs;
+        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
+            if (i == 0 && !needs_images) {
+                is_by_image = with_integers(*ids[i], [&](const auto* values) { return find_runs(values, ids[i]->size(), runs); });
+            }
+            seen[i] = i == 0 && is_by_image ? runs.id : distinct_of(*ids[i]);
+        });
         images = united(seen[0], seen[2]);
         classes = united(united(seen[1], seen[3]), more_classes);
-        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
+        if (is_by_image) by_image = runs.groups(images);
+        for (size_t i = is_by_image ? 1 : 0; i < ids.size(); ++i) {
             index[i] = Buffer<int32_t>(ids[i]->size());
-            if (!find_all(*ids[i], i % 2 == 0 ? images : classes, index[i])) {
-                throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
-            }
-        });
+            find_all(*ids[i], i % 2 == 0 ? images : classes, index[i], run);
+        }
     }
 
     MatchSizes sizes() const { return {images.size(), classes.size()}; }
@@ -126,12 +134,25 @@ struct IdIndex {
     DetectionColumns<Score> columns_of(const DetectionsObject& detections, const Score* score) const {
         const uint8_t* coverage = detections.coverage ? elements<uint8_t>(*detections.coverage) : nullptr;
         return {detections.size(), index[0].data(), index[1].data(), score, coverage,
-                detections.area ? elements<double>(*detections.area) : nullptr};
+                detections.area ? elements<double>(*detections.area) : nullptr, is_by_image ? &by_image : nullptr};
     }
 
     TruthColumns columns_of(const TruthsObject& truths) const {
         return {truths.size(), index[2].data(), index[3].data(), truths.area ? elements<double>(*truths.area) : nullptr,
                 truths.kind ? elements<uint8_t>(*truths.kind) : nullptr};
+    }
+
+private:
+    // In blocks of rows.
+    static void find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& index, const Run& run) {
+        constexpr size_t kRows = size_t{1} << 17;
+        with_integers(ids, [&](const auto* values) {
+            for_each_task((ids.size() + kRows - 1) / kRows, run, [] { return 0; }, [&](size_t task, int) {
+                const size_t begin = task * kRows, num = std::min(ids.size() - begin, kRows);
+                if (find_indices(values + begin, num, table, index.data() + begin)) return;
+                throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
+            });
+        });
     }
 };
 
@@ -194,7 +215,7 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
     std::vector<int64_t> num_truths;
     Finished finished;
     run_without_lock(size, num_threads, [&](const Run& run) {
-        ids.emplace(detections, truths, classes, run);
+        ids.emplace(detections, truths, classes, run, false);
         image = TallyIds(ids->images, size, false);
         label = TallyIds(ids->classes, size, wanted != nullptr);
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
@@ -263,7 +284,7 @@ public:
         std::vector<int32_t> taken(size, -1);
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(size, num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run);
+                const IdIndex ids(detections, truths, {}, run, false);
                 match_into(PairRecorder{verdict.data(), taken.data(), counts.data()}, policy,
                            ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run);
             });
@@ -303,7 +324,7 @@ public:
         SimilarPairs pairs;
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(detections.size(), num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run);
+                const IdIndex ids(detections, truths, {}, run, true);
                 pairs = boxscore::find_pairs(policy, UsedRows{detections.size(), ids.index[0].data(), ids.index[1].data(), all.data()},
                                              UsedRows{truths.size(), ids.index[2].data(), ids.index[3].data(), all_truths.data()},
                                              ids.images.size(), is_relative, rules, run);
@@ -343,7 +364,7 @@ private:
         const uint8_t* truth_flags = typed<uint8_t>(is_truth_used, truths.size(), "is_truth_used");
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(detections.size(), num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run);
+                const IdIndex ids(detections, truths, {}, run, true);
                 use(policy, UsedRows{detections.size(), ids.index[0].data(), ids.index[1].data(), flags},
                     UsedRows{truths.size(), ids.index[2].data(), ids.index[3].data(), truth_flags}, ids.images.size(), run);
             });
