@@ -68,12 +68,7 @@ public:
     }
 
     void push(const Id& id, const Window& window, std::string_view key) {
-        if (ids.value.empty()) {
-            ids.are_names = id.is_name;
-        } else if (ids.are_names != id.is_name) {
-            const std::string kind = ids.are_names ? "a string" : "an integer";
-            refuse(id.at, window, key, "must be " + kind + ", as in the rows before it");
-        }
+        if (ids.are_names != id.is_name) become(id, window, key);
         ids.value.push_back(id.is_name ? index_of(id.name) : id.value);
     }
 
@@ -99,6 +94,15 @@ public:
     CocoIds ids;
 
 private:
+    // Has ids of the other kind from now on, if there are none yet.
+    void become(const Id& id, const Window& window, std::string_view key) {
+        if (!ids.value.empty()) {
+            const std::string kind = ids.are_names ? "a string" : "an integer";
+            refuse(id.at, window, key, "must be " + kind + ", as in the rows before it");
+        }
+        ids.are_names = id.is_name;
+    }
+
     // The index of a name, which is added if it is new. Rows of one image are mostly adjacent, so the last name is tried first.
     int64_t index_of(std::string_view name) {
         if (last_ < ids.names.size() && ids.names[last_] == name) return static_cast<int64_t>(last_);
