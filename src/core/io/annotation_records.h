@@ -91,12 +91,12 @@ public:
         if (has(AnnotationKey::score)) columns_.score.push_back(part_score_ != AnnotationKey::score && has(part_score_) ? own_score_ : score_);
         push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox) && !has_keypoints() && !is_oriented(), mask_area_, kMissing);
         push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
-        push_optional<uint8_t>(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, 0);
+        push_optional(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, uint8_t{0});
         columns_.num_flagged += has(AnnotationKey::iscrowd);
         if (has_whole_id_ && columns_.id.size() == num_rows) {
             columns_.id.push_back(id_);
         } else if (!columns_.id.empty()) {
-            columns_.id = std::vector<int64_t>();
+            columns_.id = ColumnVector<int64_t>();
         }
     }
 
@@ -123,12 +123,12 @@ public:
         append_all(columns_.score, more.score);
         append_optional(columns_.mask_area, num_rows, more.mask_area, num_more, kMissing);
         append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
-        append_optional<uint8_t>(columns_.is_crowd, num_rows, more.is_crowd, num_more, 0);
+        append_optional(columns_.is_crowd, num_rows, more.is_crowd, num_more, uint8_t{0});
         columns_.num_flagged += more.num_flagged;
         if (has_ids) {
             append_all(columns_.id, more.id);
         } else if (!columns_.id.empty()) {
-            columns_.id = std::vector<int64_t>();
+            columns_.id = ColumnVector<int64_t>();
         }
     }
 
@@ -155,7 +155,8 @@ public:
 
     void clear() {
         images_.clear();
-        for (auto* column : {&columns_.box, &columns_.oriented, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
+        for (auto* column : {&columns_.box, &columns_.score, &columns_.area}) column->clear();
+        for (auto* column : {&columns_.oriented, &columns_.mask_area}) column->clear();
         columns_.category.clear();
         columns_.keypoints.num_points = 0;
         columns_.keypoints.slot.clear();

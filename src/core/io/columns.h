@@ -13,21 +13,21 @@
 
 namespace boxscore {
 
-template <class T>
-void append_all(std::vector<T>& to, const std::vector<T>& from) {
+template <class Column>
+void append_all(Column& to, const Column& from) {
     to.insert(to.end(), from.begin(), from.end());
 }
 
 // Adds a value to a column that stays empty until a row has one; then the rows before it get `missing`.
-template <class T>
-void push_optional(std::vector<T>& column, size_t num_rows, bool is_given, T value, T missing) {
+template <class Column, class T = typename Column::value_type>
+void push_optional(Column& column, size_t num_rows, bool is_given, T value, T missing) {
     if (!is_given && column.empty()) return;
     if (column.size() < num_rows) column.resize(num_rows, missing);
     column.push_back(is_given ? value : missing);
 }
 
-template <class T>
-void append_optional(std::vector<T>& to, size_t num_rows, const std::vector<T>& from, size_t num_more, T missing) {
+template <class Column, class T = typename Column::value_type>
+void append_optional(Column& to, size_t num_rows, const Column& from, size_t num_more, T missing) {
     if (to.empty() && from.empty()) return;
     to.resize(num_rows, missing);
     if (from.empty()) {
