@@ -51,6 +51,7 @@ def test_the_version_needs_no_command() -> None:
     """Nor a protocol, nor the compiled engine."""
     modules = imported_by_command("--version")
     assert {module for module in modules if module.startswith("boxscore.cli.")} == {
+        "boxscore.cli.command_line",
         "boxscore.cli.parsing",
         "boxscore.cli.terminal",
     }
