@@ -47,7 +47,7 @@ inline const char* read_number(const char* p, const Window& window, std::string_
     return end;
 }
 
-inline const char* read_whole(const char* p, const Window& window, std::string_view key, int64_t& value) {
+BOXSCORE_INLINE inline const char* read_whole(const char* p, const Window& window, std::string_view key, int64_t& value) {
     json::Integer kind;
     const char* const end = json::read_integer(p, value, kind);
     if (kind == json::Integer::other) refuse(p, window, key, "must be an integer");
