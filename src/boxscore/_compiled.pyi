@@ -507,6 +507,9 @@ class ShapeRules:
         sigmas: Sequence[float],
     ) -> None: ...
 
+class EarlyFiles:
+    def __init__(self, truths: bytes, detections: bytes, num_threads: int) -> None: ...
+
 class PlainResult:
     @property
     def name(self) -> list[str]: ...
@@ -556,6 +559,7 @@ def evaluate_coco_files(
     measures: Sequence[Measure],
     shapes: ShapeRules,
     num_threads: int,
+    early: EarlyFiles | None = None,
 ) -> Any: ...
 
 class ImageGroups:

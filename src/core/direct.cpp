@@ -1,6 +1,7 @@
 #include "direct.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -19,14 +20,24 @@
 namespace boxscore {
 namespace {
 
-bool is_in(const std::vector<int64_t>& some, const std::vector<int64_t>& all) {
-    return std::includes(all.begin(), all.end(), some.begin(), some.end());
+template <class Ids>
+std::vector<int64_t> distinct_of(const Ids& ids) {
+    return distinct(ids.data(), ids.size());
 }
 
-std::vector<int64_t> distinct_of(const std::vector<int64_t>& ids) { return distinct(ids.data(), ids.size()); }
+// Whether `is_fine(first, last)` is true for all rows, which several threads look at in blocks.
+template <class IsFine>
+bool are_all_fine(size_t num_rows, const Run& run, const IsFine& is_fine) {
+    constexpr size_t kBlock = size_t{1} << 16;
+    std::atomic<bool> are_fine{true};
+    for_each_task((num_rows + kBlock - 1) / kBlock, run, [] { return 0; }, [&](size_t block, int) {
+        if (!is_fine(block * kBlock, std::min(num_rows, (block + 1) * kBlock))) are_fine = false;
+    });
+    return are_fine;
+}
 
 // Whether no annotation has the id 0 or the id of another: with such ids pycocotools gives other numbers.
-bool are_ids_fine(const std::vector<int64_t>& ids) {
+bool are_ids_fine(const ColumnVector<int64_t>& ids) {
     if (std::find(ids.begin(), ids.end(), 0) != ids.end()) return false;
     const bool is_ascending = std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end();
     return is_ascending || distinct_of(ids).size() == ids.size();
@@ -81,8 +92,8 @@ private:
     }
 };
 
-// Whether all is as it should be: truths with classes; integers for images; boxes and scores that columns would take; no
-// image and no class that the truths don't list.
+// Whether all is as it should be: truths with classes; integers for images, none of them listed twice; scores that columns would
+// take. Boxes, images and classes of the rows are checked where they become indices.
 bool is_fine(const CocoFile& truths, const CocoFile& detections, const ShapeRules& shapes) {
     if (!truths.is_dataset || !truths.has_annotations || !truths.has_categories || detections.is_dataset) return false;
     if (detections.boxes.score.size() != detections.boxes.size()) return false;
@@ -92,25 +103,18 @@ bool is_fine(const CocoFile& truths, const CocoFile& detections, const ShapeRule
     if (std::any_of(mask_area.begin(), mask_area.end(), [](double area) { return std::isnan(area); })) return false;
     for (const CocoBoxes* boxes : {&truths.boxes, &detections.boxes}) {
         if (boxes->image.are_names || boxes->size() > UINT32_MAX / 2) return false;
-        const bool has_boxes = shapes.has(IouType::bbox);
-        if (has_boxes && !are_boxes_fine(boxes->box.data(), boxes->size(), BoxFormat::xywh, shapes.largest)) return false;
-        if (!is_in(distinct_of(boxes->category), distinct_of(truths.categories.id))) return false;
-        if (!truths.has_images || truths.images.size() == 0) continue;
-        const std::vector<int64_t> images = distinct_of(truths.images.id.value);
-        if (truths.images.id.are_names || images.size() < truths.images.size()) return false;
-        if (!is_in(distinct_of(boxes->image.value), images)) return false;
     }
+    if (truths.images.id.are_names || distinct_of(truths.images.id.value).size() < truths.images.size()) return false;
     for (const double area : truths.boxes.area) {
         if (area < 0) return false;
     }
     if (!are_ids_fine(truths.boxes.id)) return false;
-    if (shapes.has(IouType::keypoints) && !are_keypoints_fine(truths.boxes, detections.boxes, shapes.sigmas)) return false;
-    return are_finite(detections.boxes.score.data(), detections.boxes.size());
+    return !shapes.has(IouType::keypoints) || are_keypoints_fine(truths.boxes, detections.boxes, shapes.sigmas);
 }
 
 // The areas that decide size classes: those of the shapes where an annotation has none.
 std::vector<double> areas_of(const CocoBoxes& boxes) {
-    std::vector<double> area = boxes.area;
+    std::vector<double> area(boxes.area.begin(), boxes.area.end());
     const bool has_masks = boxes.masks.num_masks() > 0;
     for (size_t i = 0; i < area.size(); ++i) {
         if (std::isnan(area[i])) area[i] = has_masks ? boxes.masks.area[i] : boxes.box[i * 4 + 2] * boxes.box[i * 4 + 3];
@@ -122,7 +126,7 @@ std::vector<double> areas_of(const CocoBoxes& boxes) {
 // around these is, unless they also have boxes
 std::vector<double> own_areas(CocoBoxes& boxes) {
     if (boxes.keypoints.around.empty()) return std::move(boxes.mask_area);
-    const std::vector<double>& box = std::isnan(boxes.box[0]) ? boxes.keypoints.around : boxes.box;
+    const double* const box = std::isnan(boxes.box[0]) ? boxes.keypoints.around.data() : boxes.box.data();
     std::vector<double> area(boxes.size());
     for (size_t row = 0; row < area.size(); ++row) area[row] = box[row * 4 + 2] * box[row * 4 + 3];
     return area;
@@ -160,25 +164,44 @@ struct OwnTally {
     explicit OwnTally(size_t size) : image(size), label(size), score(size), tier(size), state(size) {}
 };
 
-Buffer<int32_t> indices_of(const std::vector<int64_t>& ids, const std::vector<int64_t>& table) {
-    Buffer<int32_t> index(ids.size());
-    find_indices(ids.data(), ids.size(), table, index.data());
-    return index;
+// Images and classes of the rows of a file as indices.
+struct RowIndex {
+    Buffer<int32_t> image, label;
+
+    explicit RowIndex(size_t num_rows) : image(num_rows), label(num_rows) {}
+
+    // Looks up all rows; false if one has an image or a class that is not listed, or numbers that columns would not take.
+    bool find(const CocoBoxes& boxes, const std::vector<int64_t>& images, const std::vector<int64_t>& classes,
+              const ShapeRules& shapes, const Run& run) {
+        const bool has_boxes = shapes.has(IouType::bbox), has_scores = !boxes.score.empty();
+        return are_all_fine(boxes.size(), run, [&](size_t first, size_t last) {
+            const size_t size = last - first;
+            return (!has_boxes || are_boxes_fine(boxes.box.data() + 4 * first, size, BoxFormat::xywh, shapes.largest)) &&
+                   (!has_scores || are_finite(boxes.score.data() + first, size)) &&
+                   find_indices(boxes.image.value.data() + first, size, images, image.data() + first) &&
+                   find_indices(boxes.category.data() + first, size, classes, label.data() + first);
+        });
+    }
+};
+
+// The images that rows may have: those that the truths list, or if they list none, any.
+std::vector<int64_t> images_of(const CocoFile& truths, const CocoBoxes& detections) {
+    if (truths.images.size() > 0) return distinct_of(truths.images.id.value);
+    return united(distinct_of(detections.image.value), distinct_of(truths.boxes.image.value));
 }
 
 // Images and classes of both sides as indices, the same for every similarity.
 struct FileIndex {
     std::vector<int64_t> images;
-    Buffer<int32_t> image, label, truth_image, truth_label;
+    RowIndex row, truth;
     std::vector<double> area, truth_area;
     std::vector<uint8_t> truth_kind;
     std::vector<int32_t> index;  // of anything
 
-    FileIndex(const CocoBoxes& truths, CocoBoxes& detections, const std::vector<int64_t>& classes, uint8_t ignored_kind)
-        : images(united(distinct_of(detections.image.value), distinct_of(truths.image.value))),
-          image(indices_of(detections.image.value, images)), label(indices_of(detections.category, classes)),
-          truth_image(indices_of(truths.image.value, images)), truth_label(indices_of(truths.category, classes)),
-          area(own_areas(detections)), truth_area(areas_of(truths)), truth_kind(truths.is_crowd), index(std::max(images.size(), classes.size())) {
+    FileIndex(const CocoFile& truths, CocoBoxes& detections, const std::vector<int64_t>& classes, uint8_t ignored_kind)
+        : images(images_of(truths, detections)), row(detections.size()), truth(truths.boxes.size()),
+          area(own_areas(detections)), truth_area(areas_of(truths.boxes)), truth_kind(truths.boxes.is_crowd),
+          index(std::max(images.size(), classes.size())) {
         for (uint8_t& each : truth_kind) each = each != 0 ? ignored_kind : uint8_t{kRegular};
         std::iota(index.begin(), index.end(), 0);
     }
@@ -195,15 +218,15 @@ struct FileIndex {
 template <class State, class Policy>
 OwnTally<State> match_files(const Policy& policy, const FileIndex& ids, const CocoBoxes& detections, size_t num_classes,
                             const Rules& rules, const Run& run) {
-    const size_t size = detections.size(), num_truths = ids.truth_label.size();
+    const size_t size = detections.size(), num_truths = ids.truth.label.size();
     OwnTally<State> tally(size);
     tally.rows.image_id = tally.rows.label_id = ids.index.data();
     tally.rows.image = tally.image.data(), tally.rows.label = tally.label.data();
     tally.rows.score = tally.score.data(), tally.rows.tier = tally.tier.data(), tally.rows.state = tally.state.data();
-    const TruthColumns truth_columns{num_truths, ids.truth_image.data(), ids.truth_label.data(),
+    const TruthColumns truth_columns{num_truths, ids.truth.image.data(), ids.truth.label.data(),
                                      ids.truth_area.empty() ? nullptr : ids.truth_area.data(),
                                      ids.truth_kind.empty() ? nullptr : ids.truth_kind.data()};
-    const DetectionColumns<double> columns{size,    ids.image.data(), ids.label.data(), detections.score.data(),
+    const DetectionColumns<double> columns{size,    ids.row.image.data(), ids.row.label.data(), detections.score.data(),
                                            nullptr, ids.area.empty() ? nullptr : ids.area.data()};
     match(policy, columns, truth_columns, {ids.images.size(), num_classes}, rules, run, tally.rows);
     return tally;
@@ -254,7 +277,7 @@ CocoFile read_plain_detections(const Source& source, const CocoFile& truths, con
     request.keeps_third = false;
     CocoFile file = read_coco(source, run, request);
     draw(file.boxes, truths.images, run);
-    if (!shapes.has(IouType::bbox) && !shapes.has(IouType::keypoints)) file.boxes.box = std::vector<double>();
+    if (!shapes.has(IouType::bbox) && !shapes.has(IouType::keypoints)) file.boxes.box = ColumnVector<double>();
     return file;
 }
 
@@ -264,7 +287,9 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
     if (!is_fine(truths, detections, shapes)) return results;
     CocoBoxes boxes = std::move(detections.boxes);
     const std::vector<int64_t> classes = distinct_of(truths.categories.id);
-    FileIndex ids(truths.boxes, boxes, classes, shapes.ignored_kind);
+    FileIndex ids(truths, boxes, classes, shapes.ignored_kind);
+    if (!ids.row.find(boxes, ids.images, classes, shapes, run)) return results;
+    if (!ids.truth.find(truths.boxes, ids.images, classes, shapes, run)) return results;
     const auto evaluate = [&](const auto& policy, auto state) {
         using State = decltype(state);
         results.push_back(finish_files(match_files<State>(policy, ids, boxes, classes.size(), rules, run), classes, boxes.size(),

@@ -7,7 +7,7 @@ import argparse
 import re
 from collections.abc import Iterator
 
-from boxscore.cli import make_parser
+from boxscore.cli.command_line import make_parser
 from boxscore.cli.parsing import commands_of
 from tests.support.documents import ROOT
 

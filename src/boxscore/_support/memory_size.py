@@ -1,12 +1,11 @@
 """Amounts of memory as people write them, and the memory that this process uses."""
 
 import re
-from pathlib import Path
 
 from boxscore._support.exceptions import InputError
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-_STATUS = Path("/proc/self/statm")
+_STATUS = "/proc/self/statm"
 _TYPICAL = 150_000_000
 """What Python, NumPy and pyarrow take together: the fallback where the system doesn't tell."""
 
@@ -37,8 +36,10 @@ def format_size(num: float) -> str:
 
 def resident_memory() -> int:
     """The memory that this process uses, in bytes."""
-    if not _STATUS.exists():
+    from pathlib import Path
+
+    if not Path(_STATUS).exists():
         return _TYPICAL
     import resource
 
-    return int(_STATUS.read_text().split()[1]) * resource.getpagesize()
+    return int(Path(_STATUS).read_text().split()[1]) * resource.getpagesize()

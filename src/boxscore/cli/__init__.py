@@ -1,19 +1,10 @@
-"""The `boxscore` command: parser and exit codes. One module per command.
+"""The `boxscore` command. One module per command.
 
 Exit codes: 0 success, 1 invalid data, 2 usage error, 128 plus the number of the signal that stopped it.
 """
 
-import argparse
 import sys
-import warnings
-from collections.abc import Iterable, Sequence
-from importlib import import_module
-
-import boxscore
-from boxscore._support.exceptions import InputError
-from boxscore._support.text import lines
-from boxscore.cli.parsing import parse
-from boxscore.cli.terminal import Outcome, Stopped, say, show, stopped_by_signals, styled
+from collections.abc import Sequence
 
 COMMANDS = {
     "eval": "evaluate",
@@ -29,69 +20,15 @@ COMMANDS = {
 }
 """The module of each command. It is imported when the command is used, or when the help lists all of them."""
 
-_EXAMPLES = """\
-examples:
-  boxscore eval instances_val2017.json detections.json
-  boxscore eval VOC2007/Annotations results/ --protocol voc2007 --only-images VOC2007/ImageSets/Main/test.txt
-  boxscore eval truths.json model_a.json model_b.json --per-class --json scores.json
-  boxscore compare truths.json model_a.json model_b.json
-  boxscore explain truths.json detections.json --from coco --to ultralytics
-  boxscore serve runs/ --open
-  boxscore label-errors truths.json model_a.json model_b.json
-  boxscore check truths.json detections.json
-  boxscore convert VOC2007/Annotations truths.json
-  boxscore demo
-
-Run `boxscore COMMAND --help` for the options of a command."""
-
-
-def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The parser of these commands; by default of all."""
-    parser = argparse.ArgumentParser(
-        prog="boxscore",
-        description="Mean average precision for object detection.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"boxscore {boxscore.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in names:
-        import_module(f"boxscore.cli.{COMMANDS[name]}").add_to(commands)
-    for each in commands.choices.values():
-        each.set_defaults(command=each)
-    parser.set_defaults(make_parser=make_parser, files=None)
-    return parser
-
-
-def _needed(words: Sequence[str]) -> Iterable[str]:
-    """The command that the words ask for. For the version none is needed; for help and errors, all are."""
-    first = words[0] if words else ""
-    return (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = parse(make_parser(_needed(words)), words)
-    outcome, error_message = Outcome(""), None
-    with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
-        try:
-            with stopped_by_signals():
-                outcome = options.run(options)
-        except InputError as error:
-            outcome, error_message = Outcome("", 1), str(error)
-        except KeyboardInterrupt:
-            outcome, error_message = Outcome("", 130), "interrupted"
-        except Stopped as stop:
-            outcome, error_message = Outcome("", stop.code), str(stop)
-    if not getattr(options, "quiet", False):
-        for warning in caught:
-            say(f"{styled('boxscore: warning:', 'yellow', sys.stderr)} {lines(str(warning.message))}", sys.stderr)
-    if error_message is None:
-        error_message = show(outcome.text, sys.stdout)
-        outcome = outcome if error_message is None else Outcome("", 1)
-    for note in outcome.notes:
-        say(lines(note), sys.stderr)
-    if error_message is not None:
-        say(f"{styled('boxscore:', 'red', sys.stderr)} {lines(error_message)}", sys.stderr)
-    return outcome.code
+    early_files = None
+    if words[:1] == ["eval"]:
+        from boxscore.engines.native.early_files import start_reading
+
+        early_files = start_reading(words[1:])  # by other threads, while this one imports the rest
+    from boxscore.cli.command_line import run
+
+    return run(words, early_files)

@@ -11,6 +11,7 @@ from boxscore._support.text import count, line
 from boxscore.cli import arguments
 from boxscore.cli.input_files import hint_if_swapped
 from boxscore.cli.outputs import as_json, check_outputs, deliver
+from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.terminal import Outcome, styled
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def add_to(commands: Any) -> None:
         help="find errors and likely mistakes in the data",
         description="Find errors and likely mistakes in the data, all in one pass.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     arguments.add_files(parser, is_detections_optional=True)
     group = arguments.add_limits(parser)

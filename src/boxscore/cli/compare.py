@@ -8,6 +8,7 @@ from boxscore.cli import arguments
 from boxscore.cli.evaluate import evaluate_files
 from boxscore.cli.input_files import hint_if_swapped, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
+from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.terminal import Outcome
 
@@ -27,7 +28,7 @@ def add_to(commands: Any) -> None:
         help="compare models, with confidence intervals and p-values",
         description="Compare each model with the first, with confidence intervals and p-values.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"

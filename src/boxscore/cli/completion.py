@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from boxscore.cli.parsing import commands_of
+from boxscore.cli.parsing import HelpFormatter, commands_of
 from boxscore.cli.terminal import Outcome
 
 _INSTALL = """\
@@ -21,7 +21,7 @@ def add_to(commands: Any) -> None:
         help="print a completion script for a shell",
         description="Print a completion script for a shell.",
         epilog=_INSTALL,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
     parser.set_defaults(run=run)

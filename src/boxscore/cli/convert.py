@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count, line
 from boxscore.cli import arguments
-from boxscore.cli.outputs import check_conversion
+from boxscore.cli.output_files import check_conversion
+from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.terminal import Outcome
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_to(commands: Any) -> None:
         help="write ground truth or detections in another format",
         description="Write ground truth or detections in another format, with a warning for what it can't represent.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("input", metavar="IN", help="ground truth or detections, in any supported format")
     parser.add_argument("output", metavar="OUT", help="the file or folder to write, completely or not at all")

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boxscore._support.exceptions import InputError
@@ -11,7 +10,8 @@ from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.evaluation_tables import Part, exported_table, names_of, plain_values, text_of
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
-from boxscore.cli.outputs import as_json, check_outputs, deliver, folder_of, title_of
+from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
+from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress
@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
         help="compute mAP and other numbers of detections",
         description="Compute mean average precision and other numbers of detections.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     arguments.add_files(parser)
     arguments.add_protocol(parser, has_several=True)
@@ -151,15 +151,16 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
             for protocol in protocols
             for model in models
         ]
-    files = [Path(path) for path in options.detections]
+    files = (options.truths, *options.detections)
     is_sliced = options.slice is not None or options.slice_by is not None
     is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
-        path.suffix.lower() == ".json" for path in (Path(options.truths), *files)
+        path.lower().endswith(".json") for path in files
     )
     is_plain = not any(getattr(options, name) not in (None, False, 0) for name in _NEEDS_RESULT) and not is_sliced
     if is_plain and is_whole and is_coco and options.engine in ("auto", "native"):
-        summaries = summarize_files(Path(options.truths), files, protocols, num_threads(options.threads))
+        threads = num_threads(options.threads)
+        summaries = summarize_files(options.truths, options.detections, protocols, threads, options.early_files)
         if summaries is not None:
             of_models = (zip(models, each, strict=True) for each in summaries)
             return [Part(model, None, summary) for each in of_models for model, summary in each]
@@ -292,6 +293,8 @@ def _save(options: argparse.Namespace, part: Part) -> str:
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
     """Every chart; of several parts, in one folder per part, and charts of all parts beside the folders."""
+    from boxscore.cli.output_files import folder_of
+
     for name, part in zip(names_of(parts), parts, strict=True):
         if part.result is not None:
             part.result.save_plots(folder_of(options.plots, name) if len(parts) > 1 else options.plots)

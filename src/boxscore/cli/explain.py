@@ -12,6 +12,7 @@ from boxscore.cli import arguments
 from boxscore.cli.evaluate import read_files
 from boxscore.cli.input_files import Model, hint_if_swapped, models_of
 from boxscore.cli.outputs import STDOUT, as_json, check_outputs, deliver, title_of
+from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.cli.truth_requirements import ready_truths
@@ -40,7 +41,7 @@ def add_to(commands: Any) -> None:
         description="Explain the difference between the numbers of two protocols or tools, one rule at a time; or find"
         " the tool and the settings that give a claimed number.",
         epilog=f"{_names()}\n\n{_EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"

@@ -1,8 +1,8 @@
 """The input files of a call: names of models, and a hint where ground truth and detections are swapped."""
 
 import argparse
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from boxscore._support.exceptions import InputError
@@ -50,6 +50,11 @@ def short_names(paths: Sequence[str]) -> list[str]:
     >>> short_names(["a.json", "b.json", "a.json"])
     ['a.json (1)', 'b.json', 'a.json (3)']
     """
+    last = paths[0].rpartition("/")[2]
+    if len(paths) == 1 and os.name != "nt" and last not in ("", "."):
+        return [last]  # as below, without waiting for pathlib
+    from pathlib import Path
+
     parts = [Path(path).parts for path in paths]
     for num in range(1, max(map(len, parts)) + 1):
         names = [str(Path(*part[-num:])) for part in parts]
@@ -60,10 +65,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 def path_exists(path: str) -> bool:
     """Whether a file or folder of this name exists; False for an invalid name."""
-    try:
-        return Path(path).exists()
-    except (OSError, ValueError):  # too long, or with a null character
-        return False
+    return os.path.exists(path)  # noqa: PTH110 (without waiting for pathlib)
 
 
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
@@ -71,6 +73,8 @@ def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
 
     Pipes are not considered, as they can be read only once.
     """
+    from pathlib import Path
+
     if not all(Path(path).is_file() or Path(path).is_dir() for path in (truths, *detections)):
         return ""
     if not _is_read_as(truths, "detections"):

@@ -4,6 +4,22 @@ import argparse
 from collections.abc import Sequence
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Asks for the width of the terminal when a text is made.
+
+    argparse makes a formatter for every option, to check it, and imports what knows the width for that.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
+
+    def format_help(self) -> str:
+        """The text, as wide as the terminal."""
+        known = argparse.RawDescriptionHelpFormatter(self._prog)
+        self._width, self._max_help_position = known._width, known._max_help_position
+        return super().format_help()
+
+
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """The options of the command; a usage error exits with code 2."""
     if words:

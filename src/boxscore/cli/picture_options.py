@@ -1,7 +1,7 @@
 """Options for pictures in a report."""
 
 import argparse
-from pathlib import Path
+import os
 from typing import Any
 
 from boxscore.cli.arguments import memory_size, positive
@@ -41,6 +41,6 @@ def picture_settings(options: argparse.Namespace) -> dict[str, Any]:
             options.command.error(f"argument {_OPTIONS[name]}: needs --html{more}")
         if options.image_folder is None:
             options.command.error(f"argument {_OPTIONS[name]}: needs --images")
-    if options.image_folder is not None and not Path(options.image_folder).is_dir():
+    if options.image_folder is not None and not os.path.isdir(options.image_folder):  # noqa: PTH112
         options.command.error(f"argument --images: must be a folder of images; got {options.image_folder!r}; {hint}")
     return settings

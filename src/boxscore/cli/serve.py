@@ -7,6 +7,7 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.cli import arguments
+from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.terminal import Outcome, Stopped, say, show, styled
 
 _EXAMPLES = """\
@@ -32,7 +33,7 @@ def add_to(commands: Any) -> None:
         description="Show the results in a folder on a live page: mAP over epochs, a report of each result, and"
         " comparisons of any two. The page follows the folder while a model is trained.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("runs", metavar="RUNS", help="a folder of runs, or of the results of one run")
     group = parser.add_argument_group("server")

@@ -19,6 +19,7 @@ from boxscore.geometry.masks import Masks
 from boxscore.model.coverage import Coverage
 from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import Protocol
+from boxscore.model.protocol_table import PROTOCOLS
 from boxscore.model.tally import Tally
 
 Dict = dict[str, Any]
@@ -71,7 +72,7 @@ def take_side(side: Side, row: Ints) -> Side:
             taken[each.name] = value.take(row)
         elif isinstance(value, list):
             taken[each.name] = [value[i] for i in row.tolist()]
-        elif value is not None:
+        elif value is not None and not isinstance(value, bool):
             taken[each.name] = value[row]
     return replace(side, **taken)
 
@@ -85,6 +86,8 @@ class DetectionColumns(SideColumns):
     """The scores as they were given, if not all are floats."""
     is_partial: NDArray[np.bool_] | None = None
     """Whether the class was not annotated exhaustively in the image; None: all were. Shape (D,)."""
+    has_box_areas: bool = False
+    """Whether all areas are surely those of the boxes."""
 
     @property
     def scores(self) -> list[Any]:
@@ -171,13 +174,15 @@ class EvaluationColumns:
         changes = {**self.rules, **changes}
         if self.iou_type == "keypoints":
             return oks_protocol(self.sigmas, **changes)
-        return Protocol.named("coco", iou_type=self.iou_type, **changes)
+        return PROTOCOLS["coco"].replace(iou_type=self.iou_type, **changes)
 
     def own_area(self) -> Floats | None:
         """The areas of detections, if they are not those of their shapes."""
         side = self.detections
         if side.keypoints is not None:
             return side.area
+        if side.has_box_areas and side.mask is None:
+            return None
         own = side.box[:, 2] * side.box[:, 3] if side.mask is None else side.mask.runs.area
         return None if np.array_equal(side.area, own) else side.area
 
@@ -225,7 +230,7 @@ def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns
     lazy = index.lazy_columns(results)
     if lazy is not None and lazy.columns.score is not None:
         row, shared = index.select_rows(lazy)
-        return DetectionColumns(**shared, score=lazy.columns.score[row])
+        return DetectionColumns(**shared, score=lazy.columns.score[row], has_box_areas=lazy.columns.has_box_areas)
     selected = index.select_dicts(results, ("area", "score"))
     columns, row, shared = selected.columns, selected.row, selected.shared
     if columns is not None:

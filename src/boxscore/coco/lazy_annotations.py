@@ -128,6 +128,8 @@ class AnnotationColumns:
     id: NDArray[np.int64]
     is_crowd: NDArray[np.uint8] | None = None
     score: NDArray[np.float64] | None = None
+    has_box_areas: bool = False
+    """Whether all areas are surely those of the boxes."""
 
 
 class LazyDataset:
@@ -281,6 +283,7 @@ class LazyResults:
             area=area,
             id=np.arange(1, len(box) + 1),
             score=boxes.score,
+            has_box_areas=boxes.mask_area is None,
         )
         return cls(file, columns, header, masks, keypoints, complete=complete, is_partial=compared is not None)
 

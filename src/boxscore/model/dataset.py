@@ -448,8 +448,8 @@ def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) 
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
     """Raise `InputError` if a label has no name."""
     seen = _compiled.distinct(compact(host_ids(label)))
-    unnamed = seen[~np.isin(seen, list(class_names))]
-    if unnamed.size:
+    unnamed = [each for each in seen.tolist() if each not in class_names]
+    if unnamed:
         known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")
         raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
 

@@ -52,10 +52,9 @@ public:
 
     // Reads the record at `p` and returns its end.
     const char* parse(const char* p, const Window& window) {
-        keys_read_ = 0;
-        keypoints_.start_record();
-        p = read_object(p, layout_, [&](AnnotationKey key, const char* value) {
-            keys_read_ |= 1u << static_cast<unsigned>(key);
+        has_whole_id_ = false;
+        if (has_keypoints()) keypoints_.start_record();
+        p = read_object(p, layout_, keys_read_, [&](AnnotationKey key, const char* value) BOXSCORE_INLINE {
             switch (key) {
                 case AnnotationKey::image_id: return IdColumn::read(value, window, "image_id", image_);
                 case AnnotationKey::category_id: return read_whole(value, window, "category_id", category_);
@@ -74,7 +73,7 @@ public:
         for (const AnnotationKey key : {AnnotationKey::image_id, AnnotationKey::category_id}) {
             if (!has(key)) throw InvalidRecord{" must have " + quoted(name_of(key))};
         }
-        read_shapes(window);
+        if (shapes_ != CocoShapes::boxes || !has(AnnotationKey::bbox)) read_shapes(window);
         return p;
     }
 
@@ -85,30 +84,19 @@ public:
             throw InvalidRecord{has(AnnotationKey::score) ? ": `score` must be in all rows or in none; those before it have none"
                                             : " must have `score`, as those before it have"};
         }
-        const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
-        if (has_keypoints()) {
-            keypoints_.push(columns_.keypoints, compared_ != nullptr, is_compared);
-            push_optional(columns_.keypoints.num_labelled, num_rows, has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
-        }
-        if (is_oriented()) {
-            columns_.oriented.insert(columns_.oriented.end(), oriented_.begin(),
-                                     oriented_.begin() + (shapes_ == CocoShapes::corners ? 8 : 5));
-        }
-        if (has_masks()) {
-            reader_.push(columns_.masks, columns_.polygons, is_compared);
-        }
+        if (shapes_ != CocoShapes::boxes) push_shapes();
         images_.push(image_, window, "image_id");
         columns_.category.push_back(category_);
         for (const double number : box_) columns_.box.push_back(number);
         if (has(AnnotationKey::score)) columns_.score.push_back(part_score_ != AnnotationKey::score && has(part_score_) ? own_score_ : score_);
         push_optional(columns_.mask_area, num_rows, !has(AnnotationKey::bbox) && !has_keypoints() && !is_oriented(), mask_area_, kMissing);
         push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
-        push_optional<uint8_t>(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, 0);
+        push_optional(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, uint8_t{0});
         columns_.num_flagged += has(AnnotationKey::iscrowd);
-        if (has(AnnotationKey::id) && columns_.id.size() == num_rows) {
+        if (has_whole_id_ && columns_.id.size() == num_rows) {
             columns_.id.push_back(id_);
         } else if (!columns_.id.empty()) {
-            columns_.id = std::vector<int64_t>();
+            columns_.id = ColumnVector<int64_t>();
         }
     }
 
@@ -135,12 +123,12 @@ public:
         append_all(columns_.score, more.score);
         append_optional(columns_.mask_area, num_rows, more.mask_area, num_more, kMissing);
         append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
-        append_optional<uint8_t>(columns_.is_crowd, num_rows, more.is_crowd, num_more, 0);
+        append_optional(columns_.is_crowd, num_rows, more.is_crowd, num_more, uint8_t{0});
         columns_.num_flagged += more.num_flagged;
         if (has_ids) {
             append_all(columns_.id, more.id);
         } else if (!columns_.id.empty()) {
-            columns_.id = std::vector<int64_t>();
+            columns_.id = ColumnVector<int64_t>();
         }
     }
 
@@ -167,7 +155,8 @@ public:
 
     void clear() {
         images_.clear();
-        for (auto* column : {&columns_.box, &columns_.oriented, &columns_.mask_area, &columns_.score, &columns_.area}) column->clear();
+        for (auto* column : {&columns_.box, &columns_.score, &columns_.area}) column->clear();
+        for (auto* column : {&columns_.oriented, &columns_.mask_area}) column->clear();
         columns_.category.clear();
         columns_.keypoints.num_points = 0;
         columns_.keypoints.slot.clear();
@@ -195,7 +184,7 @@ private:
     bool is_oriented() const { return shapes_ == CocoShapes::corners || shapes_ == CocoShapes::turned_boxes; }
     bool has_keypoints() const { return shapes_ == CocoShapes::keypoints; }
 
-    bool has(AnnotationKey key) const { return (keys_read_ >> static_cast<unsigned>(key) & 1) != 0; }
+    bool has(AnnotationKey key) const { return (keys_read_ & bit_of(key)) != 0; }
 
     // Reads the mask of a record, or the box from it.
     void read_shapes(const Window& window) {
@@ -219,6 +208,20 @@ private:
         }
     }
 
+    // Adds what the parsed record has beside its box, or in its place.
+    void push_shapes() {
+        const bool is_compared = compared_ == nullptr || image_.is_name || compared_->may_have(image_.value, category_);
+        if (has_keypoints()) {
+            keypoints_.push(columns_.keypoints, compared_ != nullptr, is_compared);
+            push_optional(columns_.keypoints.num_labelled, size(), has(AnnotationKey::num_keypoints), num_labelled_, kMissing);
+        } else if (has_masks()) {
+            reader_.push(columns_.masks, columns_.polygons, is_compared);
+        } else {
+            columns_.oriented.insert(columns_.oriented.end(), oriented_.begin(),
+                                     oriented_.begin() + (shapes_ == CocoShapes::corners ? 8 : 5));
+        }
+    }
+
     // The `bbox` of an oriented box: five numbers, or nothing that is read where its corners are.
     const char* read_turned(const char* value, const Window& window) {
         if (shapes_ == CocoShapes::corners) return json::skip_value(value);
@@ -239,8 +242,8 @@ private:
     const char* read_id(const char* value) {
         json::Integer kind;
         const char* const end = json::read_integer(value, id_, kind);
-        if (kind == json::Integer::fine) return end;
-        keys_read_ &= ~(1u << static_cast<unsigned>(AnnotationKey::id));
+        has_whole_id_ = kind == json::Integer::fine;
+        if (has_whole_id_) return end;
         return json::skip_value(value);
     }
 
@@ -279,6 +282,7 @@ private:
     double score_ = 0, own_score_ = 0, area_ = 0, mask_area_ = 0, num_labelled_ = 0;
     int64_t category_ = 0, id_ = 0;
     uint8_t is_crowd_ = 0;
+    bool has_whole_id_ = false;
     uint32_t keys_read_ = 0;
 };
 

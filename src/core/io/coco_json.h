@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "column_vector.h"
 #include "io/source.h"
 #include "masks/column.h"
 #include "masks/segmentations.h"
@@ -39,7 +40,7 @@ struct Strings {
 
 // Ids of images: integers, or, if the file has strings, indices into `names`, which are distinct.
 struct CocoIds {
-    std::vector<int64_t> value;
+    ColumnVector<int64_t> value;
     Strings names;
     bool are_names = false;
 };
@@ -104,18 +105,18 @@ struct CocoKeypoints {
 // Annotations or results, one row each.
 struct CocoBoxes {
     CocoIds image;
-    std::vector<int64_t> category;
-    std::vector<double> box;        // x, y, width, height of each row; NaN where a row has none, until it is taken from its mask
+    ColumnVector<int64_t> category;
+    ColumnVector<double> box;       // x, y, width, height of each row; NaN where a row has none, until it is taken from its mask
     MaskColumn masks;               // empty unless they are read; rows with polygons have a mask without pixels until it is drawn
     PolygonColumn polygons;         // of each row that has them, if masks are read
     std::vector<double> mask_area;  // pixels of the mask of a row without a box, NaN where it has one; empty if all have
     CocoKeypoints keypoints;
     std::vector<double> oriented;   // 8 or 5 numbers of each row, if oriented boxes are read
-    std::vector<double> score;      // empty if no row has one; else all have
-    std::vector<double> area;       // empty if no row has one; NaN where a row has none
+    ColumnVector<double> score;     // empty if no row has one; else all have
+    ColumnVector<double> area;      // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1
     size_t num_flagged = 0;         // rows that have `iscrowd`
-    std::vector<int64_t> id;        // empty unless every row has an integer
+    ColumnVector<int64_t> id;       // empty unless every row has an integer
 
     size_t size() const { return category.size(); }
 };

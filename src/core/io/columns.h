@@ -13,21 +13,21 @@
 
 namespace boxscore {
 
-template <class T>
-void append_all(std::vector<T>& to, const std::vector<T>& from) {
+template <class Column>
+void append_all(Column& to, const Column& from) {
     to.insert(to.end(), from.begin(), from.end());
 }
 
 // Adds a value to a column that stays empty until a row has one; then the rows before it get `missing`.
-template <class T>
-void push_optional(std::vector<T>& column, size_t num_rows, bool is_given, T value, T missing) {
+template <class Column, class T = typename Column::value_type>
+void push_optional(Column& column, size_t num_rows, bool is_given, T value, T missing) {
     if (!is_given && column.empty()) return;
     if (column.size() < num_rows) column.resize(num_rows, missing);
     column.push_back(is_given ? value : missing);
 }
 
-template <class T>
-void append_optional(std::vector<T>& to, size_t num_rows, const std::vector<T>& from, size_t num_more, T missing) {
+template <class Column, class T = typename Column::value_type>
+void append_optional(Column& to, size_t num_rows, const Column& from, size_t num_more, T missing) {
     if (to.empty() && from.empty()) return;
     to.resize(num_rows, missing);
     if (from.empty()) {
@@ -68,12 +68,7 @@ public:
     }
 
     void push(const Id& id, const Window& window, std::string_view key) {
-        if (ids.value.empty()) {
-            ids.are_names = id.is_name;
-        } else if (ids.are_names != id.is_name) {
-            const std::string kind = ids.are_names ? "a string" : "an integer";
-            refuse(id.at, window, key, "must be " + kind + ", as in the rows before it");
-        }
+        if (ids.are_names != id.is_name) become(id, window, key);
         ids.value.push_back(id.is_name ? index_of(id.name) : id.value);
     }
 
@@ -99,6 +94,15 @@ public:
     CocoIds ids;
 
 private:
+    // Has ids of the other kind from now on, if there are none yet.
+    void become(const Id& id, const Window& window, std::string_view key) {
+        if (!ids.value.empty()) {
+            const std::string kind = ids.are_names ? "a string" : "an integer";
+            refuse(id.at, window, key, "must be " + kind + ", as in the rows before it");
+        }
+        ids.are_names = id.is_name;
+    }
+
     // The index of a name, which is added if it is new. Rows of one image are mostly adjacent, so the last name is tried first.
     int64_t index_of(std::string_view name) {
         if (last_ < ids.names.size() && ids.names[last_] == name) return static_cast<int64_t>(last_);

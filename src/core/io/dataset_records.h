@@ -26,16 +26,13 @@ public:
     size_t size() const { return columns_.width.size(); }
 
     const char* parse(const char* p, const Window& window) {
-        bool has_id = false;
+        uint32_t keys_read;
         file_name_ = url_ = {};
         negative_.clear(), not_exhaustive_.clear();
         has_negative_ = has_not_exhaustive_ = false;
         width_ = height_ = crowd_index_ = kMissing;
-        p = read_object(p, layout_, [&](ImageKey key, const char* value) {
-            if (key == ImageKey::id) {
-                has_id = true;
-                return IdColumn::read(value, window, "id", id_);
-            }
+        p = read_object(p, layout_, keys_read, [&](ImageKey key, const char* value) {
+            if (key == ImageKey::id) return IdColumn::read(value, window, "id", id_);
             if (is_null(value)) return value + 4;
             if (key == ImageKey::file_name) return read_text(value, window, "file_name", buffer_, file_name_);
             if (key == ImageKey::coco_url) return read_text(value, window, "coco_url", url_buffer_, url_);
@@ -47,7 +44,7 @@ public:
             double& number = key == ImageKey::width ? width_ : key == ImageKey::height ? height_ : crowd_index_;
             return read_number(value, window, name_of(key), number);
         });
-        if (!has_id) throw InvalidRecord{" must have `id`"};
+        if ((keys_read & bit_of(ImageKey::id)) == 0) throw InvalidRecord{" must have `id`"};
         return p;
     }
 
@@ -111,20 +108,16 @@ public:
     size_t size() const { return columns_.size(); }
 
     const char* parse(const char* p, const Window& window) {
-        bool has_id = false, has_name = false;
+        uint32_t keys_read;
         frequency_ = {};
-        p = read_object(p, layout_, [&](CategoryKey key, const char* value) {
-            if (key == CategoryKey::id) {
-                has_id = true;
-                return read_whole(value, window, "id", id_);
-            }
+        p = read_object(p, layout_, keys_read, [&](CategoryKey key, const char* value) {
+            if (key == CategoryKey::id) return read_whole(value, window, "id", id_);
             if (key == CategoryKey::frequency && is_null(value)) return value + 4;
             if (key == CategoryKey::frequency) return read_text(value, window, "frequency", frequency_buffer_, frequency_);
-            has_name = true;
             return read_text(value, window, "name", buffer_, name_);
         });
-        if (!has_id) throw InvalidRecord{" must have `id`"};
-        if (!has_name) throw InvalidRecord{" must have `name`"};
+        if ((keys_read & bit_of(CategoryKey::id)) == 0) throw InvalidRecord{" must have `id`"};
+        if ((keys_read & bit_of(CategoryKey::name)) == 0) throw InvalidRecord{" must have `name`"};
         return p;
     }
 

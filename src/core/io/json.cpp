@@ -249,6 +249,81 @@ double divide_by_power(uint64_t m, unsigned k) {
     return static_cast<double>(quotient) * scale;  // exact: `scale` is a power of two, far from the smallest numbers
 }
 
+const char* read_any_double(const char* p, double& value) {
+    constexpr unsigned kMostDigits = 19;  // any number of so many digits fits in 64 bits
+    constexpr uint64_t kExact = uint64_t{1} << 53;
+    const char* const begin = p;
+    const bool is_negative = *p == '-';
+    p += is_negative;
+    uint64_t word = load_word(p) ^ every_byte('0');
+    unsigned count = count_digits(word), num_digits = count, num_decimals = 0;
+    if (count == 0) return nullptr;
+    if ((word & 0xff) == 0) count = num_digits = 1;  // nothing may follow a leading 0
+    uint64_t m = join_digits(word, count);
+    p += count;
+    if (count == 8) {
+        for (; is_digit(*p); ++p, ++num_digits) m = m * 10 + static_cast<uint64_t>(*p - '0');
+    }
+    if (*p == '.') {
+        const char* const point = ++p;
+        do {
+            word = load_word(p) ^ every_byte('0');
+            count = count_digits(word);
+            if (count == 0) break;
+            m = m * kWholePowers[count] + join_digits(word, count);
+            p += count;
+        } while (count == 8);
+        if (p == point) throw Malformed{p, "a digit"};
+        num_decimals = static_cast<unsigned>(p - point);
+        num_digits += num_decimals;
+    }
+    int64_t power = -static_cast<int64_t>(num_decimals);
+    if (*p == 'e' || *p == 'E') {
+        ++p;
+        const bool is_minus = *p == '-';
+        p += is_minus || *p == '+';
+        if (!is_digit(*p)) throw Malformed{p, "a digit"};
+        int64_t exponent = 0;
+        for (; is_digit(*p); ++p) exponent = exponent < 100000 ? exponent * 10 + (*p - '0') : exponent;
+        power += is_minus ? -exponent : exponent;
+    }
+    if (num_digits <= kMostDigits && power <= 22 && power >= -22 && m <= kExact) {
+        // Both are exact, so one operation rounds once.
+        value = power < 0 ? static_cast<double>(m) / kPowers[-power] : static_cast<double>(m) * kPowers[power];
+    } else if (num_digits <= kMostDigits && power <= 0 && power >= -19) {
+        value = divide_by_power(m, static_cast<unsigned>(-power));
+    } else {
+        value = read_double_general(is_negative ? begin + 1 : begin, p);
+    }
+    if (is_negative) value = -value;
+    return p;
+}
+
+const char* read_any_integer(const char* p, int64_t& value, Integer& kind) {
+    const bool is_negative = *p == '-';
+    p += is_negative;
+    const uint64_t word = load_word(p) ^ every_byte('0');
+    unsigned count = count_digits(word);
+    kind = Integer::other;
+    if (count == 0) return p;
+    if ((word & 0xff) == 0) count = 1;
+    uint64_t m = join_digits(word, count);
+    p += count;
+    bool is_too_large = false;
+    if (count == 8) {
+        for (; is_digit(*p); ++p) {
+            const uint64_t digit = static_cast<uint64_t>(*p - '0');
+            is_too_large |= m > (UINT64_MAX - digit) / 10;
+            m = m * 10 + digit;
+        }
+        is_too_large |= m > static_cast<uint64_t>(INT64_MAX) + is_negative;
+    }
+    if (*p == '.' || *p == 'e' || *p == 'E') return p;
+    kind = is_too_large ? Integer::too_large : Integer::fine;
+    value = static_cast<int64_t>(is_negative ? 0 - m : m);
+    return p;
+}
+
 std::string excerpt(const char* begin, const char* end) {
     constexpr size_t kLongest = 60;
     std::string text;

@@ -33,23 +33,44 @@ inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c ==
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 inline const char* skip_space(const char* p) {
-    while (is_space(*p)) ++p;
+    while (static_cast<uint8_t>(*p) <= ' ' && is_space(*p)) ++p;  // one comparison where there is none
     return p;
 }
 
-// The number of digits at the start of the next 8 bytes. `word` is the text xor every_byte('0').
+// The highest bit of each of 8 bytes that is not a digit. `word` is the text xor every_byte('0').
+inline uint64_t mark_non_digits(uint64_t word) {
+    return (((word & every_byte(0x7f)) + every_byte(0x76)) | word) & every_byte(0x80);
+}
+
+// The number of digits at the start of the next 8 bytes.
 inline unsigned count_digits(uint64_t word) {
-    const uint64_t is_other = (((word & every_byte(0x7f)) + every_byte(0x76)) | word) & every_byte(0x80);
+    const uint64_t is_other = mark_non_digits(word);
     return is_other == 0 ? 8 : count_trailing_zeros(is_other) / 8;
 }
 
-// The value of the first `count` digits, 1 to 8 of them.
-inline uint64_t join_digits(uint64_t word, unsigned count) {
-    word <<= 8 * (8 - count);  // leading zeros
+// Bit i tells whether byte i of the next 16 is not a digit.
+inline uint64_t find_non_digits(const char* p) {
+#if defined(BOXSCORE_HAS_SSE2)
+    const __m128i digit = _mm_sub_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), _mm_set1_epi8('0'));
+    const __m128i is_digit = _mm_cmpeq_epi8(_mm_min_epu8(digit, _mm_set1_epi8(9)), digit);
+    return static_cast<uint64_t>(_mm_movemask_epi8(is_digit)) ^ 0xffff;
+#else
+    const auto gather = [](uint64_t word) {
+        return ((mark_non_digits(word ^ every_byte('0')) >> 7) * 0x0102040810204080u) >> 56;
+    };
+    return gather(load_word(p)) | gather(load_word(p + 8)) << 8;
+#endif
+}
+
+// The value of 8 digits; bytes of 0 before the first are leading zeros.
+inline uint64_t join_digits(uint64_t word) {
     word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffu;
     word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffu;
     return (word * 10000 + (word >> 32)) & 0xffffffffu;
 }
+
+// The value of the first `count` digits, 1 to 8 of them.
+inline uint64_t join_digits(uint64_t word, unsigned count) { return join_digits(word << 8 * (8 - count)); }
 
 // The next character of a string that is a quote, a backslash, a control character or not ASCII. A fast path: long strings, such as
 // masks, are skipped in half the time by 16 bytes at a time.
@@ -132,83 +153,39 @@ inline constexpr uint64_t kWholePowers[] = {
     1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u, 10000000000000000u, 100000000000000000u,
     1000000000000000000u, 10000000000000000000u};
 
-// Reads the number at `p` as the nearest double and returns its end; nullptr if no number begins here.
-inline const char* read_double(const char* p, double& value) {
-    constexpr unsigned kMostDigits = 19;  // any number of so many digits fits in 64 bits
-    constexpr uint64_t kExact = uint64_t{1} << 53;
-    const char* const begin = p;
-    const bool is_negative = *p == '-';
-    p += is_negative;
-    uint64_t word = load_word(p) ^ every_byte('0');
-    unsigned count = count_digits(word), num_digits = count, num_decimals = 0;
-    if (count == 0) return nullptr;
-    if ((word & 0xff) == 0) count = num_digits = 1;  // nothing may follow a leading 0
-    uint64_t m = join_digits(word, count);
-    p += count;
-    if (count == 8) {
-        for (; is_digit(*p); ++p, ++num_digits) m = m * 10 + static_cast<uint64_t>(*p - '0');
-    }
-    if (*p == '.') {
-        const char* const point = ++p;
-        do {
-            word = load_word(p) ^ every_byte('0');
-            count = count_digits(word);
-            if (count == 0) break;
-            m = m * kWholePowers[count] + join_digits(word, count);
-            p += count;
-        } while (count == 8);
-        if (p == point) throw Malformed{p, "a digit"};
-        num_decimals = static_cast<unsigned>(p - point);
-        num_digits += num_decimals;
-    }
-    int64_t power = -static_cast<int64_t>(num_decimals);
-    if (*p == 'e' || *p == 'E') {
-        ++p;
-        const bool is_minus = *p == '-';
-        p += is_minus || *p == '+';
-        if (!is_digit(*p)) throw Malformed{p, "a digit"};
-        int64_t exponent = 0;
-        for (; is_digit(*p); ++p) exponent = exponent < 100000 ? exponent * 10 + (*p - '0') : exponent;
-        power += is_minus ? -exponent : exponent;
-    }
-    if (num_digits <= kMostDigits && power <= 22 && power >= -22 && m <= kExact) {
-        // Both are exact, so one operation rounds once.
-        value = power < 0 ? static_cast<double>(m) / kPowers[-power] : static_cast<double>(m) * kPowers[power];
-    } else if (num_digits <= kMostDigits && power <= 0 && power >= -19) {
-        value = divide_by_power(m, static_cast<unsigned>(-power));
-    } else {
-        value = read_double_general(is_negative ? begin + 1 : begin, p);
-    }
-    if (is_negative) value = -value;
-    return p;
-}
+// Reads any number; see `read_double`.
+const char* read_any_double(const char* p, double& value);
 
+// Reads the number at `p` as the nearest double and returns its end; nullptr if no number begins here. The digits before and after
+// a point are read as one number where there are at most 8, as nearly always in files of boxes. It is a fast path: reading the
+// results of a detector takes 16 % fewer instructions.
+inline const char* read_double(const char* p, double& value) {
+    const uint64_t others = find_non_digits(p) | uint64_t{3} << 16;  // two of them at the least
+    const unsigned num_whole = count_trailing_zeros(others), end = count_trailing_zeros(others & (others - 1));
+    const unsigned num_decimals = end - num_whole - 1;
+    // Nothing may follow a leading 0; a point comes before the digits '0' to '9'.
+    const bool is_plain = p[num_whole] == '.' && (num_whole == 1 || *p > '0') && num_decimals > 0 && end <= 9 && (p[end] | 0x20) != 'e';
+    if (!is_plain) return read_any_double(p, value);
+    const uint64_t whole = (load_word(p) ^ every_byte('0')) << (64 - 8 * num_whole) >> 8 * num_decimals;
+    const uint64_t decimals = (load_word(p + num_whole + 1) ^ every_byte('0')) << (64 - 8 * num_decimals);
+    value = static_cast<double>(static_cast<int64_t>(join_digits(whole | decimals))) / kPowers[num_decimals];
+    return p + end;
+}
 enum class Integer : uint8_t { fine, other, too_large };
 
-// Reads the integer at `p` and returns its end. Numbers with a point or an exponent are not integers.
-inline const char* read_integer(const char* p, int64_t& value, Integer& kind) {
-    const bool is_negative = *p == '-';
-    p += is_negative;
-    const uint64_t word = load_word(p) ^ every_byte('0');
-    unsigned count = count_digits(word);
-    kind = Integer::other;
-    if (count == 0) return p;
-    if ((word & 0xff) == 0) count = 1;
-    uint64_t m = join_digits(word, count);
-    p += count;
-    bool is_too_large = false;
-    if (count == 8) {
-        for (; is_digit(*p); ++p) {
-            const uint64_t digit = static_cast<uint64_t>(*p - '0');
-            is_too_large |= m > (UINT64_MAX - digit) / 10;
-            m = m * 10 + digit;
-        }
-        is_too_large |= m > static_cast<uint64_t>(INT64_MAX) + is_negative;
-    }
-    if (*p == '.' || *p == 'e' || *p == 'E') return p;
-    kind = is_too_large ? Integer::too_large : Integer::fine;
-    value = static_cast<int64_t>(is_negative ? 0 - m : m);
-    return p;
+// Reads any integer; see `read_integer`.
+const char* read_any_integer(const char* p, int64_t& value, Integer& kind);
+
+// Reads the integer at `p` and returns its end. Numbers with a point or an exponent are not integers. Up to 7 digits are read at
+// once: a fast path, as above.
+BOXSCORE_INLINE inline const char* read_integer(const char* p, int64_t& value, Integer& kind) {
+    const uint64_t word = load_word(p) ^ every_byte('0'), others = mark_non_digits(word);
+    const unsigned num_bits = others == 0 ? 0 : count_trailing_zeros(others) - 7;
+    const bool is_plain = num_bits > 0 && ((word & 0xff) != 0 || num_bits == 8) && p[num_bits / 8] != '.' && (p[num_bits / 8] | 0x20) != 'e';
+    if (!is_plain) return read_any_integer(p, value, kind);
+    value = static_cast<int64_t>(join_digits(word << (64 - num_bits)));
+    kind = Integer::fine;
+    return p + num_bits / 8;
 }
 
 // A part of the text as one readable line, cut where it gets long.

@@ -47,7 +47,7 @@ inline const char* read_number(const char* p, const Window& window, std::string_
     return end;
 }
 
-inline const char* read_whole(const char* p, const Window& window, std::string_view key, int64_t& value) {
+BOXSCORE_INLINE inline const char* read_whole(const char* p, const Window& window, std::string_view key, int64_t& value) {
     json::Integer kind;
     const char* const end = json::read_integer(p, value, kind);
     if (kind == json::Integer::other) refuse(p, window, key, "must be an integer");
@@ -58,16 +58,15 @@ inline const char* read_whole(const char* p, const Window& window, std::string_v
 inline const char* read_box(const char* const begin, const Window& window, std::string_view key, double* box) {
     if (*begin != '[') refuse_box(begin, window, key);
     const char* p = begin + 1;
-    bool is_finite = true;
     for (int i = 0; i < 4; ++i) {
-        p = json::skip_space(p);
-        const char* const end = json::read_double(p, box[i]);
+        const char* const end = json::read_double(json::skip_space(p), box[i]);
         if (end == nullptr) refuse_box(begin, window, key);
-        is_finite &= std::abs(box[i]) <= std::numeric_limits<double>::max();
         p = json::skip_space(end);
         if (*p != (i < 3 ? ',' : ']')) refuse_box(begin, window, key);
         ++p;
     }
+    bool is_finite = true;
+    for (int i = 0; i < 4; ++i) is_finite &= std::abs(box[i]) <= std::numeric_limits<double>::max();
     if (!is_finite) refuse(begin, window, key, "must have 4 finite numbers");
     return p;
 }
@@ -144,7 +143,7 @@ public:
         if (slot >= num_slots_) return nullptr;
         const Slot& known = slots_[slot];
         uint64_t difference = 0;
-        for (size_t i = 0; i < known.num_words; ++i) difference |= (json::load_word(p + 8 * i) ^ known.word[i]) & known.mask[i];
+        for (size_t i = 0; i < kMostWords; ++i) difference |= (json::load_word(p + 8 * i) ^ known.word[i]) & known.mask[i];
         if (difference != 0) return nullptr;
         key = known.key;
         return json::skip_space(p + known.size);  // this record may have more space there
@@ -157,19 +156,18 @@ public:
         Slot& known = slots_[slot];
         known.key = key;
         known.size = size;
-        known.num_words = (size + 7) / 8;
-        for (size_t i = 0; i < known.num_words; ++i) {
-            const size_t num_bytes = std::min<size_t>(size - 8 * i, 8);
+        for (size_t i = 0; i < kMostWords; ++i) {
+            const size_t num_bytes = std::min(size - std::min(size, 8 * i), size_t{8});
             known.mask[i] = num_bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * num_bytes) - 1;
             known.word[i] = json::load_word(begin + 8 * i) & known.mask[i];
         }
     }
 
 private:
-    static constexpr size_t kMostSlots = 16, kMostBytes = 32;
+    static constexpr size_t kMostSlots = 16, kMostWords = 4, kMostBytes = 8 * kMostWords;
     struct Slot {
-        std::array<uint64_t, kMostBytes / 8> word, mask;
-        size_t num_words, size;
+        std::array<uint64_t, kMostWords> word, mask;  // a mask of 0 after the last byte
+        size_t size;
         Key key;
     };
     std::array<Slot, kMostSlots> slots_;
@@ -184,35 +182,53 @@ Key find_key(std::string_view name) {
     return Key::other;
 }
 
+// Reads the key at `p`, which is not the one that the layout has in this slot, and returns where its value begins; or moves `p` to
+// the end of the object, and returns nullptr.
+template <class Key>
+const char* read_new_key(const char*& p, size_t slot, Layout<Key>& layout, Key& key) {
+    const char* const begin = p;
+    p = json::skip_space(slot == 0 ? p + 1 : p);
+    if (*p == '}') {
+        ++p;
+        return nullptr;
+    }
+    if (slot > 0) {
+        if (*p != ',') throw json::Malformed{p, "',' or '}'"};
+        p = json::skip_space(p + 1);
+    }
+    if (*p != '"') throw json::Malformed{p, "a key"};
+    std::string name;
+    const char* const value = json::read_key(p, name);
+    key = find_key<Key>(name);
+    layout.learn(slot, begin, value, key);
+    return value;
+}
+
+// The bit of a key in a set of keys.
+template <class Key>
+constexpr uint32_t bit_of(Key key) {
+    return uint32_t{1} << static_cast<unsigned>(key);
+}
+
 // Reads the object at `p`: calls `read(key, value)` at each value, which returns the value's end. Other keys are skipped; a key
-// that is read must not come twice.
+// that is read must not come twice. `keys_read` is the set of those that are there.
 template <class Key, class Read>
-const char* read_object(const char* p, Layout<Key>& layout, const Read& read) {
-    uint32_t keys_read = 0;
+const char* read_object(const char* p, Layout<Key>& layout, uint32_t& keys_read, const Read& read) {
+    keys_read = 0;
     for (size_t slot = 0;; ++slot) {
         Key key;
         const char* value = layout.match(slot, p, key);
         if (value == nullptr) {
-            const char* const begin = p;
-            p = json::skip_space(slot == 0 ? p + 1 : p);
-            if (*p == '}') return p + 1;
-            if (slot > 0) {
-                if (*p != ',') throw json::Malformed{p, "',' or '}'"};
-                p = json::skip_space(p + 1);
-            }
-            if (*p != '"') throw json::Malformed{p, "a key"};
-            std::string name;
-            value = json::read_key(p, name);
-            key = find_key<Key>(name);
-            layout.learn(slot, begin, value, key);
+            if (slot > 0 && *p == '}') return p + 1;
+            value = read_new_key(p, slot, layout, key);
+            if (value == nullptr) return p;
         }
         if (key == Key::other) {
             p = json::skip_value(value);
             continue;
         }
-        const uint32_t bit = uint32_t{1} << static_cast<unsigned>(key);
-        if ((keys_read & bit) != 0) throw InvalidRecord{": " + quoted(name_of(key)) + " must be given once; got it twice"};
-        keys_read |= bit;
+        if ((keys_read & bit_of(key)) != 0) throw InvalidRecord{": " + quoted(name_of(key)) + " must be given once; got it twice"};
+        keys_read |= bit_of(key);
         p = read(key, value);
     }
 }

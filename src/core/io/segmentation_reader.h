@@ -61,7 +61,8 @@ private:
     const char* read_runs(const char* const begin, const Window& window) {
         const char* size_at = nullptr;
         counts_ = nullptr;
-        const char* const object_end = read_object(begin, layout_, [&](RleKey key, const char* value) {
+        uint32_t keys_read;
+        const char* const object_end = read_object(begin, layout_, keys_read, [&](RleKey key, const char* value) {
             const char* const end = json::skip_value(value, true);
             if (key == RleKey::size) {
                 size_at = value;

@@ -15,15 +15,16 @@
 namespace boxscore {
 
 // Memory that is not written yet, on huge pages where it is large and the system has them; `std::free` frees it. Throws
-// std::bad_alloc.
+// std::bad_alloc. The last page is huge if more than half of it is used.
 inline void* allocate(size_t num_bytes) {
     void* memory = nullptr;
 #if defined(__linux__)
     constexpr size_t kHugePage = size_t{1} << 21;
-    if (num_bytes >= kHugePage) {
+    const size_t num_huge = num_bytes / kHugePage + (num_bytes % kHugePage > kHugePage / 2);
+    if (num_huge > 0) {
         memory = std::aligned_alloc(kHugePage, (num_bytes + kHugePage - 1) / kHugePage * kHugePage);
         // A hint: where it is not taken, pages are small, and all is as well.
-        if (memory != nullptr) madvise(memory, num_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+        if (memory != nullptr) madvise(memory, num_huge * kHugePage, MADV_HUGEPAGE);
     }
 #endif
     if (memory == nullptr) memory = std::malloc(std::max<size_t>(num_bytes, 1));

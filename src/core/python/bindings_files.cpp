@@ -8,9 +8,13 @@
 
 #include <cerrno>
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -33,18 +37,19 @@ void bind_files(nb::module_& module);
 namespace {
 
 // An array that owns the memory of a column.
-template <class T>
-nb::object array_of(std::vector<T>&& column, size_t num_columns = 0) {
-    auto* const owned = new std::vector<T>(std::move(column));
-    nb::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
+template <class Column>
+nb::object array_of(Column&& column, size_t num_columns = 0) {
+    using T = typename Column::value_type;
+    auto* const owned = new Column(std::move(column));
+    nb::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<Column*>(pointer); });
     if (num_columns > 0) {
         return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size() / num_columns, num_columns}, owner));
     }
     return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size()}, owner));
 }
 
-template <class T>
-nb::object array_or_none(std::vector<T>&& column) {
+template <class Column>
+nb::object array_or_none(Column&& column) {
     return column.empty() ? nb::none() : array_of(std::move(column));
 }
 
@@ -247,6 +252,40 @@ FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t
     return to_python(read_unlocked(view.source(), num_threads, shapes, compared, score, keeps_third, chunk_size));
 }
 
+std::string string_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+// Truths and detections with boxes, which threads read while Python goes on. If they are no longer wanted, reading stops.
+class EarlyFiles {
+public:
+    EarlyFiles(const nb::bytes& truths, const nb::bytes& detections, size_t num_threads)
+        : truths_(string_of(truths)), detections_(string_of(detections)), run_{num_threads, &is_cancelled_},
+          files_(std::async(std::launch::async, [this] { return read(); })) {}
+    ~EarlyFiles() { is_cancelled_ = true; }  // and `files_` waits for its thread
+
+    // Whether these are the files, with the shapes that are wanted, and nobody has taken them.
+    bool are(const std::string& truths, const std::string& detections, const ShapeRules& shapes) const {
+        return files_.valid() && truths == truths_ && detections == detections_ && shapes.iou_types == kShapes.iou_types;
+    }
+
+    std::pair<CocoFile, CocoFile> take(const Run& run) {
+        while (files_.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) run.check();
+        return files_.get();
+    }
+
+private:
+    std::pair<CocoFile, CocoFile> read() const {
+        CocoFile truths = read_plain_truths(*open_source(truths_), kShapes, run_);
+        CocoFile detections = read_plain_detections(*open_source(detections_), truths, kShapes, run_);
+        return {std::move(truths), std::move(detections)};
+    }
+
+    inline static const ShapeRules kShapes{{IouType::bbox}, 0, false, 0, 0, {}};
+    std::string truths_, detections_;
+    std::atomic<bool> is_cancelled_{false};
+    Run run_;
+    std::future<std::pair<CocoFile, CocoFile>> files_;
+};
+
 // The names of the classes of a result.
 std::vector<std::string> names_of(const PlainResult& result, const CocoCategories& categories) {
     std::unordered_map<int64_t, std::string_view> name_of;
@@ -263,21 +302,29 @@ struct PlainResultObject {
 };
 
 // Results in plain values for each file of detections, one per similarity, or None for all if any file has something to be told about.
+// `early`: files that are read already, or soon, if they are the first ones.
 nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
-                               const std::vector<MeasureObject>& wanted, const ShapeRules& shapes, size_t num_threads) {
+                               const std::vector<MeasureObject>& wanted, const ShapeRules& shapes, size_t num_threads,
+                               EarlyFiles* early) {
     check_measures(wanted, rules);
     const std::vector<Measure> measures = measures_of(wanted, {});  // of all classes
-    const std::string truth_path(truths.c_str(), truths.size());
+    const std::string truth_path = string_of(truths);
     std::vector<std::string> paths;
-    for (const nb::bytes& path : detections) paths.emplace_back(path.c_str(), path.size());
+    for (const nb::bytes& path : detections) paths.push_back(string_of(path));
+    const bool is_early = early != nullptr && !paths.empty() && early->are(truth_path, paths[0], shapes);
     CocoFile truth_file;
     std::vector<std::vector<PlainResult>> results;
     try {
         run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
-            truth_file = read_plain_truths(*open_source(truth_path), shapes, run);
-            for (const std::string& path : paths) {
-                results.push_back(evaluate_plainly(truth_file, read_plain_detections(*open_source(path), truth_file, shapes, run),
-                                                   rules, measures, shapes, run));
+            CocoFile file;
+            if (is_early) {
+                std::tie(truth_file, file) = early->take(run);
+            } else {
+                truth_file = read_plain_truths(*open_source(truth_path), shapes, run);
+            }
+            for (size_t i = 0; i < paths.size(); ++i) {
+                if (i > 0 || !is_early) file = read_plain_detections(*open_source(paths[i]), truth_file, shapes, run);
+                results.push_back(evaluate_plainly(truth_file, std::move(file), rules, measures, shapes, run));
                 if (results.back().empty()) return;
             }
         });
@@ -373,6 +420,8 @@ void bind_files(nb::module_& module) {
                 new (self) ShapeRules{std::move(iou_types), largest, is_inclusive, ignored_kind, boundary_ratio, std::move(sigmas)};
             },
             "iou_types"_a, "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "boundary_ratio"_a, "sigmas"_a);
+    nb::class_<EarlyFiles>(module, "EarlyFiles")
+        .def(nb::init<const nb::bytes&, const nb::bytes&, size_t>(), "truths"_a, "detections"_a, "num_threads"_a);
     auto column = [](auto get) { return [get](const PlainResultObject& self) { return get(self.result); }; };
     nb::class_<PlainResultObject>(module, "PlainResult")
         .def_ro("name", &PlainResultObject::name)
@@ -391,7 +440,7 @@ void bind_files(nb::module_& module) {
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
                "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score, "keeps_third"_a = true);
     module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
-               "shapes"_a, "num_threads"_a);
+               "shapes"_a, "num_threads"_a, "early"_a = nb::none());
 }
 
 }  // namespace boxscore

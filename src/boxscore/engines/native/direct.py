@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import boxscore._compiled as _compiled
 from boxscore.analysis.suspicion import Counts
@@ -14,11 +13,15 @@ from boxscore.model.summary import ClassRow, Summary, ap_50_of
 
 
 def summarize_files(
-    truths: Path, detections: Sequence[Path], protocols: Sequence[Protocol], threads: int
+    truths: str | os.PathLike[str],
+    detections: Sequence[str | os.PathLike[str]],
+    protocols: Sequence[Protocol],
+    threads: int,
+    early_files: "_compiled.EarlyFiles | None" = None,
 ) -> list[list[Summary]] | None:
     """A summary for each protocol and file of detections, the same as that of `evaluate`.
 
-    The protocols differ in `iou_type` alone.
+    The protocols differ in `iou_type` alone. `early_files` are not read again, if they are the first ones of these.
 
     None if this way can't do it: the files are not a COCO dataset and lists of results, or there is something in them
     that a reader would tell the user about, or the result looks like a mistake in the input.
@@ -31,7 +34,7 @@ def summarize_files(
     is_other = any(not hasattr(_compiled.IouType, each.iou_type) for each in protocols)
     if is_other or protocol.keypoints != KeypointRules():
         return None
-    if not all(path.is_file() for path in (truths, *detections)):
+    if not all(os.path.isfile(path) for path in (truths, *detections)):  # noqa: PTH113 (without waiting for pathlib)
         return None
     wanted = list(measures(protocol))
     results = _compiled.evaluate_coco_files(
@@ -48,6 +51,7 @@ def summarize_files(
             list(protocol.sigmas),
         ),
         threads,
+        early_files,
     )
     if results is None:
         return None
