@@ -311,7 +311,7 @@ def _overview(results: Results, theme: Theme) -> Drawing:
     arrays = [row for row in _rows(results, "coco-val-like") if row["threads"] != 1]
     masks = [row for row in _rows(results, "masks") if row["group"].endswith("as a command")]
     tasks = {
-        "Boxes: arrays to all of COCO's numbers": arrays,
+        "Boxes: arrays to COCO's numbers": arrays,
         "Boxes: two files to the table": _rows(results, "files"),
         "Masks: two files to the table": masks,
         "Boxes: batch by batch in a training loop": _streams(results),

@@ -1,7 +1,7 @@
 """Who takes part: how each tool loads a workload, and what is measured of it.
 
-A contestant has `load`, which is not measured: detections and truths in the tool's own form. `run` is: all of COCO's
-arrays and its twelve numbers. It gives the numbers and, if the tool has it, the precision array.
+A contestant has `load`, which is not measured: detections and truths in the tool's own form. `run` is: COCO's twelve
+numbers and its arrays, which peers build in any case. It gives the numbers and, if they were built, the precisions.
 """
 
 import contextlib
@@ -35,14 +35,20 @@ def _load_boxscore(folder: Path) -> Any:
     return load(folder)
 
 
-def _run_boxscore(loaded: Any, threads: int) -> tuple[Any, Any]:
+def _run_boxscore(loaded: Any, threads: int, *, is_with_arrays: bool = False) -> tuple[Any, Any]:
+    """The numbers and the table of classes; arrays are built when they are read."""
     import boxscore
 
     found, there = loaded
     detections = boxscore.Detections(**found, box_format="xywh")
     truths = boxscore.Truths(**there, box_format="xywh")
     result = boxscore.evaluate(detections, truths, threads=threads)
-    return [result[name] for name in STATS], result.curves.precision
+    numbers = [result[name] for name in STATS]
+    list(result.per_class.rows())
+    if not is_with_arrays:
+        return numbers, None
+    np.asarray(result.curves.scores)
+    return numbers, result.curves.precision
 
 
 def _matrix(folder: Path) -> np.ndarray:
@@ -187,6 +193,7 @@ def _run_boxscore_torchmetrics_stream(loaded: Any, threads: int, **settings: Any
 
 CONTESTANTS: Mapping[str, Contestant] = {
     "boxscore": Contestant("boxscore", _load_boxscore, _run_boxscore),
+    "boxscore, all arrays": Contestant("boxscore", _load_boxscore, partial(_run_boxscore, is_with_arrays=True)),
     "hotcoco": Contestant("hotcoco", *_drop_in("hotcoco", "hotcoco.COCOeval")),
     "ultrafast-pycocotools": Contestant(
         "ultrafast-pycocotools", *_drop_in("ultrafast_pycocotools", "ultrafast_pycocotools.COCOeval")

@@ -154,9 +154,11 @@ def stream_table(rows: Sequence[Row]) -> list[str]:
 
 PARTS = (
     Part(
-        "From loaded data to all of COCO's arrays and numbers",
-        "boxscore starts from NumPy arrays, including validation; the others from their own loaded form. vernier is "
-        "left out of LVIS-like: it takes a minute and a half per run there, and 13 GB.",
+        "From loaded data to COCO's numbers",
+        "boxscore starts from NumPy arrays, including validation; the others from their own loaded form. `boxscore` "
+        "gives the twelve numbers and the table of classes; `boxscore, all arrays` reads `precision` and `scores`, "
+        "too, which are built then. Peers build them in any case. vernier is left out of LVIS-like: it takes a minute "
+        "and a half per run there, and 13 GB.",
         "arrays",
         ("coco-val-like", "val2017", "aerial", "lvis-like"),
         _table(
