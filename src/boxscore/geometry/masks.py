@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import Array, convert, float_dtype, is_array, namespace, to_numpy
+from boxscore._support.arrays import Array, convert, float_dtype, gather, is_array, namespace, to_numpy
 from boxscore._support.checks import RowError, check_is_plain, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
@@ -119,7 +119,7 @@ class Masks(Geometry):
     name: ClassVar[str] = "mask"
     plural: ClassVar[str] = "masks"
     iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
-    pairs_per_batch: ClassVar[int] = 1  # an image at a time: its pixels are enough to be busy
+    pairs_per_batch: ClassVar[int] = 2**6  # the pixels of a pair may take megabytes
 
     runs: Any
     """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths one
@@ -318,18 +318,20 @@ class Masks(Geometry):
         """Of pixels, those of boundaries or the same again, outer boxes and sizes.
 
         Shapes (N, D, P), (N, D, P), (N, D, 4), (N, D, 2): pixels stand row by row, off behind the last.
+        Each mask of a mini-batch is decoded once.
         """
         is_boundary = protocol.iou_type == "boundary"
         gather_sizes = gatherer_of((self.outer_boxes(), self.runs.sizes.astype(np.float64)), like)
 
         def stacked(rows: NDArray[np.int64], outline: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
-            each = [self.pixels(int(row)) if row < len(self) else np.zeros((0, 0)) for row in rows.reshape(-1)]
+            decoded, index = np.unique(rows, return_inverse=True)
+            each = [self.pixels(int(row)) for row in decoded]
             dense = np.zeros((len(each), max(pixels.size for pixels in each)), np.float32)
             if dense.shape[1] > LARGEST_SINGLE:
                 dense = dense.astype(np.float64)
-            for index, pixels in enumerate(each):
-                dense[index, : pixels.size] = outline(pixels).reshape(-1)
-            return convert(dense.reshape(*rows.shape, -1), like=like)
+            for number, pixels in enumerate(each):
+                dense[number, : pixels.size] = outline(pixels).reshape(-1)
+            return gather(convert(dense, like=like), index.reshape(rows.shape))
 
         def gathered(rows: NDArray[np.int64]) -> tuple[Array, ...]:
             pixels = stacked(rows, lambda pixels: pixels)
