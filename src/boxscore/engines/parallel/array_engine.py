@@ -52,7 +52,7 @@ from boxscore.model.tally import FALSE, TRUE, Tally
 
 __all__ = ["curves", "match"]
 
-CELLS_PER_BLOCK = 2**18
+CELLS_PER_BLOCK = 2**19
 """How many cells of candidates are settled together: enough for an accelerator to be busy."""
 
 SHARE_IN_HOST_MEMORY = 16
@@ -222,7 +222,8 @@ def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints
     for size in np.unique(size_N).tolist():
         index = np.flatnonzero(size_S == size)
         first = np.flatnonzero(is_first(group_S[index]))
-        starts = first[is_first(first // max(1, most_candidates // size))]
+        largest = np.diff(first, append=index.size).max()
+        starts = first[is_first(first // max(1, most_candidates // size - largest))]
         yield from np.split(index, starts[1:])
 
 

@@ -24,7 +24,6 @@ from boxscore._support.arrays import (
     constant,
     contiguous,
     fixed_point,
-    int_dtype,
     namespace,
     rows_at,
     segment_min,
@@ -162,8 +161,7 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
     num_truths, num_areas = truths.is_regular_GA.shape
     shape_GAT = (num_truths, num_areas, len(protocol.thresholds))
     num_cells = num_areas * len(protocol.thresholds)
-    whole = int_dtype(rank_D)
-    rank_D1 = xp.astype(rank_D, whole)[:, None]
+    rank_D1 = xp.astype(rank_D, xp.int32)[:, None]  # half the memory of an index
     cell_X = arange(num_cells, like=rank_D)
     nothing = 2 * num_candidates
 
@@ -184,11 +182,15 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         is_open_DCX = is_reached_DCX & ~is_group_DC1
 
     # A candidate's index in its detection's preference: by IoU, and ignored ones behind all regular ones.
-    choice_DCX = xp.zeros_like(is_reached_DCX, dtype=whole) + arange(num_candidates, like=rank_D)[:, None]
+    choice_C1 = xp.astype(arange(num_candidates, like=rank_D), xp.int32)[:, None]
+    choice_DCX = xp.zeros_like(is_reached_DCX, dtype=xp.int32) + choice_C1
     if protocol.matching != "best":
         choice_DCX = xp.where(of_candidates(is_regular_GX), choice_DCX, choice_DCX + num_candidates)
 
     nothing_DCX = nothing * xp.ones_like(choice_DCX)
+    first_cell_DC = candidates.truth_DC * num_cells
+    rank_DX = rank_D1 + xp.zeros_like(choice_DCX[:, 0, :])
+    free_DX = FREE * xp.ones_like(rank_DX)
 
     def pick(is_open_DCX: Array, held_GX: Array) -> Array:
         """The index of the most preferred truth that each detection can have, or `nothing`."""
@@ -197,24 +199,28 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
 
     def of_slot(value_DC: Array, choice_DX: Array) -> Array:
         """The value of the candidate that a pick names; of any candidate for a pick of nothing."""
+        if num_candidates == 1:
+            return xp.broadcast_to(value_DC, tuple(choice_DX.shape))
         slot_DX = choice_DX - choice_DX // num_candidates * num_candidates
-        return xp.take_along_axis(value_DC, slot_DX, axis=-1)
+        return xp.take_along_axis(value_DC, xp.astype(slot_DX, cell_X.dtype), axis=-1)
 
     def cell_of(choice_DX: Array) -> Array:
         """The truth and cell that a pick names, as one index into (G, X)."""
-        return of_slot(candidates.truth_DC, choice_DX) * num_cells + cell_X
+        return xp.reshape(of_slot(first_cell_DC, choice_DX) + cell_X, (-1,))
 
     def give(choice_DX: Array) -> Array:
         """Every truth goes to the best of those that pick it."""
-        bid_DX = xp.where(choice_DX < nothing, rank_D1 + xp.zeros_like(choice_DX), FREE * xp.ones_like(choice_DX))
-        bid_P, cell_P = xp.reshape(bid_DX, (-1,)), xp.reshape(cell_of(choice_DX), (-1,))
-        return xp.reshape(segment_min(bid_P, cell_P, num_truths * num_cells, empty=FREE), (num_truths, num_cells))
+        bid_P = xp.reshape(xp.where(choice_DX < nothing, rank_DX, free_DX), (-1,))
+        held_P = segment_min(bid_P, cell_of(choice_DX), num_truths * num_cells, empty=FREE)
+        return xp.reshape(held_P, (num_truths, num_cells))
 
     def of_pick(value_GX: Array, choice_DX: Array) -> Array:
-        cell_P = xp.reshape(cell_of(choice_DX), (-1,))
-        return xp.reshape(xp.take(xp.reshape(value_GX, (-1,)), cell_P, axis=0), (num_detections, num_cells))
+        if num_candidates == 1:
+            return of_candidates(value_GX)[:, 0, :]
+        picked_P = rows_at(xp.reshape(value_GX, (-1,)), cell_of(choice_DX))
+        return xp.reshape(picked_P, (num_detections, num_cells))
 
-    free_GX = xp.zeros_like(is_regular_GX, dtype=whole) + FREE
+    free_GX = FREE * xp.ones_like(is_regular_GX, dtype=xp.int32)
     if protocol.matching == "next_best":
         held_GX = fixed_point(lambda held_GX: give(pick(is_open_DCX, held_GX)), free_GX)
         choice_DX = pick(is_open_DCX, held_GX)
