@@ -96,15 +96,25 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 
 def _truth_rows(truths: Truths, row_H: Ints, protocol: Protocol, home: Array) -> TruthRows:
-    """What matching needs to know of all truths, by image and label."""
+    """What matching needs to know of all truths, by image and label, on the device."""
+    flags_home = _home_of_flags(home)
     kind_H = truths.kinds(protocol)
-    kind_H = None if kind_H is None else gather(convert(kind_H, like=home), row_H)
-    counts_HA = which_count(gather(_areas(truths, protocol, home), row_H), kind_H, protocol)
+    kind_H = None if kind_H is None else gather(convert(kind_H, like=flags_home), row_H)
+    counts_HA = which_count(gather(_areas(truths, protocol, flags_home), row_H), kind_H, protocol)
     if kind_H is None:
-        return TruthRows(counts_HA, namespace(counts_HA).zeros_like(counts_HA[:, 0]))
-    is_group_H = kind_H == GROUP
-    has_groups = bool(to_numpy(is_group_H).any())
-    return TruthRows(counts_HA, (kind_H == CROWD) | is_group_H, is_group_H if has_groups else None)
+        columns = counts_HA, namespace(counts_HA).zeros_like(counts_HA[:, 0]), None
+    else:
+        is_group_H = kind_H == GROUP
+        has_groups = bool(to_numpy(is_group_H).any())
+        columns = counts_HA, (kind_H == CROWD) | is_group_H, is_group_H if has_groups else None
+    return TruthRows(*(None if column is None else convert(column, like=home) for column in columns))
+
+
+def _home_of_flags(home: Array) -> Array:
+    """Where areas are compared with ranges: on an accelerator if the shapes are there, else by NumPy, as the flags are
+    needed in host memory; but not in more bits than IoUs have.
+    """
+    return np.zeros(0) if is_in_host_memory(home) and has_float64(home) else home
 
 
 def _areas(columns: Detections | Truths, protocol: Protocol, home: Array) -> Array:
@@ -117,8 +127,8 @@ def _is_false_unmatched(
     detections: Detections, ranked: RankedDetections, protocol: Protocol, home: Array
 ) -> NDArray[np.bool_]:
     """Whether a detection that takes no truth counts: by its area, and by the coverage of its image. Shape (D, A)."""
-    is_inside_DA: NDArray[np.bool_] = to_numpy(is_in_areas(_areas(detections, protocol, home), protocol.areas))
-    is_inside_DA = is_inside_DA[ranked.row]
+    area_E = _areas(detections, protocol, _home_of_flags(home))
+    is_inside_DA: NDArray[np.bool_] = to_numpy(is_in_areas(area_E, protocol.areas))[ranked.row]
     if ranked.coverage is not None:
         is_inside_DA &= (ranked.coverage != NOT_EXHAUSTIVE)[:, None]
     return is_inside_DA
@@ -184,10 +194,16 @@ def _share(home: Array) -> int:
 def _pairs(groups: Groups, pairs_per_batch: int) -> Iterator[tuple[Ints, Ints]]:
     """All pairs of a detection and a truth of its group, in batches of whole detections. Shape (P,) each."""
     row_P = np.flatnonzero(groups.count_D)
-    num_before_P = np.cumsum(groups.count_D[row_P]) - groups.count_D[row_P]
-    batch_P = num_before_P // pairs_per_batch
-    for rows in np.split(row_P, np.flatnonzero(np.diff(batch_P)) + 1) if row_P.size else ():
+    end_P = np.cumsum(groups.count_D[row_P])
+    for rows in _split(row_P, end_P, pairs_per_batch):
         yield np.repeat(rows, groups.count_D[rows]), ranges(groups.start_D[rows], groups.count_D[rows])
+
+
+def _split(row_P: Ints, end_P: Ints, most: int) -> list[Ints]:
+    """The rows in parts of at most `most` pairs, or one row. `end_P`: how many pairs come up to each row."""
+    size_P = np.diff(end_P, prepend=0)
+    part_P = (end_P - size_P) // max(1, most - size_P.max(initial=0))
+    return np.split(row_P, np.flatnonzero(is_first(part_P))[1:]) if row_P.size else []
 
 
 def _settle(
@@ -221,10 +237,10 @@ def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints
     size_S = size_N[np.cumsum(is_first_S) - 1]
     for size in np.unique(size_N).tolist():
         index = np.flatnonzero(size_S == size)
-        first = np.flatnonzero(is_first(group_S[index]))
-        largest = np.diff(first, append=index.size).max()
-        starts = first[is_first(first // max(1, most_candidates // size - largest))]
-        yield from np.split(index, starts[1:])
+        start_P = np.flatnonzero(is_first(group_S[index]))
+        end_P = np.append(start_P[1:], index.size)
+        for part in _split(np.arange(start_P.size), end_P, most_candidates // size):
+            yield index[start_P[part[0]] : end_P[part[-1]]]
 
 
 def _settle_block(
