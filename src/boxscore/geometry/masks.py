@@ -6,6 +6,7 @@ Dimensions: N images, D detections, G truths, P pixels.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -119,7 +120,7 @@ class Masks(Geometry):
     name: ClassVar[str] = "mask"
     plural: ClassVar[str] = "masks"
     iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
-    pairs_per_batch: ClassVar[int] = 2**6  # the pixels of a pair may take megabytes
+    pairs_per_batch: ClassVar[int] = 2**7  # the pixels of a pair may take megabytes
 
     runs: Any
     """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths one
@@ -318,25 +319,29 @@ class Masks(Geometry):
         """Of pixels, those of boundaries or the same again, outer boxes and sizes.
 
         Shapes (N, D, P), (N, D, P), (N, D, 4), (N, D, 2): pixels stand row by row, off behind the last.
-        Each mask of a mini-batch is decoded once.
         """
         is_boundary = protocol.iou_type == "boundary"
         gather_sizes = gatherer_of((self.outer_boxes(), self.runs.sizes.astype(np.float64)), like)
 
-        def stacked(rows: NDArray[np.int64], outline: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
-            decoded, index = np.unique(rows, return_inverse=True)
-            each = [self.pixels(int(row)) for row in decoded]
-            dense = np.zeros((len(each), max(pixels.size for pixels in each)), np.float32)
-            if dense.shape[1] > LARGEST_SINGLE:
-                dense = dense.astype(np.float64)
-            for number, pixels in enumerate(each):
-                dense[number, : pixels.size] = outline(pixels).reshape(-1)
-            return gather(convert(dense, like=like), index.reshape(rows.shape))
+        @lru_cache(maxsize=64)  # truths come again with other detections of their group
+        def decoded(row: int) -> tuple[NDArray[Any], NDArray[Any]]:
+            pixels = self.pixels(row)
+            outline = boundary_of(pixels, protocol.dilation_ratio) if is_boundary else pixels
+            return pixels.reshape(-1), outline.reshape(-1)
+
+        def stacked(masks: Sequence[NDArray[Any]], index: NDArray[np.int64]) -> Array:
+            length = max(pixels.size for pixels in masks)
+            dense = np.zeros((len(masks), length), np.float64 if length > LARGEST_SINGLE else np.float32)
+            for row, pixels in enumerate(masks):
+                dense[row, : pixels.size] = pixels
+            return gather(convert(dense, like=like), index)
 
         def gathered(rows: NDArray[np.int64]) -> tuple[Array, ...]:
-            pixels = stacked(rows, lambda pixels: pixels)
-            outline = stacked(rows, lambda each: boundary_of(each, protocol.dilation_ratio)) if is_boundary else pixels
-            return pixels, outline, *gather_sizes(rows)
+            different, index = np.unique(rows, return_inverse=True)
+            pixels, outline = zip(*map(decoded, different.tolist()), strict=True)
+            index = index.reshape(rows.shape)
+            on = stacked(pixels, index)
+            return on, stacked(outline, index) if is_boundary else on, *gather_sizes(rows)
 
         return gathered
 
