@@ -52,8 +52,9 @@ class Geometry(ABC):
     """What several are called: "boxes"."""
     iou_types: ClassVar[tuple[str, ...]]
     """The similarities that these shapes have, as `Protocol.iou_type` names them; the first is the usual one."""
-    pairs_per_batch: ClassVar[int] = 2**17
-    """How many pairs the parallel engine compares together: enough for an accelerator to be busy."""
+    pairs_per_batch: ClassVar[int | None] = 2**17
+    """How many pairs the parallel engine compares together: enough for an accelerator to be busy. None: those of one
+    image and class, so that a shape is read once, and not for each of its pairs."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -114,7 +115,8 @@ class Geometry(ABC):
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
         """A function that gives the shapes of a mini-batch for the parallel engine, as `pairwise` takes them.
 
-        They are in the library and on the device of `like`. A row may come several times.
+        They are in the library and on the device of `like`. A row may come several times, unless `pairs_per_batch` is
+        None.
         """
 
     @staticmethod

@@ -6,7 +6,6 @@ Dimensions: N images, D detections, G truths, P pixels.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import Array, convert, float_dtype, gather, is_array, namespace, to_numpy
+from boxscore._support.arrays import Array, convert, float_dtype, is_array, namespace, to_numpy
 from boxscore._support.checks import RowError, check_is_plain, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
@@ -120,7 +119,7 @@ class Masks(Geometry):
     name: ClassVar[str] = "mask"
     plural: ClassVar[str] = "masks"
     iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
-    pairs_per_batch: ClassVar[int] = 2**7  # the pixels of a pair may take megabytes
+    pairs_per_batch: ClassVar[int | None] = None  # each mask is decoded once, and its pixels are enough to be busy
 
     runs: Any
     """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths one
@@ -323,25 +322,19 @@ class Masks(Geometry):
         is_boundary = protocol.iou_type == "boundary"
         gather_sizes = gatherer_of((self.outer_boxes(), self.runs.sizes.astype(np.float64)), like)
 
-        @lru_cache(maxsize=64)  # truths come again with other detections of their group
-        def decoded(row: int) -> tuple[NDArray[Any], NDArray[Any]]:
-            pixels = self.pixels(row)
-            outline = boundary_of(pixels, protocol.dilation_ratio) if is_boundary else pixels
-            return pixels.reshape(-1), outline.reshape(-1)
-
-        def stacked(masks: Sequence[NDArray[Any]], index: NDArray[np.int64]) -> Array:
-            length = max(pixels.size for pixels in masks)
-            dense = np.zeros((len(masks), length), np.float64 if length > LARGEST_SINGLE else np.float32)
-            for row, pixels in enumerate(masks):
-                dense[row, : pixels.size] = pixels
-            return gather(convert(dense, like=like), index)
+        def stacked(rows: NDArray[np.int64], outline: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
+            each = [self.pixels(row) for row in rows.reshape(-1).tolist()]
+            dense = np.zeros((len(each), max(pixels.size for pixels in each)), np.float32)
+            if dense.shape[1] > LARGEST_SINGLE:
+                dense = dense.astype(np.float64)
+            for index, pixels in enumerate(each):
+                dense[index, : pixels.size] = outline(pixels).reshape(-1)
+            return convert(dense.reshape(*rows.shape, -1), like=like)
 
         def gathered(rows: NDArray[np.int64]) -> tuple[Array, ...]:
-            different, index = np.unique(rows, return_inverse=True)
-            pixels, outline = zip(*map(decoded, different.tolist()), strict=True)
-            index = index.reshape(rows.shape)
-            on = stacked(pixels, index)
-            return on, stacked(outline, index) if is_boundary else on, *gather_sizes(rows)
+            pixels = stacked(rows, lambda pixels: pixels)
+            outline = stacked(rows, lambda each: boundary_of(each, protocol.dilation_ratio)) if is_boundary else pixels
+            return pixels, outline, *gather_sizes(rows)
 
         return gathered
 

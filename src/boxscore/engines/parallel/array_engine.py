@@ -161,20 +161,21 @@ def _find_candidates(sides: _Sides, groups: Groups, is_shared_H: Array, protocol
     geometry, truth_geometry = sides.detections.geometry, sides.truths.geometry
     gather_shapes, gather_truths = (each.gatherer(protocol, home) for each in (geometry, truth_geometry))
 
-    def candidates_among(detection_P: Ints, truth_P: Ints) -> tuple[Ints, Ints, Array]:
-        # A pair is a mini-batch of one detection and one truth.
-        similarity_P11 = geometry.pairwise(
-            gather_shapes(sides.row_D[detection_P][:, None]),
-            gather_truths(sides.row_H[truth_P][:, None]),
-            gather(is_shared_H, truth_P[:, None]),
+    def candidates_among(detection_ND: Ints, truth_NG: Ints) -> tuple[Ints, Ints, Array]:
+        similarity_NDG = geometry.pairwise(
+            gather_shapes(sides.row_D[detection_ND]),
+            gather_truths(sides.row_H[truth_NG]),
+            gather(is_shared_H, truth_NG),
             protocol,
         )
-        similarity_P = namespace(similarity_P11).reshape(similarity_P11, (-1,))
+        similarity_P = namespace(similarity_NDG).reshape(similarity_NDG, (-1,))
         index_Q = np.flatnonzero(to_numpy(reaches(similarity_P, protocol.cutoffs[0], protocol.comparison)))
-        return detection_P[index_Q], truth_P[index_Q], gather(similarity_P, index_Q)
+        row_Q, truth_Q = np.divmod(index_Q, truth_NG.shape[1])
+        image_Q = row_Q // detection_ND.shape[1]
+        return detection_ND.reshape(-1)[row_Q], truth_NG[image_Q, truth_Q], gather(similarity_P, index_Q)
 
-    num_pairs = geometry.pairs_per_batch // _share(home)
-    found = [candidates_among(*pairs) for pairs in _pairs(groups, num_pairs)]
+    most = geometry.pairs_per_batch
+    found = [candidates_among(*pairs) for pairs in _pairs(groups, None if most is None else most // _share(home))]
     nothing = np.zeros(0, np.int64)
     detection_Q = np.concatenate([nothing, *(each[0] for each in found)])
     first_S = np.flatnonzero(is_first(detection_Q))
@@ -191,12 +192,19 @@ def _share(home: Array) -> int:
     return SHARE_IN_HOST_MEMORY if is_in_host_memory(home) else 1
 
 
-def _pairs(groups: Groups, pairs_per_batch: int) -> Iterator[tuple[Ints, Ints]]:
-    """All pairs of a detection and a truth of its group, in batches of whole detections. Shape (P,) each."""
+def _pairs(groups: Groups, pairs_per_batch: int | None) -> Iterator[tuple[Ints, Ints]]:
+    """Mini-batches that have all pairs of a detection and a truth of its group, by detection. Shapes (N, D) and (N, G).
+
+    Of one detection and one truth each, or one mini-batch per group.
+    """
     row_P = np.flatnonzero(groups.count_D)
-    end_P = np.cumsum(groups.count_D[row_P])
-    for rows in _split(row_P, end_P, pairs_per_batch):
-        yield np.repeat(rows, groups.count_D[rows]), ranges(groups.start_D[rows], groups.count_D[rows])
+    if pairs_per_batch is None:
+        for rows in np.split(row_P, np.flatnonzero(is_first(groups.group_D[row_P]))[1:]) if row_P.size else ():
+            yield rows[None], ranges(groups.start_D[rows[:1]], groups.count_D[rows[:1]])[None]
+        return
+    for rows in _split(row_P, np.cumsum(groups.count_D[row_P]), pairs_per_batch):
+        truth_P = ranges(groups.start_D[rows], groups.count_D[rows])
+        yield np.repeat(rows, groups.count_D[rows])[:, None], truth_P[:, None]
 
 
 def _split(row_P: Ints, end_P: Ints, most: int) -> list[Ints]:

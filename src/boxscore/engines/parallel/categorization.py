@@ -24,6 +24,7 @@ from boxscore._support.arrays import (
     constant,
     contiguous,
     fixed_point,
+    int_dtype,
     namespace,
     rows_at,
     segment_min,
@@ -202,7 +203,7 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         if num_candidates == 1:
             return xp.broadcast_to(value_DC, tuple(choice_DX.shape))
         slot_DX = choice_DX - choice_DX // num_candidates * num_candidates
-        return xp.take_along_axis(value_DC, xp.astype(slot_DX, cell_X.dtype), axis=-1)
+        return xp.take_along_axis(value_DC, xp.astype(slot_DX, int_dtype(value_DC)), axis=-1)
 
     def cell_of(choice_DX: Array) -> Array:
         """The truth and cell that a pick names, as one index into (G, X)."""
