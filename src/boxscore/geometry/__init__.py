@@ -52,7 +52,7 @@ class Geometry(ABC):
     """What several are called: "boxes"."""
     iou_types: ClassVar[tuple[str, ...]]
     """The similarities that these shapes have, as `Protocol.iou_type` names them; the first is the usual one."""
-    pairs_per_batch: ClassVar[int | None] = 2**17
+    pairs_per_batch: ClassVar[int | None] = 2**19
     """How many pairs the parallel engine compares together: enough for an accelerator to be busy. None: those of one
     image and class, so that a shape is read once, and not for each of its pairs."""
 

@@ -52,11 +52,11 @@ from boxscore.model.tally import FALSE, TRUE, Tally
 
 __all__ = ["curves", "match"]
 
-CELLS_PER_BLOCK = 2**19
+CELLS_PER_BLOCK = 2**21
 """How many cells of candidates are settled together: enough for an accelerator to be busy."""
 
-SHARE_IN_HOST_MEMORY = 16
-"""In host memory batches and blocks are a 16th of that: they stay in cache, and are too small for a library to share
+SHARE_IN_HOST_MEMORY = 64
+"""In host memory batches and blocks are a 64th of that: they stay in cache, and are too small for a library to share
 them among threads, which may take longer than the work."""
 
 
@@ -189,7 +189,8 @@ def _find_candidates(sides: _Sides, groups: Groups, is_shared_H: Array, protocol
 
 
 def _share(home: Array) -> int:
-    return SHARE_IN_HOST_MEMORY if is_in_host_memory(home) else 1
+    """Which share of a full batch is best where `home` is. JAX compiles each step anew for each size: few are best."""
+    return SHARE_IN_HOST_MEMORY if is_in_host_memory(home) and library(home) != "jax" else 1
 
 
 def _pairs(groups: Groups, pairs_per_batch: int | None) -> Iterator[tuple[Ints, Ints]]:
@@ -236,7 +237,9 @@ def _settle(
 
 def _blocks(group_S: Ints, count_S: Ints, most_candidates: int) -> Iterator[Ints]:
     """Indices of detections to settle together: whole groups of alike numbers of candidates, so little is padded."""
-    if group_S.size == 0:
+    if group_S.size * count_S.max(initial=0) <= most_candidates:
+        if group_S.size:
+            yield np.arange(group_S.size)
         return
     is_first_S = is_first(group_S)
     first_N = np.flatnonzero(is_first_S)
