@@ -151,7 +151,8 @@ def voc2007(settings: Settings) -> list[Row]:
         say(f"voc2007: {name}")
         return float(worker("benchmarks.voc", name)["seconds"])
 
-    seconds = take_turns(("native", "parallel", "as published", "sequential"), run, rounds=settings.rounds)
+    names = ("native", "parallel", "parallel, torch", "as published", "sequential")
+    seconds = take_turns(names, run, rounds=settings.rounds)
     return [{"group": "VOC 2007", "tool": name, "seconds": statistics.median(each)} for name, each in seconds.items()]
 
 
@@ -225,7 +226,7 @@ SECTIONS: Mapping[str, Section] = {
     "federated": Section(federated.measure, ("hotcoco", "lvis")),
     "adapters": Section(adapters.measure, ADAPTED),
     "folders": Section(folders, ("supervision", "globox")),
-    "voc2007": Section(voc2007),
+    "voc2007": Section(voc2007, ("torch",)),
     "bootstrap": Section(resampling, ("hotcoco",)),
     "start": Section(start.measure, (*PEERS[:-1], "pycocotools")),
     "growth": Section(growth),

@@ -264,8 +264,8 @@ class TestEngines:
         like = np.zeros(0)
         rows, truth_rows = (padded_rows(each.image, 8) for each in (detections, truths))
         arrays = [
-            *detections.keypoints.gatherer(protocol, like)(rows),
-            *truths.keypoints.gatherer(protocol, like)(truth_rows),
+            *detections.keypoints.gatherer(protocol, like)(np.minimum(rows, len(detections) - 1)),
+            *truths.keypoints.gatherer(protocol, like)(np.minimum(truth_rows, len(truths) - 1)),
             *(padded(column, rows) for column in (detections.keypoints.areas(protocol), detections.score)),
             *(padded(column, rows, -1) for column in (detections.label,)),
             rows == len(detections),

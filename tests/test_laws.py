@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Tally, Truths
+from boxscore._support.sorting import order_by
+from boxscore.engines.parallel import array_engine
+from boxscore.geometry.boxes import Boxes
 from boxscore.scaling import map_reduce
 from tests.support.comparisons import TALLY, assert_same, assert_same_tally
 from tests.support.scenes import Scene, random_scene
@@ -49,6 +52,36 @@ def test_engines_give_the_same_curves(scene: Scene, protocol: str) -> None:
     sequential, parallel, native = (boxscore.finish(tally, e) for e in ("sequential", "parallel", "native"))
     assert_same(parallel, native)
     assert_same(sequential, native)
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012", "paper"])
+@pytest.mark.parametrize("most", [1, 40, None])
+def test_the_size_of_batches_does_not_matter(monkeypatch: pytest.MonkeyPatch, protocol: str, most: int | None) -> None:
+    """The parallel engine compares any number of pairs together, or those of a group, and settles any number."""
+    scene = random_scene(3, num_images=9, num_classes=3, most_truths=30)
+    expected = boxscore.match(scene.detections, scene.truths, protocol, "sequential")
+    monkeypatch.setattr(array_engine, "SHARE_IN_HOST_MEMORY", 1)
+    monkeypatch.setattr(array_engine, "CELLS_PER_BLOCK", most or 2000)
+    monkeypatch.setattr(Boxes, "pairs_per_batch", most)
+    assert_same_tally(boxscore.match(scene.detections, scene.truths, protocol, "parallel"), expected)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-(2**63), -1, 0, 7, 2**40, 2**63 - 1]),
+            st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-300, 0.1, np.inf]),
+        )
+    )
+)
+@few
+def test_rows_are_sorted_as_numpy_sorts_them(pairs: list[tuple[int, float]]) -> None:
+    """By whole numbers of any size, then by floats; of equal rows the first stays first."""
+    number = np.array([pair[0] for pair in pairs], np.int64)
+    for kind in (np.float64, np.float32):
+        value = np.array([pair[1] for pair in pairs], kind)
+        assert np.array_equal(order_by(number, value), np.lexsort((value, number)))
+        assert np.array_equal(order_by(value, number), np.lexsort((number, value)))
 
 
 @given(scenes(), protocol_names, st.permutations(range(5)))

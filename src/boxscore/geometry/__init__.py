@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import Array, constant, gather, to_numpy, with_padding
+from boxscore._support.arrays import Array, constant, contiguous, convert, gather, to_numpy
 from boxscore.model.protocol import Protocol
 from boxscore.model.protocol_fields import Area
 
@@ -52,8 +52,9 @@ class Geometry(ABC):
     """What several are called: "boxes"."""
     iou_types: ClassVar[tuple[str, ...]]
     """The similarities that these shapes have, as `Protocol.iou_type` names them; the first is the usual one."""
-    pairs_per_batch: ClassVar[int] = 2**18
-    """How many pairs the parallel engine compares together: enough to be busy, few enough to stay in cache."""
+    pairs_per_batch: ClassVar[int | None] = 2**19
+    """How many pairs the parallel engine compares together: enough for an accelerator to be busy. None: those of one
+    image and class, so that a shape is read once, and not for each of its pairs."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -114,7 +115,8 @@ class Geometry(ABC):
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
         """A function that gives the shapes of a mini-batch for the parallel engine, as `pairwise` takes them.
 
-        They are in the library and on the device of `like`. A row that is the number of shapes is padding.
+        They are in the library and on the device of `like`. A row may come several times, unless `pairs_per_batch` is
+        None.
         """
 
     @staticmethod
@@ -129,9 +131,9 @@ class Geometry(ABC):
 
 
 def gatherer_of(columns: Sequence[Array], like: Array) -> RowGatherer:
-    """A gatherer of columns with one row per shape; padding is a row of ones."""
-    padded = [with_padding(column, 1, like) for column in columns]
-    return lambda rows: tuple(gather(column, rows) for column in padded)
+    """A gatherer of columns with one row per shape."""
+    moved = [contiguous(convert(column, like=like)) for column in columns]
+    return lambda rows: tuple(gather(column, rows) for column in moved)
 
 
 def is_in_areas(area: Array, areas: Sequence[Area]) -> Array:

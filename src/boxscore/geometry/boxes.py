@@ -28,6 +28,16 @@ class Box(NamedTuple):
     area: float
 
 
+class MeasuredBoxes(NamedTuple):
+    """Corners and areas of boxes, one column each, so that every step reads contiguous numbers. Shapes (...)."""
+
+    left: Array
+    top: Array
+    right: Array
+    bottom: Array
+    area: Array
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Boxes(Geometry):
     """Upright boxes, of finite numbers and no negative size.
@@ -87,7 +97,7 @@ class Boxes(Geometry):
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
         """Width times height. Shape (N,)."""
-        return self._measured(protocol, self.box if like is None else like)[1]
+        return self._measured(protocol, self.box if like is None else like).area
 
     def outer_boxes(self) -> Array:
         """The corners. Shape (N, 4)."""
@@ -107,8 +117,8 @@ class Boxes(Geometry):
 
     def shapes(self, protocol: Protocol) -> list[Box]:
         """The boxes for the sequential engine."""
-        corners, areas = self._measured(protocol, like=np.zeros(0))
-        return [Box._make([*corner, area]) for corner, area in zip(corners.tolist(), areas.tolist(), strict=True)]
+        columns = self._measured(protocol, like=np.zeros(0))
+        return [Box._make(each) for each in zip(*(column.tolist() for column in columns), strict=True)]
 
     @staticmethod
     def similarity(shape: Box, truth: Box, *, is_crowd: bool, protocol: Protocol) -> float:
@@ -131,10 +141,11 @@ class Boxes(Geometry):
         return shared / (shape.area + truth.area - shared)
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
-        """Of corners and areas. Shapes (N, D, 4) and (N, D)."""
-        return gatherer_of(self._measured(protocol, like), like)
+        """Of corners and areas: `MeasuredBoxes`. Shape (N, D) each."""
+        gather_boxes = gatherer_of([self.box], like)
+        return lambda rows: padded_boxes(gather_boxes(rows)[0], self.box_format, protocol)
 
-    def _measured(self, protocol: Protocol, like: Array) -> tuple[Array, Array]:
+    def _measured(self, protocol: Protocol, like: Array) -> MeasuredBoxes:
         return padded_boxes(convert(self.box, like=like), self.box_format, protocol)
 
     @staticmethod
@@ -142,11 +153,12 @@ class Boxes(Geometry):
         columns: tuple[Array, ...], truth_columns: tuple[Array, ...], is_crowd: Array, protocol: Protocol
     ) -> Array:
         """IoU of all pairs. Shape (N, D, G)."""
-        return iou_of_measured(*columns, *truth_columns, extent=protocol.extent, is_crowd_NG=is_crowd)
+        ours, theirs = MeasuredBoxes._make(columns), MeasuredBoxes._make(truth_columns)
+        return iou_of_measured(ours, theirs, extent=protocol.extent, is_crowd_NG=is_crowd)
 
 
-def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> tuple[Array, Array]:
-    """Corners and areas in the widest float there is, as `Boxes.pairwise` takes them. Shapes (..., 4) and (...)."""
+def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> MeasuredBoxes:
+    """Corners and areas in the widest float there is, as `Boxes.pairwise` takes them. Shapes (...)."""
     xp = namespace(box)
     return measure(xp.astype(box, float_dtype(box)), box_format=box_format, pixels=protocol.pixels)
 
@@ -188,44 +200,43 @@ def to_xyxy(box: Array, box_format: BoxFormat) -> tuple[Array, Array, Array, Arr
     return left, top, left + width, top + height
 
 
-def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> tuple[Array, Array]:
-    """Corners (left, top, right, bottom) and areas of boxes. Shapes (..., 4) and (...).
+def measure(box: Array, *, box_format: BoxFormat, pixels: Pixels) -> MeasuredBoxes:
+    """Corners and areas of boxes. Shapes (...).
 
     >>> import numpy as np
     >>> box = np.asarray([[10.0, 10.0, 19.0, 19.0]])
-    >>> measure(box, box_format="xyxy", pixels="continuous")[1].tolist()
+    >>> measure(box, box_format="xyxy", pixels="continuous").area.tolist()
     [81.0]
-    >>> measure(box, box_format="xyxy", pixels="inclusive")[1].tolist()
+    >>> measure(box, box_format="xyxy", pixels="inclusive").area.tolist()
     [100.0]
     """
-    xp = namespace(box)
     if pixels == "continuous":
         # as in COCO: xywh decides, so a far corner is left + width even where it was given
         left, top, width, height = to_xywh(box, box_format)
-        return xp.stack([left, top, left + width, top + height], axis=-1), width * height
+        return MeasuredBoxes(left, top, left + width, top + height, width * height)
     left, top, right, bottom = to_xyxy(box, box_format)
-    return xp.stack([left, top, right, bottom], axis=-1), (right - left + 1) * (bottom - top + 1)
+    return MeasuredBoxes(left, top, right, bottom, (right - left + 1) * (bottom - top + 1))
 
 
 def iou_of_measured(
-    corner_ND4: Array,
-    area_ND: Array,
-    truth_corner_NG4: Array,
-    truth_area_NG: Array,
-    *,
-    extent: float,
-    is_crowd_NG: Array | None = None,
+    boxes: MeasuredBoxes, truths: MeasuredBoxes, *, extent: float, is_crowd_NG: Array | None = None
 ) -> Array:
-    """IoU from corners and areas; with a crowd the union is the detection's own area. Shape (N, D, G)."""
-    xp = namespace(corner_ND4)
-    near_ND12, far_ND12 = corner_ND4[:, :, None, :2], corner_ND4[:, :, None, 2:]
-    truth_near_N1G2, truth_far_N1G2 = truth_corner_NG4[:, None, :, :2], truth_corner_NG4[:, None, :, 2:]
-    side_NDG2 = xp.minimum(far_ND12, truth_far_N1G2) - xp.maximum(near_ND12, truth_near_N1G2) + extent
-    side_NDG2 = xp.maximum(side_NDG2, xp.zeros_like(side_NDG2))
-    shared_NDG = side_NDG2[..., 0] * side_NDG2[..., 1]
-    union_NDG = area_ND[:, :, None] + truth_area_NG[:, None, :] - shared_NDG
+    """IoU from corners and areas; with a crowd the union is the detection's own area. Shapes (N, D), (N, G); gives
+    (N, D, G).
+    """
+    xp = namespace(boxes.area)
+    area_ND1, truth_area_N1G = boxes.area[:, :, None], truths.area[:, None, :]
+
+    def overlap(near_ND: Array, far_ND: Array, truth_near_NG: Array, truth_far_NG: Array) -> Array:
+        end_NDG = xp.minimum(far_ND[:, :, None], truth_far_NG[:, None, :])
+        side_NDG = end_NDG - xp.maximum(near_ND[:, :, None], truth_near_NG[:, None, :]) + extent
+        return xp.maximum(side_NDG, xp.zeros_like(side_NDG))
+
+    width_NDG = overlap(boxes.left, boxes.right, truths.left, truths.right)
+    shared_NDG = width_NDG * overlap(boxes.top, boxes.bottom, truths.top, truths.bottom)
+    union_NDG = area_ND1 + truth_area_N1G - shared_NDG
     if is_crowd_NG is not None:
-        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND[:, :, None], union_NDG)
+        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND1, union_NDG)
     is_apart_NDG = shared_NDG <= 0
     safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
     return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)

@@ -52,7 +52,7 @@ class Keypoints(Geometry):
     name: ClassVar[str] = "keypoints"
     plural: ClassVar[str] = "sets of keypoints"
     iou_types: ClassVar[tuple[str, ...]] = ("keypoints",)
-    pairs_per_batch: ClassVar[int] = 2**14
+    pairs_per_batch: ClassVar[int | None] = 2**16
 
     point: Array
     """x and y. Shape (N, K, 2)."""

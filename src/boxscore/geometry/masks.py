@@ -119,7 +119,7 @@ class Masks(Geometry):
     name: ClassVar[str] = "mask"
     plural: ClassVar[str] = "masks"
     iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
-    pairs_per_batch: ClassVar[int] = 1  # an image at a time: its pixels are enough to be busy
+    pairs_per_batch: ClassVar[int | None] = None  # each mask is decoded once, and its pixels are enough to be busy
 
     runs: Any
     """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths one
@@ -323,7 +323,7 @@ class Masks(Geometry):
         gather_sizes = gatherer_of((self.outer_boxes(), self.runs.sizes.astype(np.float64)), like)
 
         def stacked(rows: NDArray[np.int64], outline: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
-            each = [self.pixels(int(row)) if row < len(self) else np.zeros((0, 0)) for row in rows.reshape(-1)]
+            each = [self.pixels(row) for row in rows.reshape(-1).tolist()]
             dense = np.zeros((len(each), max(pixels.size for pixels in each)), np.float32)
             if dense.shape[1] > LARGEST_SINGLE:
                 dense = dense.astype(np.float64)

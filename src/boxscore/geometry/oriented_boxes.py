@@ -62,7 +62,7 @@ class OrientedBoxes(Geometry):
     name: ClassVar[str] = "oriented box"
     plural: ClassVar[str] = "oriented boxes"
     iou_types: ClassVar[tuple[str, ...]] = ("obb", "probiou")
-    pairs_per_batch: ClassVar[int] = 2**14  # up to 8 corners per pair
+    pairs_per_batch: ClassVar[int | None] = 2**18  # up to 8 corners per pair
 
     box: Array
     """Shape (N, 8) for xyxyxyxy, (N, 5) with an angle; (N, 4, 2) is accepted for corners."""

@@ -384,8 +384,8 @@ def _codes_by_class(detections: Detections, truths: Truths) -> NDArray[np.uint8]
 
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
     """Every label there is, ascending: those of the truths, of the detections and of the class names. Shape (K,)."""
-    labels = [host_ids(truths.label), host_ids(detections.label), np.array(list(truths.names_by_label or ()), np.int64)]
-    return np.unique(np.concatenate(labels))
+    seen = [_compiled.distinct(compact(host_ids(side.label))) for side in (truths, detections)]
+    return np.unique(np.concatenate([*seen, np.array(list(truths.names_by_label or ()), np.int64)]))
 
 
 def host_ids(column: Array) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ import boxscore._compiled as _compiled
 from boxscore._support import text
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
+from boxscore._support.sorting import order_by
 from boxscore.model.protocol import POOLED, Protocol
 
 if TYPE_CHECKING:
@@ -134,27 +135,65 @@ class Tally:
         order, with the area ranges that they count in: (G,), and (G, A) for `truth_counts`. `more`: the columns that
         have a row neither for detections nor for truths.
         """
-        order = np.lexsort((rank, label, image))
+        order, truth_order = order_by(image, label, rank), order_by(truth_image, truth_label)
         verdict = verdict[order]
+        hit = np.flatnonzero((verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2)))
+        return cls.from_hits(
+            protocol=protocol,
+            image=image[order],
+            label=label[order],
+            score=score[order],
+            rank=rank[order],
+            is_false=verdict[:, :, 0] == FALSE,
+            hit=hit,
+            verdict=verdict[hit],
+            truth_image=truth_image[truth_order],
+            truth_label=truth_label[truth_order],
+            truth_counts=truth_counts[truth_order],
+            similarity=None if similarity is None else similarity[order][hit],
+            **more,
+        )
+
+    @classmethod
+    def from_hits(
+        cls,
+        *,
+        protocol: Protocol,
+        image: NDArray[Any],
+        label: NDArray[Any],
+        score: NDArray[Any],
+        rank: NDArray[Any],
+        is_false: NDArray[np.bool_],
+        hit: NDArray[np.int64],
+        verdict: NDArray[np.uint8],
+        truth_image: NDArray[Any],
+        truth_label: NDArray[Any],
+        truth_counts: NDArray[np.bool_],
+        similarity: NDArray[np.float64] | None = None,
+        **more: Any,
+    ) -> "Tally":
+        """The same from rows in the order of a tally, by image, label and rank, of which most have no plain verdict.
+
+        `is_false`: whether a detection that is no hit is a false positive in each area range, (D, A). `hit`: the rows
+        that are true positives anywhere or whose verdict depends on the threshold, and their verdicts and similarities:
+        (H,), (H, A, T), (H,). Truths by image and label.
+        """
         limits = [math.inf if limit is None else limit for limit in protocol.match_limits]
-        is_hit = (verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2))
-        kind = state_dtype(protocol)
-        weight = (2 << np.arange(len(protocol.areas), dtype=np.uint64)).astype(kind)
-        plain = ((verdict[:, :, 0] == FALSE) * weight).sum(axis=1, dtype=kind)
-        truth_order = np.lexsort((truth_label, truth_image))
+        state = _as_bits(is_false, state_dtype(protocol)) << state_dtype(protocol).type(1)
+        state[hit] = 1
         return cls(
             protocol=protocol,
-            image=narrowest(image)[order],
-            label=narrowest(label)[order],
-            score=score[order],
-            tier=np.searchsorted(limits, rank[order], side="right").astype(np.uint8),
-            state=np.where(is_hit, kind.type(1), plain),
-            is_true=_pack(verdict[is_hit] == TRUE),
-            is_counted=_pack(verdict[is_hit] != IGNORED),
-            truth_image=narrowest(truth_image)[truth_order],
-            truth_label=narrowest(truth_label)[truth_order],
-            truth_state=(truth_counts[truth_order] * (weight >> kind.type(1))).sum(axis=1, dtype=kind),
-            similarity=similarity[order][is_hit] if similarity is not None and protocol.keeps_similarity else None,
+            image=narrowest(image),
+            label=narrowest(label),
+            score=score,
+            tier=np.searchsorted(limits, rank, side="right").astype(np.uint8),
+            state=state,
+            is_true=_pack(verdict == TRUE),
+            is_counted=_pack(verdict != IGNORED),
+            truth_image=narrowest(truth_image),
+            truth_label=narrowest(truth_label),
+            truth_state=_as_bits(truth_counts, state_dtype(protocol)),
+            similarity=similarity if protocol.keeps_similarity else None,
             **more,
         )
 
@@ -165,8 +204,18 @@ class Tally:
         area_A = np.arange(1, shape[0] + 1, dtype=self.state.dtype)
         plain_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
         verdict = np.repeat(plain_DA.astype(np.uint8)[:, :, None], shape[1], axis=2)
-        verdict[self.is_hit] = _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
+        verdict[self.is_hit] = self.hit_verdict
         return verdict
+
+    @property
+    def hit_verdict(self) -> NDArray[np.uint8]:
+        """The verdicts of hits. Shape (H, A, T)."""
+        shape = len(self.protocol.areas), len(self.protocol.thresholds)
+        return _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
+
+    def is_false_in(self, area: int) -> NDArray[np.bool_]:
+        """Which detections are false positives in an area range and no hits. Shape (D,)."""
+        return np.asarray(self.state & self.state.dtype.type(2 << area), bool)
 
     def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
         """The verdicts in one cell, by the indices of its threshold and area range. Shape (D,)."""
@@ -266,7 +315,7 @@ class Tally:
 
     def sorted(self) -> "Tally":
         """The same rows in the one order that curves are made in: class, falling score, image, rank."""
-        return self.in_order(np.lexsort((self.image, -self.score, self.label)))
+        return self.in_order(order_by(self.label, -self.score, self.image))
 
     def in_order(self, order: NDArray[np.int64]) -> "Tally":
         """The same rows in another order."""
@@ -458,6 +507,14 @@ def state_dtype(protocol: Protocol) -> np.dtype[Any]:
 def num_words(protocol: Protocol) -> int:
     """How many words of 64 bits a hit's verdicts take: a bit for each area range and threshold."""
     return -(-len(protocol.areas) * len(protocol.thresholds) // 64)
+
+
+def _as_bits(flags: NDArray[np.bool_], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Flags as the bits of one number, the first lowest. Shapes (N, A) to (N,)."""
+    bits = np.zeros(flags.shape[0], kind)
+    for area in range(flags.shape[1]):
+        bits |= flags[:, area].astype(kind) << kind.type(area)
+    return bits
 
 
 def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -334,7 +334,7 @@ def _which_count(truths: PaddedTruths, state: State) -> jax.Array:
     real = _dtype("float64")
     if truths.area is None:
         box = truths.box.astype(real)
-        _, area_NG = measure(box, box_format=state.box_format, pixels=state.protocol.pixels)
+        area_NG = measure(box, box_format=state.box_format, pixels=state.protocol.pixels).area
     else:
         area_NG = truths.area.astype(real)
     is_counted_NGA: jax.Array = is_in_areas(area_NG, state.protocol.areas) & ~truths.ignore[..., None]

@@ -177,8 +177,8 @@ class StoredShapes:
         truths = self.truths[truth_rows]
         if iou_type == "bbox":
             boxes = (side["box"][None] for side in (self.detections[rows], truths))
-            measured = (each for box in boxes for each in measure(box, box_format="xywh", pixels="continuous"))
-            return np.asarray(iou_of_measured(*measured, extent=0.0, is_crowd_NG=truths["ignore"][None])[0])
+            ours, theirs = (measure(box, box_format="xywh", pixels="continuous") for box in boxes)
+            return np.asarray(iou_of_measured(ours, theirs, extent=0.0, is_crowd_NG=truths["ignore"][None])[0])
         group = _compiled.ImageGroups(np.array([0, len(rows)]), np.array([0, len(truths)]))
         runs = self.masks.take(rows).runs, self.truth_masks.take(truth_rows).runs
         values: NDArray[np.float64] = _compiled.similarities(group, *runs, truths["ignore"].astype(np.uint8), 1)

@@ -183,19 +183,25 @@ def take_rows(column: Array, rows: Any) -> Array:
     return namespace(column).take(column, convert(index, like=column), axis=0)
 
 
-def with_padding(column: Array, fill: float, like: Array) -> Array:
-    """A column in the library and on the device of `like`, with a row of padding behind the last."""
-    column = convert(column, like=like)
-    xp = namespace(column)
-    padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
-    return xp.concat([column, padding], axis=0)
-
-
 def gather(column: Array, rows: np.ndarray[Any, Any]) -> Array:
     """Rows of a column, by indices in host memory. Shape (N, D) of `rows`, and more axes where the column has them."""
     xp = namespace(column)
-    flat = xp.take(column, convert(rows.reshape(-1), like=column), axis=0)
+    flat = rows_at(column, convert(rows.reshape(-1), like=column))
     return xp.reshape(flat, (*rows.shape, *column.shape[1:]))
+
+
+def contiguous(array: Array) -> Array:
+    """The array with its numbers one after the other in memory, where the library lets it have another layout."""
+    if library(array) == "torch":
+        return array.contiguous()
+    return np.ascontiguousarray(array) if library(array) == "numpy" else array
+
+
+def rows_at(array: Array, index_P: Array) -> Array:
+    """Rows of an array, by indices that are where it is. Shape (P, ...)."""
+    if library(array) == "torch":
+        return array.index_select(0, index_P)  # without the compat layer's check for negative indices
+    return namespace(array).take(array, index_P, axis=0)
 
 
 def is_in_host_memory(array: Array) -> bool:
@@ -285,6 +291,19 @@ def cumulative_max(value: Array) -> Array:
         value = xp.maximum(value, shifted)
         reach *= 2
     return value
+
+
+def smallest(value: Array, *, axis: int) -> Array:
+    """The smallest along an axis of at least one, by halving it: log2(length) steps.
+
+    PyTorch's own takes many times as long where the axis is short.
+    """
+    xp = namespace(value)
+    before = (slice(None),) * axis
+    while (length := value.shape[axis]) > 1:
+        half = (length + 1) // 2
+        value = xp.minimum(value[(*before, slice(0, half))], value[(*before, slice(length - half, length))])
+    return value[(*before, 0)]
 
 
 def _module(name: str) -> ModuleType:

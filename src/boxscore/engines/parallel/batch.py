@@ -104,11 +104,11 @@ def match_batch(
     real = float_dtype(truths.box)
     return match_shapes(
         DetectionBatch(
-            columns, columns[1], detections.label, detections.score, detections.discarded, detections.coverage
+            columns, columns.area, detections.label, detections.score, detections.discarded, detections.coverage
         ),
         TruthBatch(
             truth_columns,
-            truth_columns[1] if truths.area is None else namespace(truths.area).astype(truths.area, real),
+            truth_columns.area if truths.area is None else namespace(truths.area).astype(truths.area, real),
             truths.label,
             ignored_kinds(truths.ignore, protocol) if truths.kind is None else truths.kind,
             None if truths.kind is None else truths.kind == GROUP,

@@ -18,7 +18,18 @@ truth,
 
 from typing import NamedTuple, get_args
 
-from boxscore._support.arrays import Array, arange, constant, fixed_point, int_dtype, namespace, segment_min
+from boxscore._support.arrays import (
+    Array,
+    arange,
+    constant,
+    contiguous,
+    fixed_point,
+    int_dtype,
+    namespace,
+    rows_at,
+    segment_min,
+    smallest,
+)
 from boxscore.engines.parallel.postprocessing import rank_by_score
 from boxscore.model.protocol import Comparison, Matching, Protocol, Ties
 from boxscore.model.protocol_fields import check_choice
@@ -111,27 +122,28 @@ def categorize(iou: Array, rank: Array, truths: TruthRows, protocol: Protocol, *
     """
     xp = namespace(iou)
     num_images, num_detections, num_truths = iou.shape
-    image_P = arange(num_images * num_detections, like=iou) // num_detections
-    candidates = nominate(
-        xp.reshape(iou, (-1, num_truths)), image_P * num_truths, protocol.ties, num_candidates=num_candidates
-    )
+    image_P1 = arange(num_images * num_detections, like=iou)[:, None] // num_detections
+    truth_PG = image_P1 * num_truths + arange(num_truths, like=iou)
+    candidates = nominate(xp.reshape(iou, (-1, num_truths)), truth_PG, protocol.ties, num_candidates=num_candidates)
     verdict_PAT = settle(candidates, xp.reshape(rank, (-1,)), truths, protocol).verdict_DAT
     return xp.reshape(verdict_PAT, (num_images, num_detections, *verdict_PAT.shape[1:]))
 
 
-def nominate(iou_DG: Array, first_truth_D: Array, ties: Ties, *, num_candidates: int) -> Candidates:
+def nominate(iou_DG: Array, truth_DG: Array, ties: Ties, *, num_candidates: int) -> Candidates:
     """The truths of largest IoU for each detection, best first; `ties` says which one of equal IoUs.
 
-    `first_truth_D`: the row of the first truth of its image.
+    `truth_DG`: the rows of the truths.
     """
     xp = namespace(iou_DG)
     num_truths = iou_DG.shape[1]
+    if num_truths == 1:
+        return Candidates(truth_DG, iou_DG)
     if ties == "last":  # as in COCO
         order_DG = num_truths - 1 - xp.argsort(-xp.flip(iou_DG, axis=1), axis=-1, stable=True)
     else:
         order_DG = xp.argsort(-iou_DG, axis=-1, stable=True)
     chosen_DC = order_DG[:, :num_candidates]
-    return Candidates(first_truth_D[:, None] + chosen_DC, xp.take_along_axis(iou_DG, chosen_DC, axis=-1))
+    return Candidates(*(xp.take_along_axis(column_DG, chosen_DC, axis=-1) for column_DG in (truth_DG, iou_DG)))
 
 
 class Settled(NamedTuple):
@@ -150,18 +162,18 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
     num_truths, num_areas = truths.is_regular_GA.shape
     shape_GAT = (num_truths, num_areas, len(protocol.thresholds))
     num_cells = num_areas * len(protocol.thresholds)
-    whole = int_dtype(rank_D)
-    rank_D1 = xp.astype(rank_D, whole)[:, None]
+    rank_D1 = xp.astype(rank_D, xp.int32)[:, None]  # half the memory of an index
     cell_X = arange(num_cells, like=rank_D)
     nothing = 2 * num_candidates
 
     # One cell is one area range and one threshold: the first decides who is regular, the second who is reached.
-    is_regular_GX = xp.reshape(xp.broadcast_to(truths.is_regular_GA[:, :, None], shape_GAT), (num_truths, num_cells))
+    is_regular_GAT = xp.broadcast_to(truths.is_regular_GA[:, :, None], shape_GAT)
+    is_regular_GX = contiguous(xp.reshape(is_regular_GAT, (num_truths, num_cells)))
     cutoff_X = constant(protocol.cutoffs * num_areas, like=candidates.iou_DC, dtype=candidates.iou_DC.dtype)
     is_reached_DCX = reaches(candidates.iou_DC[:, :, None], cutoff_X, protocol.comparison)
 
     def of_candidates(value_GX: Array) -> Array:
-        gathered_PX = xp.take(value_GX, xp.reshape(candidates.truth_DC, (-1,)), axis=0)
+        gathered_PX = rows_at(value_GX, xp.reshape(candidates.truth_DC, (-1,)))
         return xp.reshape(gathered_PX, (num_detections, num_candidates, gathered_PX.shape[1]))
 
     is_crowd_DC1 = of_candidates(truths.is_crowd_G[:, None])
@@ -171,30 +183,45 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         is_open_DCX = is_reached_DCX & ~is_group_DC1
 
     # A candidate's index in its detection's preference: by IoU, and ignored ones behind all regular ones.
-    choice_DCX = xp.zeros_like(is_reached_DCX, dtype=whole) + arange(num_candidates, like=rank_D)[:, None]
+    choice_C1 = xp.astype(arange(num_candidates, like=rank_D), xp.int32)[:, None]
+    choice_DCX = xp.zeros_like(is_reached_DCX, dtype=xp.int32) + choice_C1
     if protocol.matching != "best":
         choice_DCX = xp.where(of_candidates(is_regular_GX), choice_DCX, choice_DCX + num_candidates)
+
+    nothing_DCX = nothing * xp.ones_like(choice_DCX)
+    first_cell_DC = candidates.truth_DC * num_cells
+    rank_DX = rank_D1 + xp.zeros_like(choice_DCX[:, 0, :])
+    free_DX = FREE * xp.ones_like(rank_DX)
 
     def pick(is_open_DCX: Array, held_GX: Array) -> Array:
         """The index of the most preferred truth that each detection can have, or `nothing`."""
         is_free_DCX = (rank_D1[:, :, None] <= of_candidates(held_GX)) | is_crowd_DC1
-        return xp.min(xp.where(is_open_DCX & is_free_DCX, choice_DCX, nothing * xp.ones_like(choice_DCX)), axis=1)
+        return smallest(xp.where(is_open_DCX & is_free_DCX, choice_DCX, nothing_DCX), axis=1)
+
+    def of_slot(value_DC: Array, choice_DX: Array) -> Array:
+        """The value of the candidate that a pick names; of any candidate for a pick of nothing."""
+        if num_candidates == 1:
+            return xp.broadcast_to(value_DC, tuple(choice_DX.shape))
+        slot_DX = choice_DX - choice_DX // num_candidates * num_candidates
+        return xp.take_along_axis(value_DC, xp.astype(slot_DX, int_dtype(value_DC)), axis=-1)
 
     def cell_of(choice_DX: Array) -> Array:
         """The truth and cell that a pick names, as one index into (G, X)."""
-        return xp.take_along_axis(candidates.truth_DC, choice_DX % num_candidates, axis=-1) * num_cells + cell_X
+        return xp.reshape(of_slot(first_cell_DC, choice_DX) + cell_X, (-1,))
 
     def give(choice_DX: Array) -> Array:
         """Every truth goes to the best of those that pick it."""
-        bid_DX = xp.where(choice_DX < nothing, rank_D1 + xp.zeros_like(choice_DX), FREE * xp.ones_like(choice_DX))
-        bid_P, cell_P = xp.reshape(bid_DX, (-1,)), xp.reshape(cell_of(choice_DX), (-1,))
-        return xp.reshape(segment_min(bid_P, cell_P, num_truths * num_cells, empty=FREE), (num_truths, num_cells))
+        bid_P = xp.reshape(xp.where(choice_DX < nothing, rank_DX, free_DX), (-1,))
+        held_P = segment_min(bid_P, cell_of(choice_DX), num_truths * num_cells, empty=FREE)
+        return xp.reshape(held_P, (num_truths, num_cells))
 
     def of_pick(value_GX: Array, choice_DX: Array) -> Array:
-        cell_P = xp.reshape(cell_of(choice_DX), (-1,))
-        return xp.reshape(xp.take(xp.reshape(value_GX, (-1,)), cell_P, axis=0), (num_detections, num_cells))
+        if num_candidates == 1:
+            return of_candidates(value_GX)[:, 0, :]
+        picked_P = rows_at(xp.reshape(value_GX, (-1,)), cell_of(choice_DX))
+        return xp.reshape(picked_P, (num_detections, num_cells))
 
-    free_GX = xp.zeros_like(is_regular_GX, dtype=whole) + FREE
+    free_GX = FREE * xp.ones_like(is_regular_GX, dtype=xp.int32)
     if protocol.matching == "next_best":
         held_GX = fixed_point(lambda held_GX: give(pick(is_open_DCX, held_GX)), free_GX)
         choice_DX = pick(is_open_DCX, held_GX)
@@ -214,7 +241,7 @@ def settle(candidates: Candidates, rank_D: Array, truths: TruthRows, protocol: P
         is_true_DX = is_true_DX | (is_taking_DX & is_first_DX & of_pick(is_regular_GX, choice_DX))
         is_false_DX = is_false_DX & ~is_taking_DX
     verdict_DX = xp.where(is_true_DX, _verdict(is_true_DX, TRUE), _verdict(is_false_DX, FALSE))
-    similarity_D1 = xp.take_along_axis(candidates.iou_DC, choice_DX[:, :1] % num_candidates, axis=-1)
+    similarity_D1 = of_slot(candidates.iou_DC, choice_DX[:, :1])
     similarity_D1 = xp.where(is_true_DX[:, :1], similarity_D1, xp.zeros_like(similarity_D1))
     return Settled(xp.reshape(verdict_DX, (num_detections, *shape_GAT[1:])), similarity_D1[:, 0])
 

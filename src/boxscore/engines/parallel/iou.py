@@ -33,7 +33,7 @@ def pairwise_iou(box: Array, truth: Array, *, box_format: BoxFormat = "xyxy", pi
     real = float_dtype(box)
     detections = measure(xp.astype(box, real), box_format=box_format, pixels=pixels)
     truths = measure(xp.astype(truth, real), box_format=box_format, pixels=pixels)
-    return iou_of_measured(*detections, *truths, extent=extent_of(pixels))
+    return iou_of_measured(detections, truths, extent=extent_of(pixels))
 
 
 def pairwise_mask_iou(mask: Array, truth: Array, *, is_crowd: Array | None = None) -> Array:

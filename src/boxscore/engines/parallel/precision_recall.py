@@ -53,11 +53,18 @@ def curves_of_sorted(
     label_D: Array, score_D: Array, is_true_D: Array, num_truths_K: Array, *, epsilon: float
 ) -> ClassCurves:
     """The curves of rows that are in order already: class by class, by falling score."""
-    xp = namespace(label_D, score_D, is_true_D, num_truths_K)
     num_classes = int(num_truths_K.shape[0])
     num_true_D = _running_count(is_true_D, label_D, num_classes)
     num_false_D = _running_count(~is_true_D, label_D, num_classes)
+    return curves_of_counts(label_D, score_D, (num_true_D, num_false_D), num_truths_K, epsilon=epsilon)
 
+
+def curves_of_counts(
+    label_D: Array, score_D: Array, counts: tuple[Array, Array], num_truths_K: Array, *, epsilon: float
+) -> ClassCurves:
+    """The curves of rows whose true and false positives are counted already."""
+    xp = namespace(label_D, score_D, num_truths_K)
+    num_true_D, num_false_D = counts
     real = float_dtype(score_D)
     truths_D = xp.astype(xp.take(num_truths_K, clip_label(label_D), axis=0), real)
     true_D, counted_D = xp.astype(num_true_D, real), xp.astype(num_true_D + num_false_D, real)
