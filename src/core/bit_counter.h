@@ -17,9 +17,10 @@ public:
         for (size_t plane = kFewPlanes; word != 0; ++plane) word = add_to(plane, word);
     }
 
-    uint32_t count(size_t bit) const {
+    // How often a bit was set, in so many words at most.
+    uint32_t count(size_t bit, size_t num_words) const {
         uint32_t sum = 0;
-        for (size_t plane = 0; plane < planes_.size(); ++plane) sum |= static_cast<uint32_t>(planes_[plane] >> bit & 1) << plane;
+        for (size_t plane = 0; num_words >> plane != 0; ++plane) sum |= static_cast<uint32_t>(planes_[plane] >> bit & 1) << plane;
         return sum;
     }
 

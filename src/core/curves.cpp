@@ -49,7 +49,6 @@ struct CurveWorkspace {
     std::vector<double> before;         // counted before the first row, as a float: exact to 2^53; [A, T, L], or empty
     std::vector<BitCounter> hits_counted, hits_true;  // in all cells, by tier: [M, words]
     std::vector<double> first_score;    // within each limit; 0 without detections: [L]
-    std::vector<uint32_t> needed;       // true positives for each recall point: [A, R]
     std::vector<std::vector<uint32_t>> num_reached;  // recall points reached by so many true positives, from the fewest on: [A]
     std::vector<uint32_t> fewest;       // true positives of any curve before the first row: [A]
     std::vector<size_t> num_used;       // recall points that any curve reaches: [T]
@@ -98,7 +97,6 @@ public:
         work.hits_counted.resize(num_tiers_ * num_words_);
         work.hits_true.resize(num_tiers_ * num_words_);
         work.first_score.resize(num_limits_);
-        work.needed.resize(num_areas_ * num_points_);
         work.num_reached.resize(num_areas_);
         work.fewest.resize(num_areas_);
         work.num_used.resize(num_thresholds_);
@@ -205,11 +203,9 @@ private:
         num_reached.assign(most->num_true - fewest->num_true + work.hits.size() + 1, 0);
         work.fewest[a] = fewest->num_true;
         if (truths == 0) return;
-        uint32_t* const needed = work.needed.data() + a * num_points_;
-        for (size_t r = 0; r < num_points_; ++r) needed[r] = num_needed(rules_.recall_points[r], truths);
         uint32_t point = 0;
         for (size_t i = 0; i < num_reached.size(); ++i) {
-            while (point < num_points_ && needed[point] <= fewest->num_true + i) ++point;
+            while (point < num_points_ && num_needed(rules_.recall_points[point], truths) <= fewest->num_true + i) ++point;
             num_reached[i] = point;
         }
     }
@@ -380,8 +376,8 @@ private:
                 int64_t num_true = 0, num_counted = 0;
                 for (size_t m = 0; m < num_tiers_; ++m) {
                     const size_t index = curve_index(label, a, t, m), counter = m * num_words_ + word;
-                    num_true += work.hits_true[counter].count(bit);
-                    num_counted += work.hits.num_in_tier(m)[a] + int64_t{work.hits_counted[counter].count(bit)};
+                    num_true += work.hits_true[counter].count(bit, work.hits.size());
+                    num_counted += work.hits.num_in_tier(m)[a] + int64_t{work.hits_counted[counter].count(bit, work.hits.size())};
                     out_.num_true[index] = num_true + (start_ == nullptr ? 0 : start_->num_true[index]);
                     out_.num_false[index] = num_counted + (start_ == nullptr ? 0 : start_->num_counted[index]) - out_.num_true[index];
                     out_.recall[index] = truths == 0 ? -1 : static_cast<double>(out_.num_true[index]) / static_cast<double>(truths);
@@ -397,7 +393,7 @@ private:
             out_.average_precision[index] = std::numeric_limits<double>::quiet_NaN();
             return;
         }
-        for (size_t r = 0; has_scores_ && r < num_points_ && work.needed[a * num_points_ + r] == 0; ++r) {
+        for (size_t r = 0; has_scores_ && r < num_points_ && num_needed(rules_.recall_points[r], truths) == 0; ++r) {
             work.scores[point_index(t, r, a, i)] = work.first_score[i];
         }
         if (is_trapezoid(rules_.ap)) {

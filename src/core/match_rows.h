@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory.h"
 #include "order.h"
 
 namespace boxscore {
@@ -22,7 +23,7 @@ struct TallyRows {
     Score* score;
     uint8_t* tier;  // the first limit that the detection's rank is within
     State* state;
-    std::vector<uint64_t> is_true, is_counted;      // num_words per hit
+    Buffer<uint64_t> is_true, is_counted;           // num_words per hit
     std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
     std::vector<State> truth_state;                 // bit a where it counts in area range a
     std::vector<double> similarity;                 // of each hit, if wanted: with the truth that makes it true in the first cell
@@ -64,9 +65,14 @@ inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t nu
     return chunks;
 }
 
-// Closes the gaps that detections without a row left between chunks.
+// Closes the gaps that detections without a row left between chunks, and concatenates the verdicts of hits.
 template <class Score, class State>
 void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally) {
+    size_t num_words = 0;
+    for (const MatchChunk& chunk : chunks) num_words += chunk.is_true.size();
+    tally.is_true = Buffer<uint64_t>(num_words);
+    tally.is_counted = Buffer<uint64_t>(num_words);
+    uint64_t *is_true = tally.is_true.data(), *is_counted = tally.is_counted.data();
     for (MatchChunk& chunk : chunks) {
         if (chunk.first_row != tally.size) {
             auto move = [&](auto* column) {
@@ -75,8 +81,8 @@ void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally)
             move(tally.image), move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
         }
         tally.size += chunk.num_rows;
-        tally.is_true.insert(tally.is_true.end(), chunk.is_true.begin(), chunk.is_true.end());
-        tally.is_counted.insert(tally.is_counted.end(), chunk.is_counted.begin(), chunk.is_counted.end());
+        is_true = std::copy(chunk.is_true.begin(), chunk.is_true.end(), is_true);
+        is_counted = std::copy(chunk.is_counted.begin(), chunk.is_counted.end(), is_counted);
         tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());
         chunk = {};
     }

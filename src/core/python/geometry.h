@@ -241,7 +241,7 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
     nb::object matched = nb::cast(
         TallyObject{image.release(tally.size), label.release(tally.size), to_numpy(std::move(out_score), {tally.size}),
                     to_numpy(std::move(tier), {tally.size}), to_numpy(std::move(state), {tally.size}),
-                    to_numpy(tally.is_true, {num_hits, num_words}), to_numpy(tally.is_counted, {num_hits, num_words}),
+                    to_numpy(std::move(tally.is_true), {num_hits, num_words}), to_numpy(std::move(tally.is_counted), {num_hits, num_words}),
                     to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
                     to_numpy(tally.truth_state, {truths.size()}),
                     rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
