@@ -118,8 +118,9 @@ public:
     }
 
 private:
-    static constexpr size_t kVectorSize = std::min<size_t>(32, kSize * sizeof(Number)), kPerVector = kVectorSize / sizeof(Number), kNumVectors = kSize / kPerVector;
-    typedef Number Vector __attribute__((vector_size(kVectorSize)));
+    static constexpr size_t kVectorSize = std::min<size_t>(32, kSize * sizeof(Number));
+    static constexpr size_t kPerVector = kVectorSize / sizeof(Number), kNumVectors = kSize / kPerVector;
+    typedef Number Vector BOXSCORE_VECTOR(kVectorSize);
 
     Vector vector_[kNumVectors];
 };

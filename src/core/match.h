@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "cells.h"
 #include "match_rows.h"
 #include "order.h"
+#include "ranking.h"
 #include "rules.h"
 #include "tasks.h"
 #include "truth_table.h"
@@ -50,26 +50,17 @@ struct PairRecorder {
     void write_truth(uint32_t row, bool is_counted) const { counts[row] = is_counted; }
 };
 
-// A detection on its way to its rank.
-struct RankEntry {
-    uint64_t key;    // ascends as scores fall
-    uint64_t place;  // its class, and its index in its image
-
-    uint32_t index() const { return static_cast<uint32_t>(place); }
-    uint32_t label() const { return static_cast<uint32_t>(place >> 32); }
-};
-
 // A thread's own memory; sized once, cleaned up after each image.
 template <class Policy>
 struct MatchWorkspace {
     std::vector<uint32_t> start, end;            // by class: its entries; both 0 for classes without any
     std::vector<uint64_t> is_present;            // classes with detections in this image, in bits
     std::vector<int32_t> present;                // the same, ascending
-    std::vector<int32_t> crowded;                // those of them with more than two
+    std::vector<int32_t> larger;                 // those of them with more than two
     std::vector<typename Policy::Shape> shapes;  // of the detections of this image
     std::vector<RankEntry> entries;              // of this image, class by class
     std::vector<RankEntry> spare;
-    std::vector<uint32_t> image_rank;  // among the detections of all classes, where limits are per image
+    std::vector<uint32_t> limit_rank;  // of each detection, where it is not its index among the entries of its class
     std::vector<uint64_t> is_free;     // by truth of this image and cell
     CandidateList<Policy> candidates;            // of one detection
     std::vector<Candidate> group_candidates;     // the groups among them
@@ -94,7 +85,8 @@ public:
           tally_(tally), recorder_(recorder), rows_(by_image.row.empty() ? nullptr : by_image.row.data()),
           finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first),
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
-          is_next_best_(rules.matching == Matching::next_best) {
+          is_next_best_(rules.matching == Matching::next_best),
+          has_limit_ranks_(rules.is_limit_per_image || detections.coverage != nullptr) {
         low_.resize((num_areas_ + 3) / 4 * 4, std::numeric_limits<double>::infinity());
         high_.resize(low_.size(), -std::numeric_limits<double>::infinity());
         std::copy(rules.area_low.begin(), rules.area_low.end(), low_.begin());
@@ -109,7 +101,7 @@ public:
         if (begin == end) return;
         group_by_class(begin, end, work);
         rank_in_classes(work);
-        if (rules_.is_limit_per_image) rank_in_image(work);
+        if (has_limit_ranks_) remember_ranks(work);
         leave_out(begin, work);
         const size_t first_out = chunk.first_row + chunk.num_rows;
         write_rows(begin, image, first_out, work);
@@ -139,7 +131,7 @@ private:
         // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
         work.shapes.resize(end - begin);
         work.entries.resize(end - begin);
-        work.crowded.clear();
+        work.larger.clear();
         uint32_t* const counts = work.end.data();
         uint64_t* const is_present = work.is_present.data();
         for (uint32_t i = begin; i < end; ++i) {
@@ -156,7 +148,7 @@ private:
                 const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
                 const uint32_t num = std::exchange(counts[label], position);
                 work.present.push_back(label);
-                if (num > 2) work.crowded.push_back(label);
+                if (num > 2) work.larger.push_back(label);
                 work.start[label] = position;
                 position += num;
             }
@@ -178,47 +170,28 @@ private:
 
     // Sorts the entries of each class by falling score; of equal ones the first row stays first.
     static void rank_in_classes(Workspace& work) {
-        // Most classes have one or two entries; which of two comes first can't be predicted, so there is no branch.
-        RankEntry last = work.entries[0];
-        for (size_t i = 1; i < work.entries.size(); ++i) {
-            const RankEntry entry = work.entries[i];
-            const uint64_t is_before = (entry.key < last.key) & (entry.label() == last.label());
-            const uint64_t key = (entry.key ^ last.key) & -is_before, place = (entry.place ^ last.place) & -is_before;
-            work.entries[i - 1] = {last.key ^ key, last.place ^ place};
-            last = {entry.key ^ key, entry.place ^ place};
-        }
-        work.entries.back() = last;
-        for (const int32_t label : work.crowded) {
+        sort_pairs(work.entries.data(), work.entries.size());
+        for (const int32_t label : work.larger) {
             sort_by_score(work.entries.data() + work.start[label], work.end[label] - work.start[label], work.spare);
         }
     }
 
-    static void sort_by_score(RankEntry* entries, size_t num, std::vector<RankEntry>& spare) {
-        bool is_sorted = true;  // as many detectors give them
-        for (size_t i = 1; i < num; ++i) is_sorted &= entries[i - 1].key <= entries[i].key;
-        if (is_sorted) return;
-        spare.assign(entries, entries + num);
-        if (num > kMostCompared) return sort_by_key(spare.data(), entries, num);
-        // Every pair is compared, without a branch on what can't be predicted.
-        const size_t num_padded = (num + 3) / 4 * 4;
-        std::array<uint64_t, kMostCompared> keys;
-        keys.fill(std::numeric_limits<uint64_t>::max());
-        for (size_t i = 0; i < num; ++i) keys[i] = entries[i].key;
-        for (size_t i = 0; i < num; ++i) {
-            size_t rank = 0;
-            for (size_t j = 0; j < num_padded; ++j) rank += (keys[j] < keys[i]) | ((keys[j] == keys[i]) & (j < i));
-            entries[rank] = spare[i];
-        }
-    }
-
-    // The rank of each detection among those of all classes.
-    static void rank_in_image(Workspace& work) {
+    // The rank of each detection that limits count: in its class, or among those of all classes. It stays the same where others are
+    // left out.
+    void remember_ranks(Workspace& work) const {
         const size_t num = work.entries.size();
+        work.limit_rank.resize(num);
+        if (!rules_.is_limit_per_image) {
+            for (uint32_t i = 0; i < num; ++i) {
+                const RankEntry& entry = work.entries[i];
+                work.limit_rank[entry.index()] = i - work.start[entry.label()];
+            }
+            return;
+        }
         std::vector<RankEntry> by_row(num);
         for (const RankEntry& entry : work.entries) by_row[entry.index()] = entry;
         sort_by_score(by_row.data(), num, work.spare);
-        work.image_rank.resize(num);
-        for (uint32_t rank = 0; rank < num; ++rank) work.image_rank[by_row[rank].index()] = rank;
+        for (uint32_t rank = 0; rank < num; ++rank) work.limit_rank[by_row[rank].index()] = rank;
     }
 
     // Removes entries beyond the last limit, and those of classes that nobody looked for.
@@ -231,7 +204,7 @@ private:
             const uint32_t end = std::min<uint64_t>(work.end[label], uint64_t{first} + last_limit);
             for (uint32_t i = first; i < end; ++i) {
                 const RankEntry entry = work.entries[i];
-                if (rules_.is_limit_per_image && work.image_rank[entry.index()] >= last_limit) break;
+                if (has_limit_ranks_ && work.limit_rank[entry.index()] >= last_limit) break;
                 if (coverage_of(row_at(begin + entry.index())) == kNotLookedFor) continue;
                 work.entries[num_kept++] = entry;
             }
@@ -251,12 +224,12 @@ private:
         if constexpr (Recorder::kIsActive) {
             for (size_t i = 0; i < num; ++i) {
                 const uint32_t row = row_at(begin + entries[i].index());
-                recorder_.write_verdict(row, lonely_state(row, shapes[entries[i].index()]) >> 1 & 1);
+                recorder_.write_verdict(row, unmatched_state(row, shapes[entries[i].index()]) >> 1 & 1);
             }
         } else {
-            // What is written could be anything's bytes, as far as the compiler knows: so all that is read is at hand here.
+            // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
             const uint32_t* const start = work.start.data();
-            const uint32_t* const image_rank = rules_.is_limit_per_image ? work.image_rank.data() : nullptr;
+            const uint32_t* const limit_rank = has_limit_ranks_ ? work.limit_rank.data() : nullptr;
             const uint32_t* const limits = rules_.limits.data();
             const size_t last_tier = rules_.limits.size() - 1;
             const int32_t* const label_id = tally_.label_id;
@@ -267,20 +240,20 @@ private:
             for (size_t i = 0; i < num; ++i) {
                 const RankEntry entry = entries[i];
                 const uint32_t row = row_at(begin + entry.index());
-                const uint32_t rank = image_rank != nullptr ? image_rank[entry.index()] : static_cast<uint32_t>(i) - start[entry.label()];
+                const uint32_t rank = limit_rank != nullptr ? limit_rank[entry.index()] : static_cast<uint32_t>(i) - start[entry.label()];
                 uint32_t tier = 0;
                 for (size_t m = 0; m < last_tier; ++m) tier += rank >= limits[m];
                 out_label[i] = label_id[entry.label()];
                 out_score[i] = detections_.score[row];
                 out_tier[i] = static_cast<uint8_t>(tier);
-                out_state[i] = static_cast<State>(lonely_state(row, shapes[entry.index()]));
+                out_state[i] = static_cast<State>(unmatched_state(row, shapes[entry.index()]));
             }
             std::fill_n(tally_.image + first_out, num, tally_.image_id[image]);
         }
     }
 
     // The state of a detection that meets no truth.
-    uint64_t lonely_state(uint32_t row, const Shape& shape) const {
+    uint64_t unmatched_state(uint32_t row, const Shape& shape) const {
         if (coverage_of(row) == kNotExhaustive) return 0;  // ignored in every area range
         return state_of(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]);
     }
@@ -297,7 +270,7 @@ private:
         const uint32_t index = work.entries[entry].index(), row = row_at(begin + index);
         finder_.find(work.shapes[index], truths_.shapes, group, work.candidates);
         if (work.candidates.size == 0) return;
-        const uint64_t state = judge(row, lonely_state(row, work.shapes[index]), first_truth, work, chunk);
+        const uint64_t state = judge(row, unmatched_state(row, work.shapes[index]), first_truth, work, chunk);
         if constexpr (Recorder::kIsActive) {
             recorder_.write_verdict(row, first_verdict(state, chunk));
         } else {
@@ -449,8 +422,6 @@ private:
 
     // Truths of an image with which one detection takes long enough to ask whether to go on.
     static constexpr uint32_t kMany = 1000;
-    // Entries of a class that are sorted by comparing every pair.
-    static constexpr size_t kMostCompared = 16;
     // How many rows ahead memory is asked for.
     static constexpr size_t kAhead = 24;
 
@@ -465,7 +436,7 @@ private:
     const uint32_t* const rows_;  // by image; null where they are as they stand
     const CandidateFinder<Policy> finder_;
     const size_t num_words_, num_areas_;
-    const bool is_next_best_;
+    const bool is_next_best_, has_limit_ranks_;
     std::vector<double> low_, high_;  // of the area ranges, in fours
 };
 

@@ -103,6 +103,8 @@ class _Renumbering:
 def _concatenate(values: Sequence[Any]) -> Any:
     if values[0] is None:
         return None
+    if isinstance(values[0], bool):  # of all rows
+        return all(values)
     if isinstance(values[0], Masks):
         return Masks.concatenate(values)
     if isinstance(values[0], Keypoints):

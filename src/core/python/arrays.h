@@ -136,26 +136,6 @@ inline Buffer<int32_t> indices_of(const Input& ids, const std::vector<int64_t>& 
     return index;
 }
 
-// An array as it is, without a copy; false if it can't be read so.
-inline bool read_as_is(const nb::handle& value, nb::dlpack::dtype_code kind, Input& array) {
-    return nb::try_cast(value, array, false) && array.dtype().code == static_cast<uint8_t>(kind) &&
-           reinterpret_cast<uintptr_t>(array.data()) % array.itemsize() == 0;
-}
-
-inline bool read_column(const nb::handle& value, nb::dlpack::dtype_code kind, size_t size, Input& array) {
-    return read_as_is(value, kind, array) && array.ndim() == 1 && array.size() == size;
-}
-
-inline bool read_reals(const nb::handle& value, size_t size, Input& array) {
-    return read_column(value, nb::dlpack::dtype_code::Float, size, array) && array.itemsize() >= 4;
-}
-
-// Boxes, if there are any.
-inline bool read_boxes(const nb::handle& value, Input& array) {
-    return read_as_is(value, nb::dlpack::dtype_code::Float, array) && array.itemsize() >= 4 && array.ndim() == 2 &&
-           array.shape(0) > 0 && array.shape(1) == 4;
-}
-
 // The columns of a tally, or of a part of one, that have a row for each detection.
 struct RowArrays {
     Input image, label, score, tier, state;

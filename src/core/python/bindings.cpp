@@ -6,7 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,6 +20,7 @@
 #include "memory.h"
 #include "order.h"
 #include "python/tally.h"
+#include "tasks.h"
 #include "python/unlocked.h"
 
 namespace nb = nanobind;
@@ -77,28 +80,19 @@ bool are_finite_values(const Input& values) {
     return with_reals(values, [&](const auto* data) { return are_finite(data, values.size()); });
 }
 
-bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
+// In blocks of rows: one core does not read memory as fast as several.
+bool are_fine_boxes(const Input& box, BoxFormat format, double largest, size_t num_threads) {
+    constexpr size_t kRows = size_t{1} << 16;
     nb::gil_scoped_release unlock;
-    return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
-}
-
-// Whether there is nothing to say of columns as they are, a row each for some boxes, and nothing to convert.
-bool are_columns_fine(const nb::handle& box, BoxFormat format, double largest, const nb::tuple& ids, const nb::tuple& reals,
-                      const nb::tuple& flags) {
-    using Kind = nb::dlpack::dtype_code;
-    Input boxes, column;
-    if (!read_boxes(box, boxes) || !are_fine_boxes(boxes, format, largest)) return false;
-    const size_t size = boxes.shape(0);
-    for (const nb::handle& value : ids) {
-        if (!read_column(value, Kind::Int, size, column)) return false;
-    }
-    for (const nb::handle& value : flags) {
-        if (!read_column(value, Kind::Bool, size, column)) return false;
-    }
-    for (const nb::handle& value : reals) {
-        if (!read_reals(value, size, column) || !are_finite_values(column)) return false;
-    }
-    return true;
+    return with_reals(box, [&](const auto* data) {
+        const size_t size = box.size() / 4;
+        std::atomic<bool> is_fine{true};
+        for_each_task((size + kRows - 1) / kRows, Run{num_threads, nullptr}, [] { return 0; }, [&](size_t task, int) {
+            const size_t first = task * kRows, num = std::min(size - first, kRows);
+            if (!are_boxes_fine(data + first * 4, num, format, largest)) is_fine = false;
+        });
+        return is_fine.load();
+    });
 }
 
 }  // namespace
@@ -141,8 +135,7 @@ NB_MODULE(_compiled, module) {
         .def_rw("epsilon", &Rules::epsilon);
     module.attr("NO_LIMIT") = kNoLimit;
     module.def("are_finite", &are_finite_values, "values"_a);
-    module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
-    module.def("are_columns_fine", &are_columns_fine, "box"_a, "box_format"_a, "largest"_a, "ids"_a, "reals"_a, "flags"_a);
+    module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a, "num_threads"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
     module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);

@@ -97,24 +97,16 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 def _truth_rows(truths: Truths, row_H: Ints, protocol: Protocol, home: Array) -> TruthRows:
     """What matching needs to know of all truths, by image and label, on the device."""
-    flags_home = _home_of_flags(home)
     kind_H = truths.kinds(protocol)
-    kind_H = None if kind_H is None else gather(convert(kind_H, like=flags_home), row_H)
-    counts_HA = which_count(gather(_areas(truths, protocol, flags_home), row_H), kind_H, protocol)
+    kind_H = None if kind_H is None else gather(convert(kind_H, like=home), row_H)
+    counts_HA = which_count(gather(_areas(truths, protocol, home), row_H), kind_H, protocol)
     if kind_H is None:
         columns = counts_HA, namespace(counts_HA).zeros_like(counts_HA[:, 0]), None
     else:
         is_group_H = kind_H == GROUP
         has_groups = bool(to_numpy(is_group_H).any())
         columns = counts_HA, (kind_H == CROWD) | is_group_H, is_group_H if has_groups else None
-    return TruthRows(*(None if column is None else convert(column, like=home) for column in columns))
-
-
-def _home_of_flags(home: Array) -> Array:
-    """Where areas are compared with ranges: on an accelerator if the shapes are there, else by NumPy, as the flags are
-    needed in host memory; but not in more bits than IoUs have.
-    """
-    return np.zeros(0) if is_in_host_memory(home) and has_float64(home) else home
+    return TruthRows(*columns)
 
 
 def _areas(columns: Detections | Truths, protocol: Protocol, home: Array) -> Array:
@@ -127,7 +119,7 @@ def _is_false_unmatched(
     detections: Detections, ranked: RankedDetections, protocol: Protocol, home: Array
 ) -> NDArray[np.bool_]:
     """Whether a detection that takes no truth counts: by its area, and by the coverage of its image. Shape (D, A)."""
-    area_E = _areas(detections, protocol, _home_of_flags(home))
+    area_E = _areas(detections, protocol, home)
     is_inside_DA: NDArray[np.bool_] = to_numpy(is_in_areas(area_E, protocol.areas))[ranked.row]
     if ranked.coverage is not None:
         is_inside_DA &= (ranked.coverage != NOT_EXHAUSTIVE)[:, None]
