@@ -171,20 +171,16 @@ class TestTensors:
             _compiled.concatenate_images([], ("scores",), [])
 
 
-def test_ranks_count_detections_of_classes_that_nobody_looked_for() -> None:
-    """They are left out after limits were applied; with all classes as one they stand between others."""
+def test_ranks_count_detections_without_area_that_are_left_out() -> None:
+    """They are left out after limits were applied, so those below them keep their ranks."""
     rng = np.random.default_rng(5)
-    num = 40
+    box = rng.uniform(1, 9, (40, 4))
+    box[::3, 2] = 0
     detections = Detections(
-        image=np.zeros(num, int),
-        label=rng.integers(0, 3, num),
-        score=rng.random(num),
-        box=rng.uniform(0, 9, (num, 4)),
-        box_format="xywh",
+        image=np.zeros(40, int), label=np.zeros(40, int), score=rng.random(40), box=box, box_format="xywh"
     )
-    coverage = boxscore.Coverage(image=[0], label=[1])
-    truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]], coverage=coverage)
-    protocol = Protocol.named("coco", federated=True, class_agnostic=True, limits=(2, 5, 20))
+    truths = Truths(image=[0], label=[0], box=[[0, 0, 9, 9]])
+    protocol = Protocol.named("coco", empty="drop", limits=(2, 5, 20))
     native, sequential = (boxscore.match(detections, truths, protocol, engine) for engine in ("native", "sequential"))
     assert 0 < len(native) < 20
     assert native.tier.max() == 2
