@@ -1,5 +1,6 @@
 """Matching and finishing in one compiled step, the counting of what is no hit, and batches that are read by DLPack."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,12 @@ def test_ranks_count_detections_without_area_that_are_left_out() -> None:
     assert native.tier.max() == 2
     for column in TALLY:
         assert np.array_equal(getattr(native, column), getattr(sequential, column)), column
+
+
+def test_bits_that_belong_to_no_cell_are_ignored() -> None:
+    """Words of a tally may come from outside, such as a file."""
+    scene = random_scene(2, num_images=10, num_classes=3, most_detections=30, most_truths=10)
+    tally = boxscore.match(scene.detections, scene.truths)
+    beyond = np.uint64(2**64 - 2**40)  # COCO has 40 cells
+    tampered = replace(tally, is_true=tally.is_true | beyond, is_counted=tally.is_counted | beyond)
+    assert_same(boxscore.finish(tampered), boxscore.finish(tally))

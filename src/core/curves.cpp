@@ -200,12 +200,13 @@ private:
     void count_hit(size_t label, const Row<State>& hit, CurveWorkspace<State>& work) const {
         const uint64_t* is_true = tally_.is_true + word_of(hit);
         const uint64_t* is_counted = tally_.is_counted + word_of(hit);
+        const uint64_t* const is_cell = cells_.reached.data() + num_thresholds_ * num_words_;  // words come from outside
         const size_t first_limit = first_limit_[hit.tier];
         count_areas(is_counted, first_limit, work);
         for (size_t w = 0; w < num_words_; ++w) {
             work.hits_true[hit.tier * num_words_ + w].add(is_true[w]);
             work.hits_counted[hit.tier * num_words_ + w].add(is_counted[w]);
-            for (size_t i = first_limit; i < num_limits_; ++i) add_true(label, hit, w, is_true[w], i, work);
+            for (size_t i = first_limit; i < num_limits_; ++i) add_true(label, hit, w, is_true[w] & is_cell[w], i, work);
         }
     }
 
