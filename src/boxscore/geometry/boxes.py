@@ -13,7 +13,6 @@ import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
 from boxscore._support.checks import as_array, check_finite_rows, check_real, check_rows, is_plain, shape_of
 from boxscore._support.exceptions import InputError
-from boxscore._support.threads import num_threads
 from boxscore.geometry import Geometry, RowGatherer, gatherer_of
 from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.model.protocol import LARGEST_SIDE, Pixels, Protocol
@@ -166,10 +165,8 @@ def padded_boxes(box: Array, box_format: BoxFormat, protocol: Protocol) -> Measu
 
 def _check_boxes(box: Array, box_format: BoxFormat) -> None:
     check_real("box", box)
-    if is_plain(box):
-        compiled_format = getattr(_compiled.BoxFormat, box_format)
-        if _compiled.are_boxes_fine(box, compiled_format, LARGEST_SIDE, num_threads(None)):
-            return
+    if is_plain(box) and _compiled.are_boxes_fine(box, getattr(_compiled.BoxFormat, box_format), LARGEST_SIDE):
+        return
     xp = namespace(box)
     check_finite_rows("box", box, "must have 4 finite numbers")
     width, height = sizes(xp.astype(box, float_dtype(box)), box_format)

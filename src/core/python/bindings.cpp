@@ -6,9 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,7 +18,6 @@
 #include "memory.h"
 #include "order.h"
 #include "python/tally.h"
-#include "tasks.h"
 #include "python/unlocked.h"
 
 namespace nb = nanobind;
@@ -80,19 +77,9 @@ bool are_finite_values(const Input& values) {
     return with_reals(values, [&](const auto* data) { return are_finite(data, values.size()); });
 }
 
-// In blocks of rows: one core does not read memory as fast as several.
-bool are_fine_boxes(const Input& box, BoxFormat format, double largest, size_t num_threads) {
-    constexpr size_t kRows = size_t{1} << 16;
+bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
     nb::gil_scoped_release unlock;
-    return with_reals(box, [&](const auto* data) {
-        const size_t size = box.size() / 4;
-        std::atomic<bool> is_fine{true};
-        for_each_task((size + kRows - 1) / kRows, Run{num_threads, nullptr}, [] { return 0; }, [&](size_t task, int) {
-            const size_t first = task * kRows, num = std::min(size - first, kRows);
-            if (!are_boxes_fine(data + first * 4, num, format, largest)) is_fine = false;
-        });
-        return is_fine.load();
-    });
+    return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
 }
 
 }  // namespace
@@ -135,7 +122,7 @@ NB_MODULE(_compiled, module) {
         .def_rw("epsilon", &Rules::epsilon);
     module.attr("NO_LIMIT") = kNoLimit;
     module.def("are_finite", &are_finite_values, "values"_a);
-    module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a, "num_threads"_a);
+    module.def("are_boxes_fine", &are_fine_boxes, "box"_a, "box_format"_a, "largest"_a);
     module.def("distinct", &distinct_ids, "ids"_a);
     module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
