@@ -528,7 +528,7 @@ void take_all(const ResampleLayout& layout, const Rules& rules, const BootstrapO
 
 void bootstrap(const ResampleLayout& layout, const Rules& rules, const BootstrapOptions& options, const Run& run,
                const BootstrapArrays& out) {
-    // The fast path: eight resamples side by side take 0.7 ms each on COCO val2017 and one thread, one by one 1.7 (`one-lane` in
+    // The fast path: eight resamples side by side take 0.7 ms each on COCO val2017 and one thread, one by one 1.9 (`one-lane` in
     // benchmarks/bootstrap.py). It pays where curves are sampled at recall points, as long as the samples of all lanes are near.
     constexpr size_t kLanes = 8, kMostSamples = size_t{1} << 20;
     const size_t num_samples = layout.num_classes * rules.num_thresholds() * rules.recall_points.size();
