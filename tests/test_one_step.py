@@ -8,6 +8,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, MeanAveragePrecision, Protocol, Truths, _compiled
+from boxscore.engines.native import compiled_engine as native
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.scenes import random_scene
 
@@ -36,6 +37,19 @@ def test_one_step_gives_the_bits_of_two(protocol: Protocol, threads: int) -> Non
     assert_same(at_once, boxscore.finish(tally, threads=threads))
     for column in TALLY:
         assert np.array_equal(getattr(at_once.tally, column), getattr(tally, column)), column
+
+
+@pytest.mark.parametrize("most_truths", [1, 40], ids=["few truths", "many truths"])
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.title)
+def test_arrays_that_are_read_later_are_those_built_at_once(protocol: Protocol, most_truths: int) -> None:
+    """Few truths: a true positive reaches many recall points, all of which get its score."""
+    scene = random_scene(5, num_images=40, num_classes=5, most_detections=60, most_truths=most_truths)
+    result = boxscore.evaluate(scene.detections, scene.truths, protocol)
+    at_once = native.curves(result.tally, threads=1)
+    for name in ("precision", "scores", "recall", "average_precision", "num_true", "num_false"):
+        read = getattr(result.curves, name)
+        assert np.array_equal(read, getattr(at_once, name), equal_nan=True), name
+    assert_same(result, boxscore.evaluate(scene.detections, scene.truths, protocol, "sequential"))
 
 
 @pytest.mark.parametrize("seed", range(4))

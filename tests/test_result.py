@@ -187,8 +187,8 @@ def test_the_large_arrays_are_built_when_they_are_read(monkeypatch: pytest.Monke
         built.append(arguments)
         return compiled(*arguments)
 
-    compiled = boxscore._compiled.build_curves
-    monkeypatch.setattr(boxscore._compiled, "build_curves", build)
+    compiled = boxscore._compiled.Finished.build_curves
+    monkeypatch.setattr(boxscore._compiled.Finished, "build_curves", build)
     result = boxscore.evaluate(*sample.load())
     assert str(result)
     assert result.to_dict()

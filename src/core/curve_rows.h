@@ -1,4 +1,4 @@
-// The rows of a tally, grouped by class for the curve builder.
+// The rows of a tally, grouped by class, whose hits are to be ordered.
 #pragma once
 
 #include <algorithm>
@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "curves.h"
 #include "memory.h"
 #include "order.h"
 #include "rules.h"
+#include "tally_columns.h"
 #include "tasks.h"
 
 namespace boxscore {
@@ -31,10 +31,12 @@ template <class State>
 struct Rows {
     std::vector<uint32_t> start;
     Buffer<Row<State>> row;
-    std::vector<uint32_t> word_index;  // of each hit, where its words stand; empty: in the order of hits
+    std::vector<uint32_t> word_indices;  // of each hit; empty: words are in the order of hits
 
     size_t num_hits(size_t label) const { return start[2 * label + 1] - start[2 * label]; }
     size_t num_others(size_t label) const { return start[2 * label + 2] - start[2 * label + 1]; }
+    // Where the words of a hit stand.
+    size_t word_index(const Row<State>& row) const { return word_indices.empty() ? row.hit : word_indices[row.hit]; }
     const Row<State>* hits(size_t label) const { return row.data() + start[2 * label]; }
     const Row<State>* others(size_t label) const { return row.data() + start[2 * label + 1]; }
 };
@@ -84,7 +86,7 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
         std::vector<uint32_t> num_before(size + 1);
         for (size_t i = 0; i < size; ++i) num_before[i + 1] = num_before[i] + (first.state[i] & 1);
         for (const uint32_t i : by_image.row) {
-            if (num_before[i] < num_before[i + 1]) rows.word_index.push_back(num_before[i]);
+            if (num_before[i] < num_before[i + 1]) rows.word_indices.push_back(num_before[i]);
         }
     }
     rows.row = Buffer<Row<State>>(size);

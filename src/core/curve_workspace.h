@@ -3,11 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "bit_counter.h"
-#include "hit_order.h"
 
 namespace boxscore {
 
@@ -35,16 +33,14 @@ struct WaitingPoints {
 };
 
 // A thread's own memory for the curves of one class. L: the limits whose curves are built.
-template <class State>
 struct CurveWorkspace {
-    HitOrder<State> hits;
     bool has_truths = false;            // in any area range
     std::vector<int32_t> num_plain;     // counted so far at all thresholds of an area range: [L, lanes of area ranges]
     std::vector<CurveState> curves;     // [A, T, L]
     std::vector<double> before;         // counted before the first row, as a float: exact to 2^53; [A, T, L], or empty
     std::vector<BitCounter> hits_counted, hits_true;  // in all cells, by tier: [M, words]
-    std::vector<double> first_score;    // within each limit; 0 without detections: [L]
     std::vector<std::vector<uint32_t>> num_reached;  // recall points reached by so many true positives, from the fewest on: [A]
+    std::vector<std::vector<uint32_t>> passed_by;    // numbers of recall points between those that it reaches, ascending: [A]
     std::vector<uint32_t> fewest;       // true positives of any curve before the first row: [A]
     std::vector<size_t> num_used;       // recall points that any curve reaches: [T]
     std::vector<double> precision;      // [T, 1 + R, A, L]; what comes first is what no recall point is reached by
@@ -54,8 +50,6 @@ struct CurveWorkspace {
     std::vector<double> trapezoids;     // sums: [A, T, L]
     std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, L]
     std::vector<std::vector<double>> every_counted;    // up to each true positive, for its interpolation: [A, T, L]
-
-    explicit CurveWorkspace(HitOrder<State> order) : hits(std::move(order)) {}
 };
 
 }  // namespace boxscore

@@ -2,35 +2,30 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "cells.h"
-#include "curve_rows.h"
 #include "curve_workspace.h"
-#include "hit_order.h"
-#include "memory.h"
 #include "order.h"
 #include "precision.h"
 
 namespace boxscore {
 namespace {
 
-template <class Score, class State>
 class CurveBuilder {
 public:
-    CurveBuilder(const TallyColumns<Score, State>& tally, const Rows<State>& rows, const Rules& rules, const CurveStart* start,
-                 const CurveArrays& out)
-        : tally_(tally), rows_(rows), rules_(rules), start_(start), out_(out), limits_(out.limits),
-          num_thresholds_(rules.num_thresholds()), num_areas_(rules.num_areas()), num_lanes_(num_area_lanes(num_areas_)),
-          num_tiers_(rules.num_limits()), num_limits_(limits_.size()),
+    CurveBuilder(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const CurveStart* start, const CurveArrays& out)
+        : hits_(hits), truths_(num_truths), rules_(rules), start_(start), out_(out), limits_(out.limits),
+          num_classes_(hits.num_classes()), num_thresholds_(rules.num_thresholds()), num_areas_(rules.num_areas()),
+          num_lanes_(num_area_lanes(num_areas_)), num_tiers_(rules.num_limits()), num_limits_(limits_.size()),
           num_points_(is_sampled(rules.ap) || out.precision != nullptr ? rules.recall_points.size() : 0),
           num_words_(rules.num_words()), width_(num_areas_ * num_limits_),
           is_every_precision_needed_(rules.ap == ApRule::envelope || is_linear(rules.ap)), has_scores_(out.scores != nullptr),
           cells_(rules) {
-        defined_index_.resize((tally.num_classes + 1) * num_areas_);
-        for (size_t i = 0; i < tally.num_classes * num_areas_; ++i) {
-            defined_index_[i + num_areas_] = defined_index_[i] + (tally.num_truths[i] > 0);
+        defined_index_.resize((num_classes_ + 1) * num_areas_);
+        for (size_t i = 0; i < num_classes_ * num_areas_; ++i) {
+            defined_index_[i + num_areas_] = defined_index_[i] + (num_truths[i] > 0);
         }
         for (size_t cell = 0; cell < rules.num_cells(); ++cell) {
             const size_t area = cell / num_thresholds_;
@@ -41,20 +36,20 @@ public:
         }
     }
 
-    CurveWorkspace<State> make_workspace(size_t most_hits) const {
-        CurveWorkspace<State> work(HitOrder<State>(rules_, limits_, most_hits));
+    CurveWorkspace make_workspace() const {
+        CurveWorkspace work;
         const size_t num_curves = width_ * num_thresholds_;
         work.num_plain.resize(num_limits_ * num_lanes_);
         work.curves.resize(num_curves);
         if (start_ != nullptr) work.before.resize(num_curves);
         work.hits_counted.resize(num_tiers_ * num_words_);
         work.hits_true.resize(num_tiers_ * num_words_);
-        work.first_score.resize(num_limits_);
         work.num_reached.resize(num_areas_);
+        work.passed_by.resize(num_areas_);
         work.fewest.resize(num_areas_);
         work.num_used.resize(num_thresholds_);
         work.precision.resize(num_thresholds_ * (num_points_ + 1) * width_);
-        if (out_.scores != nullptr) work.scores.resize(work.precision.size());
+        if (has_scores_) work.scores.resize(work.precision.size());
         if (num_points_ > 0) work.waiting.resize(num_curves);
         work.sums.resize(width_);
         work.trapezoids.resize(num_curves);
@@ -63,22 +58,13 @@ public:
         return work;
     }
 
-    void build_class(size_t label, CurveWorkspace<State>& work, const Run& run) const {
-        if (out_.num_detections != nullptr) {
-            out_.num_detections[label] = static_cast<int64_t>(rows_.num_hits(label) + rows_.num_others(label));
-        }
-        work.hits.sort(rows_.hits(label), rows_.num_hits(label), rows_.others(label), rows_.num_others(label));
+    void build_class(size_t label, CurveWorkspace& work, const Run& run) const {
         begin(label, work);
-        constexpr size_t kAhead = 24;  // hits whose verdicts are prefetched, as these are stored in the order of images
-        for (size_t i = 0; i < work.hits.size(); ++i) {
-            if (i % (size_t{1} << 20) == 0) run.check();
-            if (i + kAhead < work.hits.size()) {
-                const size_t word = word_of(work.hits[i + kAhead]);
-                prefetch(tally_.is_true + word);
-                prefetch(tally_.is_counted + word);
-            }
-            count_others(work.hits.num_between(i), work);
-            count_hit(label, work.hits[i], work);
+        const int32_t* between = hits_.between(label);
+        for (size_t hit = hits_.start[label]; hit < hits_.start[label + 1]; ++hit, between += hits_.num_counts) {
+            if (hit % (size_t{1} << 20) == 0) run.check();
+            count_others(between, work);
+            count_hit(label, hit, work);
             if (work.waiting.size >= WaitingPoints::kMany) add_waiting(work);
         }
         add_waiting(work);
@@ -86,14 +72,14 @@ public:
     }
 
 private:
-    int64_t num_truths(size_t label, size_t area) const { return tally_.num_truths[label * num_areas_ + area]; }
+    int64_t num_truths(size_t label, size_t area) const { return truths_[label * num_areas_ + area]; }
     // Of a curve in the workspace; `limit` is an index among the limits whose curves are built.
     size_t state_index(size_t area, size_t threshold, size_t limit) const {
         return (area * num_thresholds_ + threshold) * num_limits_ + limit;
     }
     // Of a curve in arrays [T, K, A, M].
     size_t curve_index(size_t label, size_t area, size_t threshold, size_t tier) const {
-        return ((threshold * tally_.num_classes + label) * num_areas_ + area) * num_tiers_ + tier;
+        return ((threshold * num_classes_ + label) * num_areas_ + area) * num_tiers_ + tier;
     }
     // Of a curve in the workspace, once so many recall points are reached.
     size_t reached_index(size_t threshold, size_t num_reached, size_t area, size_t limit) const {
@@ -102,11 +88,6 @@ private:
     size_t point_index(size_t threshold, size_t point, size_t area, size_t limit) const {
         return reached_index(threshold, point + 1, area, limit);
     }
-    // Where the first word of a hit is.
-    size_t word_of(const Row<State>& hit) const {
-        return (rows_.word_index.empty() ? hit.hit : rows_.word_index[hit.hit]) * num_words_;
-    }
-
     template <class Work>
     void for_each_curve(Work work) const {
         for (size_t a = 0; a < num_areas_; ++a) {
@@ -117,11 +98,11 @@ private:
     }
 
     bool has_truths(size_t label) const {
-        const int64_t* first = tally_.num_truths + label * num_areas_;
+        const int64_t* first = truths_ + label * num_areas_;
         return std::any_of(first, first + num_areas_, [](int64_t num) { return num > 0; });
     }
 
-    void begin(size_t label, CurveWorkspace<State>& work) const {
+    void begin(size_t label, CurveWorkspace& work) const {
         std::fill(work.curves.begin(), work.curves.end(), CurveState{});
         std::fill(work.hits_counted.begin(), work.hits_counted.end(), BitCounter{});
         std::fill(work.hits_true.begin(), work.hits_true.end(), BitCounter{});
@@ -134,11 +115,10 @@ private:
         if (num_points_ == 0) return;
         clear_points(work);
         for (size_t a = 0; a < num_areas_; ++a) find_points(label, a, work);
-        if (has_scores_) find_first_scores(label, work);
     }
 
     // Clears what the class before has written.
-    void clear_points(CurveWorkspace<State>& work) const {
+    void clear_points(CurveWorkspace& work) const {
         for (size_t t = 0; t < num_thresholds_; ++t) {
             const size_t first = reached_index(t, 0, 0, 0), num = (work.num_used[t] + 1) * width_;
             std::fill_n(work.precision.begin() + first, num, 0.0);
@@ -147,39 +127,29 @@ private:
     }
 
     // How many recall points are reached by how many true positives, as many as there can be.
-    void find_points(size_t label, size_t a, CurveWorkspace<State>& work) const {
-        std::vector<uint32_t>& num_reached = work.num_reached[a];
+    void find_points(size_t label, size_t a, CurveWorkspace& work) const {
+        std::vector<uint32_t>&num_reached = work.num_reached[a], &passed_by = work.passed_by[a];
         const int64_t truths = num_truths(label, a);
         const auto [fewest, most] = std::minmax_element(
             work.curves.begin() + state_index(a, 0, 0), work.curves.begin() + state_index(a + 1, 0, 0),
             [](const CurveState& one, const CurveState& other) { return one.num_true < other.num_true; });
-        num_reached.assign(most->num_true - fewest->num_true + work.hits.size() + 1, 0);
+        num_reached.assign(most->num_true - fewest->num_true + hits_.num_hits(label) + 1, 0);
+        passed_by.clear();
         work.fewest[a] = fewest->num_true;
         if (truths == 0) return;
         uint32_t point = 0;
+        const auto needed = [&] { return point < num_points_ ? num_needed(rules_.recall_points[point], truths) : UINT32_MAX; };
+        uint32_t next = needed();  // so many true positives reach the next recall point
         for (size_t i = 0; i < num_reached.size(); ++i) {
-            while (point < num_points_ && num_needed(rules_.recall_points[point], truths) <= fewest->num_true + i) ++point;
+            const uint32_t before = point;
+            for (; point < num_points_ && next <= fewest->num_true + i; next = needed()) ++point;
             num_reached[i] = point;
-        }
-    }
-
-    // as in COCO: recall 0 is reached by the first detection, whatever its verdict
-    void find_first_scores(size_t label, CurveWorkspace<State>& work) const {
-        constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
-        std::vector<uint64_t> key(num_limits_ + 1, kNone);
-        const Row<State>* const first = rows_.hits(label);
-        for (size_t i = 0; i < rows_.num_hits(label) + rows_.num_others(label); ++i) {
-            uint64_t& least = key[first_limit_[first[i].tier]];
-            least = std::min(least, first[i].key);
-        }
-        for (size_t i = 0; i < num_limits_; ++i) {
-            if (i > 0) key[i] = std::min(key[i], key[i - 1]);
-            work.first_score[i] = key[i] == kNone ? 0.0 : score_of(key[i]);
+            for (uint32_t passed = before + 1; i > 0 && passed < point; ++passed) passed_by.push_back(passed);
         }
     }
 
     // Continues where the curves of the detections before the first row ended.
-    void continue_curves(size_t label, CurveWorkspace<State>& work) const {
+    void continue_curves(size_t label, CurveWorkspace& work) const {
         for_each_curve([&](size_t a, size_t t, size_t i) {
             const size_t state = state_index(a, t, i), index = curve_index(label, a, t, limits_[i]);
             work.curves[state].num_true = static_cast<uint32_t>(start_->num_true[index]);
@@ -188,30 +158,28 @@ private:
         });
     }
 
-    // Adds the detections between two hits: those within a limit are within the later ones, too.
-    void count_others(const int32_t* num_between, CurveWorkspace<State>& work) const {
-        for (size_t i = 0; i < num_limits_; ++i) {
-            for (size_t later = i; later < num_limits_; ++later) {
-                add_lanes(work.num_plain.data() + later * num_lanes_, num_between + i * num_lanes_, num_lanes_);
+    // Adds the detections between two hits: those of a tier are within its limit and the later ones.
+    void count_others(const int32_t* between, CurveWorkspace& work) const {
+        for (size_t tier = 0; tier < num_tiers_; ++tier) {
+            for (size_t i = first_limit_[tier]; i < num_limits_; ++i) {
+                add_lanes(work.num_plain.data() + i * num_lanes_, between + tier * num_lanes_, num_lanes_);
             }
         }
     }
 
-    void count_hit(size_t label, const Row<State>& hit, CurveWorkspace<State>& work) const {
-        const uint64_t* is_true = tally_.is_true + word_of(hit);
-        const uint64_t* is_counted = tally_.is_counted + word_of(hit);
-        const uint64_t* const is_cell = cells_.reached.data() + num_thresholds_ * num_words_;  // words come from outside
-        const size_t first_limit = first_limit_[hit.tier];
+    void count_hit(size_t label, size_t hit, CurveWorkspace& work) const {
+        const uint64_t *is_true = hits_.is_true.data() + hit * num_words_, *is_counted = hits_.is_counted.data() + hit * num_words_;
+        const size_t tier = hits_.tier[hit], first_limit = first_limit_[tier];
         count_areas(is_counted, first_limit, work);
         for (size_t w = 0; w < num_words_; ++w) {
-            work.hits_true[hit.tier * num_words_ + w].add(is_true[w]);
-            work.hits_counted[hit.tier * num_words_ + w].add(is_counted[w]);
-            for (size_t i = first_limit; i < num_limits_; ++i) add_true(label, hit, w, is_true[w] & is_cell[w], i, work);
+            work.hits_true[tier * num_words_ + w].add(is_true[w]);
+            work.hits_counted[tier * num_words_ + w].add(is_counted[w]);
+            for (size_t i = first_limit; i < num_limits_; ++i) add_true(label, hit, w, is_true[w], i, work);
         }
     }
 
     // Counts a hit in its area ranges. Mostly that is at all thresholds of a range, or at none.
-    void count_areas(const uint64_t* is_counted, size_t first_limit, CurveWorkspace<State>& work) const {
+    void count_areas(const uint64_t* is_counted, size_t first_limit, CurveWorkspace& work) const {
         bool is_mixed = false;
         for (size_t a = 0; a < num_areas_; ++a) {
             const auto [is_all, is_any] = counted_in(a, is_counted);
@@ -243,7 +211,7 @@ private:
     // Adds a true positive to its curves. They are all that a curve needs: between two of them precision only falls, and recall does
     // not change. So the precision at a recall point is the best from the true positive that reaches it up to the one that reaches the
     // next; the envelope does the rest.
-    void add_true(size_t label, const Row<State>& hit, size_t word, uint64_t is_true, size_t i, CurveWorkspace<State>& work) const {
+    void add_true(size_t label, size_t hit, size_t word, uint64_t is_true, size_t i, CurveWorkspace& work) const {
         const CellIndex* const cells = cell_index_.data() + word * kBitsPerWord;
         const size_t first_curve = word * kBitsPerWord * num_limits_ + i, stride = num_limits_, width = width_;
         CurveState* const curves = work.curves.data() + first_curve;
@@ -255,6 +223,8 @@ private:
         uint32_t* to = waiting.to.data() + waiting.size;
         const std::vector<uint32_t>* const num_reached_by = work.num_reached.data();
         const uint32_t* const fewest = work.fewest.data();
+        double* const scores = has_scores_ ? work.scores.data() : nullptr;
+        const double score = score_of(hits_.key[hit]);
         for (; is_true != 0; is_true &= is_true - 1) {
             const size_t bit = count_trailing_zeros(is_true);
             const CellIndex at = cells[bit];
@@ -264,13 +234,14 @@ private:
             if (before != nullptr) num_counted += before[bit * stride];
             if (num_points_ > 0) {
                 const uint32_t* const num_reached = num_reached_by[at.area].data() + (num_true - fewest[at.area]);
+                const size_t point = at.first_point + i;
                 *num_waiting_true++ = static_cast<int32_t>(num_true);
                 *num_waiting_counted++ = num_counted;
-                *to++ = static_cast<uint32_t>(at.first_point + *num_reached * width + i);
-                if (has_scores_) {
-                    for (uint32_t r = num_reached[-1]; r < *num_reached; ++r) {
-                        work.scores[at.first_point + (r + 1) * width + i] = score_of(hit.key);
-                    }
+                *to++ = static_cast<uint32_t>(point + *num_reached * width);
+                if (scores != nullptr) {
+                    // What reaches no further recall point goes to where nobody reads it: a product is faster than a branch.
+                    const bool is_further = num_reached[0] != num_reached[-1];
+                    scores[point + *num_reached * is_further * width] = score;
                 }
             }
             if (!is_sampled(rules_.ap)) add_to_area(label, first_curve + bit * stride, at.area, num_true, num_counted, work);
@@ -278,7 +249,7 @@ private:
         waiting.size = to - waiting.to.data();
     }
 
-    void add_waiting(CurveWorkspace<State>& work) const {
+    void add_waiting(CurveWorkspace& work) const {
         WaitingPoints& waiting = work.waiting;
         const size_t num = std::exchange(waiting.size, 0);
         for (size_t j = 0; j < num; ++j) {
@@ -291,7 +262,7 @@ private:
     }
 
     // The same for the rules that sum over all true positives.
-    void add_to_area(size_t label, size_t index, size_t a, uint32_t num_true, double num_counted, CurveWorkspace<State>& work) const {
+    void add_to_area(size_t label, size_t index, size_t a, uint32_t num_true, double num_counted, CurveWorkspace& work) const {
         if (is_every_precision_needed_) {
             work.every_precision[index].push_back(precision_at(static_cast<int32_t>(num_true), num_counted, rules_.epsilon));
         }
@@ -302,7 +273,7 @@ private:
         }
     }
 
-    void end(size_t label, CurveWorkspace<State>& work) const {
+    void end(size_t label, CurveWorkspace& work) const {
         count_all(label, work);
         for_each_curve([&](size_t a, size_t t, size_t i) { end_curve(label, a, t, i, work); });
         for (size_t t = 0; t < num_thresholds_ && num_points_ > 0; ++t) {
@@ -322,7 +293,8 @@ private:
     }
 
     // Counts and recall, within every limit.
-    void count_all(size_t label, const CurveWorkspace<State>& work) const {
+    void count_all(size_t label, const CurveWorkspace& work) const {
+        const int32_t* const num_others = hits_.num_in_tier.data() + label * hits_.num_counts;
         for (size_t a = 0; a < num_areas_; ++a) {
             const int64_t truths = num_truths(label, a);
             for (size_t t = 0; t < num_thresholds_; ++t) {
@@ -330,8 +302,8 @@ private:
                 int64_t num_true = 0, num_counted = 0;
                 for (size_t m = 0; m < num_tiers_; ++m) {
                     const size_t index = curve_index(label, a, t, m), counter = m * num_words_ + word;
-                    num_true += work.hits_true[counter].count(bit, work.hits.size());
-                    num_counted += work.hits.num_in_tier(m)[a] + int64_t{work.hits_counted[counter].count(bit, work.hits.size())};
+                    num_true += work.hits_true[counter].count(bit, hits_.num_hits(label));
+                    num_counted += num_others[m * num_lanes_ + a] + int64_t{work.hits_counted[counter].count(bit, hits_.num_hits(label))};
                     out_.num_true[index] = num_true + (start_ == nullptr ? 0 : start_->num_true[index]);
                     out_.num_false[index] = num_counted + (start_ == nullptr ? 0 : start_->num_counted[index]) - out_.num_true[index];
                     out_.recall[index] = truths == 0 ? -1 : static_cast<double>(out_.num_true[index]) / static_cast<double>(truths);
@@ -340,16 +312,14 @@ private:
         }
     }
 
-    void end_curve(size_t label, size_t a, size_t t, size_t i, CurveWorkspace<State>& work) const {
+    void end_curve(size_t label, size_t a, size_t t, size_t i, CurveWorkspace& work) const {
         const size_t state = state_index(a, t, i), index = curve_index(label, a, t, limits_[i]);
         const int64_t truths = num_truths(label, a);
         if (truths == 0) {
             out_.average_precision[index] = std::numeric_limits<double>::quiet_NaN();
             return;
         }
-        for (size_t r = 0; has_scores_ && r < num_points_ && num_needed(rules_.recall_points[r], truths) == 0; ++r) {
-            work.scores[point_index(t, r, a, i)] = work.first_score[i];
-        }
+        if (has_scores_) end_scores(label, a, t, i, work);
         if (is_trapezoid(rules_.ap)) {
             out_.average_precision[index] = work.trapezoids[state];
             if (start_ != nullptr) start_->sum_after[index * kSumState] = work.trapezoids[state];
@@ -367,6 +337,20 @@ private:
         }
     }
 
+    void end_scores(size_t label, size_t a, size_t t, size_t i, CurveWorkspace& work) const {
+        // A true positive that reached several recall points was written to the last of them.
+        const std::vector<uint32_t>& passed_by = work.passed_by[a];
+        for (size_t k = passed_by.size(); k-- > 0;) {
+            work.scores[reached_index(t, passed_by[k], a, i)] = work.scores[reached_index(t, passed_by[k] + 1, a, i)];
+        }
+        // as in COCO: recall 0 is reached by the first detection, whatever its verdict
+        const uint64_t* const first_key = hits_.first_key.data() + label * num_tiers_;
+        const uint64_t key = *std::min_element(first_key, first_key + limits_[i] + 1);
+        for (size_t r = 0; r < num_points_ && num_needed(rules_.recall_points[r], num_truths(label, a)) == 0; ++r) {
+            work.scores[point_index(t, r, a, i)] = key == OrderedHits::kNoKey ? 0.0 : score_of(key);
+        }
+    }
+
     // The area under the envelope up to the last of these rows; it is that of all once their true positives are the last.
     double continued_area(std::vector<double>& precision, size_t index, int64_t truths) const {
         const size_t num_true = static_cast<size_t>(start_->total_true[index]);
@@ -379,7 +363,7 @@ private:
         return sum.position() == num_true ? area_of(sum, num_true, truths) : 0;
     }
 
-    void average_points(size_t label, size_t t, CurveWorkspace<State>& work) const {
+    void average_points(size_t label, size_t t, CurveWorkspace& work) const {
         const PointMean mean(rules_.ap, num_points_);
         std::fill(work.sums.begin(), work.sums.end(), 0.0);
         for (size_t r = 0; r < work.num_used[t]; ++r) {  // the others add 0
@@ -392,22 +376,22 @@ private:
         }
     }
 
-    void write_samples(size_t label, size_t t, const CurveWorkspace<State>& work) const {
+    void write_samples(size_t label, size_t t, const CurveWorkspace& work) const {
         const double* precision = work.precision.data() + point_index(t, 0, 0, 0);
         for (size_t cell = 0; cell < width_ && !out_.samples.empty(); ++cell) {
             const size_t area = cell / num_limits_;
             double* to = out_.samples[area * num_tiers_ + limits_[cell % num_limits_]];
             if (to == nullptr || num_truths(label, area) == 0) continue;
-            const size_t num_defined = defined_index_[tally_.num_classes * num_areas_ + area];
+            const size_t num_defined = defined_index_[num_classes_ * num_areas_ + area];
             to += (t * num_defined + defined_index_[label * num_areas_ + area]) * num_points_;
             for (size_t r = 0; r < num_points_; ++r) to[r] = precision[r * width_ + cell];
         }
     }
 
     // Where curves are built within all limits.
-    void write_points(size_t label, size_t t, const CurveWorkspace<State>& work) const {
+    void write_points(size_t label, size_t t, const CurveWorkspace& work) const {
         for (size_t r = 0; r < num_points_; ++r) {
-            const size_t from = point_index(t, r, 0, 0), to = ((t * num_points_ + r) * tally_.num_classes + label) * width_;
+            const size_t from = point_index(t, r, 0, 0), to = ((t * num_points_ + r) * num_classes_ + label) * width_;
             std::copy_n(work.precision.data() + from, width_, out_.precision + to);
             std::copy_n(work.scores.data() + from, width_, out_.scores + to);
             for (size_t a = 0; a < num_areas_; ++a) {
@@ -418,13 +402,13 @@ private:
         }
     }
 
-    const TallyColumns<Score, State>& tally_;
-    const Rows<State>& rows_;
+    const OrderedHits& hits_;
+    const int64_t* const truths_;  // [K, A]
     const Rules& rules_;
     const CurveStart* start_;
     const CurveArrays& out_;
     const std::vector<size_t>& limits_;  // those whose curves are built
-    const size_t num_thresholds_, num_areas_, num_lanes_;
+    const size_t num_classes_, num_thresholds_, num_areas_, num_lanes_;
     const size_t num_tiers_;   // all limits
     const size_t num_limits_;  // those whose curves are built
     const size_t num_points_, num_words_;
@@ -443,31 +427,15 @@ private:
 
 }  // namespace
 
-template <class Score, class State>
-void build_curves(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const CurveStart* start,
-                  const Run& run, const CurveArrays& out) {
-    const Rows<State> rows = group_by_class(parts, rules, run);
-    run.check();
-    const CurveBuilder<Score, State> builder(parts.front(), rows, rules, start, out);
-    // The largest classes first, so that no thread is left with one at the end.
-    auto size_of = [&](size_t k) { return rows.num_hits(k) + rows.num_others(k); };
-    std::vector<uint32_t> order(parts.front().num_classes);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return size_of(a) > size_of(b); });
-    size_t most_hits = 0;
-    for (const uint32_t label : order) most_hits = std::max(most_hits, rows.num_hits(label));
+void build_curves(const OrderedHits& hits, const int64_t* num_truths, const Rules& rules, const CurveStart* start, const Run& run,
+                  const CurveArrays& out) {
+    const CurveBuilder builder(hits, num_truths, rules, start, out);
+    std::vector<size_t> num_hits;
+    for (size_t k = 0; k < hits.num_classes(); ++k) num_hits.push_back(hits.num_hits(k));
+    const std::vector<uint32_t> classes = by_falling(num_hits);
     for_each_task(
-        order.size(), run, [&] { return builder.make_workspace(most_hits); },
-        [&](size_t task, CurveWorkspace<State>& work) { builder.build_class(order[task], work, run); });
+        classes.size(), run, [&] { return builder.make_workspace(); },
+        [&](size_t task, CurveWorkspace& work) { builder.build_class(classes[task], work, run); });
 }
-
-template void build_curves(const std::vector<TallyColumns<float, uint8_t>>&, const Rules&, const CurveStart*, const Run&,
-                           const CurveArrays&);
-template void build_curves(const std::vector<TallyColumns<float, uint64_t>>&, const Rules&, const CurveStart*, const Run&,
-                           const CurveArrays&);
-template void build_curves(const std::vector<TallyColumns<double, uint8_t>>&, const Rules&, const CurveStart*, const Run&,
-                           const CurveArrays&);
-template void build_curves(const std::vector<TallyColumns<double, uint64_t>>&, const Rules&, const CurveStart*, const Run&,
-                           const CurveArrays&);
 
 }  // namespace boxscore

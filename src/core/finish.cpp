@@ -45,13 +45,12 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
     const size_t num_cells = rules.num_areas() * rules.num_limits(), num_classes = tally.num_classes;
     const size_t num_curves = num_thresholds * num_classes * num_cells;
     Finished finished{Buffer<double>(num_curves), Buffer<int64_t>(num_curves), Buffer<int64_t>(num_curves),
-                      Buffer<double>(num_curves), Buffer<int64_t>(num_classes), {}};
+                      Buffer<double>(num_curves), {}, order_hits(parts, rules, run)};
     std::vector<Buffer<double>> samples(num_cells);
     CurveArrays arrays{{rules.num_limits() - 1}, finished.recall.data(), finished.num_true.data(), finished.num_false.data(),
                        finished.average_precision.data()};
     CurveNumbers numbers{finished.recall.data(), finished.average_precision.data(), tally.num_truths, num_classes,
                          std::vector<Samples>(num_cells)};
-    arrays.num_detections = finished.num_detections.data();
     arrays.samples.resize(num_cells);
     for (const Measure& measure : wanted.measures) {
         const size_t cell = measure.area * rules.num_limits() + measure.limit;
@@ -65,7 +64,7 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
     }
     std::sort(arrays.limits.begin(), arrays.limits.end());
     arrays.limits.erase(std::unique(arrays.limits.begin(), arrays.limits.end()), arrays.limits.end());
-    build_curves(parts, rules, nullptr, run, arrays);
+    build_curves(finished.hits, tally.num_truths, rules, nullptr, run, arrays);
     finished.averages = average_curves(numbers, rules, wanted, run);
     return finished;
 }

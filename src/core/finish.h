@@ -7,7 +7,9 @@
 
 #include "curves.h"
 #include "memory.h"
+#include "ordered_hits.h"
 #include "rules.h"
+#include "tally_columns.h"
 #include "tasks.h"
 
 namespace boxscore {
@@ -32,11 +34,11 @@ struct Finished {
     Buffer<double> recall;                // [T, K, A, M]
     Buffer<int64_t> num_true, num_false;  // [T, K, A, M]
     Buffer<double> average_precision;     // [T, K, A, M]; within the limits that a measure needs, and within the last
-    Buffer<int64_t> num_detections;       // [K]
     Averages averages;
+    OrderedHits hits;  // to build all curves of, when they are read
 };
 
-// Of a tally in one or more parts, as `build_curves` takes them. Curves are built within those limits only that a measure needs, and
+// Of a tally in one or more parts, as `order_hits` takes them. Curves are built within those limits only that a measure needs, and
 // their samples are kept for its area ranges only.
 template <class Score, class State>
 Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rules& rules, const MeasureSet& wanted,

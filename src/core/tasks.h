@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -61,6 +63,15 @@ void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, W
     };
     run_on_threads(std::max<size_t>(std::min(run.num_threads, num_tasks), 1), std::ref(loop));
     if (failure) std::rethrow_exception(failure);
+}
+
+// Indices of tasks, the largest first, so that no thread is left with one at the end.
+template <class Size>
+std::vector<uint32_t> by_falling(const std::vector<Size>& sizes) {
+    std::vector<uint32_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return sizes[a] > sizes[b]; });
+    return order;
 }
 
 }  // namespace boxscore

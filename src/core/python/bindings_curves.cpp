@@ -176,7 +176,7 @@ FinishedObject finish_tallies(const std::vector<TallyObject>& tallies, const Rul
             finished = finish(parts.columns, rules, measures, run);
         });
     });
-    return FinishedObject(std::move(finished), whole.classes, num_truths, rules);
+    return FinishedObject(std::move(finished), whole.classes, std::move(num_truths), rules);
 }
 
 // A start as it comes from Python, in memory of our own where another thread could change it.
@@ -210,43 +210,70 @@ struct CurvesObject {
     nb::object sum_after;  // the state of the sums over true positives, or None without a start
 };
 
-CurvesObject build_all_curves(const std::vector<TallyObject>& tallies, const Rules& rules, size_t num_threads,
+// The same while they are built, within all limits.
+struct CurveBuffers {
+    size_t T, R, K, A, M;
+    Buffer<double> precision, scores, recall, average_precision;
+    Buffer<int64_t> num_true, num_false;
+
+    CurveBuffers(const Rules& rules, size_t num_classes)
+        : T(rules.num_thresholds()), R(rules.recall_points.size()), K(num_classes), A(rules.num_areas()), M(rules.num_limits()),
+          precision(num_curves() * R), scores(num_curves() * R), recall(num_curves()), average_precision(num_curves()),
+          num_true(num_curves()), num_false(num_curves()) {}
+
+    size_t num_curves() const { return T * K * A * M; }
+
+    CurveArrays arrays() {
+        std::vector<size_t> limits(M);
+        std::iota(limits.begin(), limits.end(), size_t{0});
+        return {limits,        recall.data(), num_true.data(), num_false.data(), average_precision.data(), precision.data(),
+                scores.data()};
+    }
+
+    CurvesObject release() {
+        return {to_numpy(std::move(precision), {T, R, K, A, M}),
+                to_numpy(std::move(scores), {T, R, K, A, M}),
+                to_numpy(std::move(recall), {T, K, A, M}),
+                to_numpy(std::move(average_precision), {T, K, A, M}),
+                to_numpy(std::move(num_true), {T, K, A, M}),
+                to_numpy(std::move(num_false), {T, K, A, M}),
+                nb::none()};
+    }
+};
+
+CurvesObject build_all_curves(const TallyObject& tally, const Rules& rules, size_t num_threads,
                               const std::optional<Input>& num_truths, const std::optional<std::array<Input, 5>>& start) {
     if (rules.recall_points.empty()) throw std::invalid_argument("rules: no recall points");
-    const Tallies whole(tallies);
-    const size_t T = rules.num_thresholds(), R = rules.recall_points.size();
-    const size_t K = whole.classes.size(), A = rules.num_areas(), M = rules.num_limits(), num_curves = T * K * A * M;
+    const Tallies whole({tally});
+    CurveBuffers buffers(rules, whole.classes.size());
     std::optional<StartArrays> begin;
-    if (start) begin.emplace(*start, num_curves);
-    Buffer<double> precision(num_curves * R), scores(num_curves * R), recall(num_curves), average_precision(num_curves);
-    Buffer<int64_t> num_true(num_curves), num_false(num_curves);
-    std::vector<size_t> limits(M);
-    std::iota(limits.begin(), limits.end(), size_t{0});
-    const CurveArrays out{limits,
-                          recall.data(),
-                          num_true.data(),
-                          num_false.data(),
-                          average_precision.data(),
-                          precision.data(),
-                          scores.data()};
+    if (start) begin.emplace(*start, buffers.num_curves());
     with_tally(whole.arrays, rules, [&](auto score, auto state) {
         using Parts = TallyParts<decltype(score), decltype(state)>;
-        const std::vector<int64_t> truths = num_truths ? copy_of<int64_t>(*num_truths, K * A, "num_truths")
-                                                       : whole.num_truths<decltype(state)>(A);
+        const std::vector<int64_t> truths = num_truths ? copy_of<int64_t>(*num_truths, buffers.K * buffers.A, "num_truths")
+                                                       : whole.num_truths<decltype(state)>(buffers.A);
         check_truths(truths);
         run_without_lock(whole.size, num_threads, [&](const Run& run) {
             const Parts parts(whole, truths.data(), rules, run);
             const CurveStart from = begin ? begin->get() : CurveStart{};
-            build_curves(parts.columns, rules, begin ? &from : nullptr, run, out);
+            build_curves(order_hits(parts.columns, rules, run), truths.data(), rules, begin ? &from : nullptr, run, buffers.arrays());
         });
     });
-    return {to_numpy(std::move(precision), {T, R, K, A, M}),
-            to_numpy(std::move(scores), {T, R, K, A, M}),
-            to_numpy(std::move(recall), {T, K, A, M}),
-            to_numpy(std::move(average_precision), {T, K, A, M}),
-            to_numpy(std::move(num_true), {T, K, A, M}),
-            to_numpy(std::move(num_false), {T, K, A, M}),
-            begin ? to_numpy(std::move(begin->sum_after), {T, K, A, M, kSumState}) : nb::none()};
+    CurvesObject built = buffers.release();
+    if (begin) {
+        built.sum_after = to_numpy(std::move(begin->sum_after), {buffers.T, buffers.K, buffers.A, buffers.M, kSumState});
+    }
+    return built;
+}
+
+CurvesObject build_finished_curves(const FinishedObject& finished, size_t num_threads) {
+    CurveBuffers buffers(finished.rules, finished.hits.num_classes());
+    const std::vector<int64_t>& num_detections = finished.hits.num_detections;
+    const auto size = static_cast<size_t>(std::accumulate(num_detections.begin(), num_detections.end(), int64_t{0}));
+    run_without_lock(size, num_threads, [&](const Run& run) {
+        build_curves(finished.hits, finished.truths.data(), finished.rules, nullptr, run, buffers.arrays());
+    });
+    return buffers.release();
 }
 
 // The means of curves that any engine has built, from their arrays in pycocotools' layout.
@@ -309,7 +336,8 @@ void bind_curves(nb::module_& module) {
         .def_ro("recall", &FinishedObject::recall)
         .def_ro("ap_at", &FinishedObject::ap_at)
         .def_ro("num_true", &FinishedObject::num_true)
-        .def_ro("num_false", &FinishedObject::num_false);
+        .def_ro("num_false", &FinishedObject::num_false)
+        .def("build_curves", &build_finished_curves, "num_threads"_a);
     nb::class_<CurvesObject>(module, "Curves")
         .def_ro("precision", &CurvesObject::precision)
         .def_ro("scores", &CurvesObject::scores)
@@ -322,7 +350,7 @@ void bind_curves(nb::module_& module) {
     module.def("are_in_order", &are_in_order, "parts"_a);
     module.def("count_truths", &count_truths_of, "label"_a, "state"_a, "classes"_a, "num_areas"_a);
     module.def("finish", &finish_tallies, "tallies"_a, "rules"_a, "wanted"_a, "num_threads"_a);
-    module.def("build_curves", &build_all_curves, "tallies"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none(),
+    module.def("build_curves", &build_all_curves, "tally"_a, "rules"_a, "num_threads"_a, "num_truths"_a.none() = nb::none(),
                "start"_a.none() = nb::none());
     module.def("average_curves", &average_arrays, "precision"_a, "recall"_a, "average_precision"_a, "num_truths"_a,
                "classes"_a, "rules"_a, "measures"_a, "is_weighted"_a);

@@ -49,15 +49,20 @@ struct FinishedObject {
     AveragesObject averages;
     nb::object classes, num_truths, num_detections, recall, num_true, num_false;
     nb::object ap_at;  // [T, K]: in the first area range and within the last limit
+    // What all curves are built of when they are read.
+    OrderedHits hits;
+    std::vector<int64_t> truths;  // [K, A]
+    Rules rules;
 
-    FinishedObject(Finished&& finished, const std::vector<int64_t>& class_ids, const std::vector<int64_t>& truths, const Rules& rules)
-        : averages(finished.averages) {
+    FinishedObject(Finished&& finished, const std::vector<int64_t>& class_ids, std::vector<int64_t> num_truths_by_class,
+                   const Rules& all_rules)
+        : averages(finished.averages), hits(std::move(finished.hits)), truths(std::move(num_truths_by_class)), rules(all_rules) {
         const size_t T = rules.num_thresholds(), K = class_ids.size(), A = rules.num_areas(), M = rules.num_limits();
         Buffer<double> first_area(T * K);
         for (size_t i = 0; i < T * K; ++i) first_area[i] = finished.average_precision[i * A * M + M - 1];
         classes = to_numpy(class_ids, {K});
         num_truths = to_numpy(truths, {K, A});
-        num_detections = to_numpy(std::move(finished.num_detections), {K});
+        num_detections = to_numpy(hits.num_detections, {K});
         recall = to_numpy(std::move(finished.recall), {T, K, A, M});
         num_true = to_numpy(std::move(finished.num_true), {T, K, A, M});
         num_false = to_numpy(std::move(finished.num_false), {T, K, A, M});

@@ -90,7 +90,7 @@ def finish(parts: Sequence[Tally], threads: int) -> Finished:
 
 
 def _finished(parts: Sequence[Tally], done: _compiled.Finished, numbers: Sequence[float], threads: int) -> Finished:
-    samples = Lazy(lambda: _build(parts, threads))
+    samples = Lazy(lambda: done.build_curves(threads))
     curves = Curves(
         classes=done.classes,
         precision=Lazy(lambda: samples.value.precision),
@@ -148,12 +148,12 @@ def curves(tally: Tally, threads: int, recall_points: Floats | None = None) -> C
     if recall_points is not None:
         rules = rules_of.__wrapped__(tally.protocol)  # of its own, as it changes
         rules.recall_points = recall_points.tolist()
-    return _curves(tally.classes, _compiled.build_curves([compiled_tally(tally)], rules, threads))
+    return _curves(tally.classes, _compiled.build_curves(compiled_tally(tally), rules, threads))
 
 
 def build_curves(tally: Tally, num_truths: Ints, threads: int) -> Curves:
     """The curves through the rows of `tally`, for so many truths by class and area range, (K, A)."""
-    return _curves(tally.classes, _build([tally], threads, num_truths))
+    return _curves(tally.classes, _build(tally, num_truths, threads))
 
 
 class Start(NamedTuple):
@@ -176,7 +176,7 @@ def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> t
 
     Counts are those up to the end of the range; so is AP where it is a sum over true positives.
     """
-    built = _build([tally], threads, num_truths, start)
+    built = _build(tally, num_truths, threads, start)
     return _curves(tally.classes, built), built.sum_after
 
 
@@ -230,14 +230,12 @@ def _averages(protocol: Protocol, numbers: Sequence[float], averages: _compiled.
     )
 
 
-def _build(
-    parts: Sequence[Tally], threads: int, num_truths: Ints | None = None, start: Start | None = None
-) -> _compiled.Curves:
+def _build(tally: Tally, num_truths: Ints, threads: int, start: Start | None = None) -> _compiled.Curves:
     return _compiled.build_curves(
-        [compiled_tally(part) for part in parts],
-        rules_of(parts[0].protocol),
+        compiled_tally(tally),
+        rules_of(tally.protocol),
         threads,
-        None if num_truths is None else compact(num_truths),
+        compact(num_truths),
         None if start is None else [compact(each) for each in start],
     )
 
