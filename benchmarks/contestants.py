@@ -42,7 +42,10 @@ def _run_boxscore(loaded: Any, threads: int, *, is_with_arrays: bool = False) ->
     found, there = loaded
     detections = boxscore.Detections(**found, box_format="xywh")
     truths = boxscore.Truths(**there, box_format="xywh")
-    result = boxscore.evaluate(detections, truths, threads=threads)
+    return _read(boxscore.evaluate(detections, truths, threads=threads), is_with_arrays=is_with_arrays)
+
+
+def _read(result: Any, *, is_with_arrays: bool) -> tuple[Any, Any]:
     numbers = [result[name] for name in STATS]
     list(result.per_class.rows())
     if not is_with_arrays:
@@ -146,14 +149,14 @@ def _run_hotcoco_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
     return list(evaluation.stats[:12]), np.asarray(arrays["precision"])
 
 
-def _run_boxscore_stream(loaded: Any, threads: int) -> tuple[Any, Any]:
+def _run_boxscore_stream(loaded: Any, threads: int, *, is_with_arrays: bool = False) -> tuple[Any, Any]:
     import boxscore
 
     metric = boxscore.MeanAveragePrecision("coco", box_format="xywh", threads=threads)
     for first in range(0, len(loaded[0]), 16):
         metric.update(*(images[first : first + 16] for images in loaded))
     result = metric.compute()
-    return [result[name] for name in STATS], result.curves.precision
+    return _read(result, is_with_arrays=is_with_arrays)
 
 
 def _stream_into(metric: Any, loaded: Any) -> tuple[Any, Any]:
@@ -207,6 +210,7 @@ CONTESTANTS: Mapping[str, Contestant] = {
 
 STREAMS: Mapping[str, Contestant] = {
     "boxscore": Contestant("boxscore", load_stream, _run_boxscore_stream),
+    "boxscore, all arrays": Contestant("boxscore", load_stream, partial(_run_boxscore_stream, is_with_arrays=True)),
     "boxscore.torchmetrics": Contestant("boxscore", load_stream, _run_boxscore_torchmetrics_stream, is_exact=False),
     "boxscore.torchmetrics, class_metrics": Contestant(
         "boxscore", load_stream, partial(_run_boxscore_torchmetrics_stream, class_metrics=True), is_exact=False

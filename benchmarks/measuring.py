@@ -59,7 +59,7 @@ def _contest(table: str, workload: str, names: tuple[str, ...], threads: int, ro
         return worker("benchmarks.worker", table, name, str(folder), str(threads), repeats)
 
     reports = take_turns(names, run, rounds=rounds, once=SLOW)
-    ours = reports["boxscore, all arrays" if table == "CONTESTANTS" else "boxscore"][0]
+    ours = reports["boxscore, all arrays"][0]
     return [
         {
             "group": workload if table == "CONTESTANTS" else f"{workload}, stream of 16 images per batch",

@@ -168,8 +168,9 @@ PARTS = (
     ),
     Part(
         "During training",
-        "COCO-val-like data, 500,000 detections, as tensors in batches of 16 images: all updates, and the numbers at "
-        "the end. torchmetrics runs with faster-coco-eval.",
+        "COCO-val-like data, 500,000 detections, as tensors in batches of 16 images: all updates, and the numbers and "
+        "the table of classes at the end; `boxscore, all arrays` reads `precision` and `scores`, too. torchmetrics "
+        "runs with faster-coco-eval.",
         "training",
         ("stream", "training-cost"),
         _training,
