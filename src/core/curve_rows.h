@@ -92,12 +92,20 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
     rows.row = Buffer<Row<State>>(size);
     const auto last_tier = static_cast<uint8_t>(rules.num_limits() - 1);  // whatever another thread has written meanwhile
     for_each_block([&](size_t block, const Part& part, size_t begin, size_t end) {
+        // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
+        const uint32_t* const order = by_image.row.empty() ? nullptr : by_image.row.data();
+        const int32_t* const labels = part.label;
+        const Score* const scores = part.score;
+        const uint8_t* const tiers = part.tier;
+        const State* const states = part.state;
+        uint32_t* const next_of_group = next.data() + block * num_groups;
+        Row<State>* const row = rows.row.data();
         uint32_t num_hits = first_hit[block];
         for (size_t position = begin; position < end; ++position) {
-            const uint32_t i = by_image.at(static_cast<uint32_t>(position));
-            const State state = part.state[i];
-            const uint32_t to = next[block * num_groups + 2 * part.label[i] + !(state & 1)]++;
-            rows.row[to] = {falling_key(part.score[i]), num_hits, std::min(part.tier[i], last_tier), state};
+            const size_t i = order == nullptr ? position : order[position];
+            const State state = states[i];
+            const uint32_t to = next_of_group[2 * labels[i] + !(state & 1)]++;
+            row[to] = {falling_key(scores[i]), num_hits, std::min(tiers[i], last_tier), state};
             num_hits += state & 1;
         }
         first_hit[block] = num_hits;

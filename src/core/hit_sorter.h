@@ -98,6 +98,7 @@ private:
 
     void write_hits(const Rows<State>& rows, const uint64_t* is_true, const uint64_t* is_counted, size_t first, OrderedHits& to) const {
         constexpr size_t kAhead = 24;  // hits whose words are prefetched, as these are stored in the order of images
+        for (size_t i = 0; i < num_hits_; ++i) to.tier[first + i] = hits_[i].tier;
         for (size_t i = 0; i < num_hits_; ++i) {
             if (i + kAhead < num_hits_) {
                 const size_t ahead = rows.word_index(hits_[i + kAhead]) * num_words_;
@@ -105,7 +106,6 @@ private:
                 prefetch(is_counted + ahead);
             }
             to.key[first + i] = hits_[i].key;
-            to.tier[first + i] = hits_[i].tier;
             const size_t from = rows.word_index(hits_[i]) * num_words_;
             for (size_t w = 0; w < num_words_; ++w) {  // they come from outside: bits of no cell are left out
                 to.is_true[(first + i) * num_words_ + w] = is_true[from + w] & is_cell_[w];
