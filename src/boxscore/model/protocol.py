@@ -201,7 +201,9 @@ class Protocol:
         return PROTOCOLS[name].replace(**changes)
 
     def replace(self, **changes: Any) -> "Protocol":
-        """A copy with other values in some fields."""
+        """A copy with other values in some fields; without any it is the same."""
+        if not changes:
+            return self
         unknown = changes.keys() - {field.name for field in fields(self)}
         if unknown:
             raise InputError(f"a protocol has no field `{min(unknown)}`; it has {_field_names(self)}")

@@ -158,7 +158,8 @@ def protocol_of(name: str, iou_type: str) -> Protocol:
     >>> protocol_of("coco", "keypoints").limits, protocol_of("coco", "segm").limits
     ((20,), (1, 10, 100))
     """
-    return Protocol.named(_OF_SHAPES.get((name, iou_type), name), iou_type=iou_type)
+    protocol = Protocol.named(_OF_SHAPES.get((name, iou_type), name))
+    return protocol if protocol.iou_type == iou_type else protocol.replace(iou_type=iou_type)
 
 
 REFERENCES: Mapping[str, str] = {

@@ -39,7 +39,8 @@ bool are_in_order(const std::vector<Input>& parts) {
     for (const Input& image : parts) {
         if (image.size() == 0) continue;
         with_integers(image, [&](const auto* values) {
-            is_ordered &= last <= static_cast<int64_t>(values[0]) && std::is_sorted(values, values + image.size());
+            is_ordered &= last <= static_cast<int64_t>(values[0]);
+            for (size_t i = 1; i < image.size(); ++i) is_ordered &= values[i - 1] <= values[i];
             last = static_cast<int64_t>(values[image.size() - 1]);
         });
     }
@@ -126,8 +127,23 @@ struct TallyParts {
             images = distinct_of(image_ids[0]);
             image = indices_of(image_ids[0], images, "image", "the images");
         }
-        for_each_task(parts.size(), run, [] { return 0; }, [&](size_t i, int) {
-            label[i] = indices_of(parts[i].label, tallies.classes, "label", "the classes");
+        struct Block {
+            size_t part, begin, end;
+        };
+        constexpr size_t kRows = size_t{1} << 16;
+        std::vector<Block> blocks;
+        for (size_t i = 0; i < parts.size(); ++i) {
+            label[i] = Buffer<int32_t>(parts[i].size());
+            for (size_t begin = 0; begin < label[i].size(); begin += kRows) {
+                blocks.push_back({i, begin, std::min(begin + kRows, label[i].size())});
+            }
+        }
+        for_each_task(blocks.size(), run, [] { return 0; }, [&](size_t task, int) {
+            const Block& block = blocks[task];
+            const bool is_there = with_integers(parts[block.part].label, [&](const auto* ids) {
+                return find_indices(ids + block.begin, block.end - block.begin, tallies.classes, label[block.part].data() + block.begin);
+            });
+            if (!is_there) throw std::invalid_argument("label: not among the classes");
         });
         for (size_t i = 0; i < parts.size(); ++i) {
             columns.push_back({parts[i].size(), label[i].data(), image.empty() ? nullptr : image.data(),

@@ -1,6 +1,7 @@
 """The native engine: columns to a tally, a tally to curves, in compiled code."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -185,6 +186,7 @@ def compiled_tally(tally: Tally) -> _compiled.Tally:
     return _compiled.Tally(**{name: compact(getattr(tally, name)) for name in _COLUMNS})
 
 
+@lru_cache(maxsize=32)
 def _wanted(protocol: Protocol) -> tuple[Measure, ...]:
     return (*measures(protocol), *measures_at_thresholds(protocol))
 
