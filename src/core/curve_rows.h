@@ -92,6 +92,7 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
     rows.row = Buffer<Row<State>>(size);
     const auto last_tier = static_cast<uint8_t>(rules.num_limits() - 1);  // whatever another thread has written meanwhile
     for_each_block([&](size_t block, const Part& part, size_t begin, size_t end) {
+        constexpr size_t kAhead = 8;  // rows of a group: those to come are asked for, as writing waits for memory, too
         // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
         const uint32_t* const order = by_image.row.empty() ? nullptr : by_image.row.data();
         const int32_t* const labels = part.label;
@@ -105,6 +106,7 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
             const size_t i = order == nullptr ? position : order[position];
             const State state = states[i];
             const uint32_t to = next_of_group[2 * labels[i] + !(state & 1)]++;
+            prefetch(row + to + kAhead);
             row[to] = {falling_key(scores[i]), num_hits, std::min(tiers[i], last_tier), state};
             num_hits += state & 1;
         }
