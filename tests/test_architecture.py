@@ -185,7 +185,7 @@ def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
 
 AFTER_MATCHING = re.compile(
     r"^boxscore/(model/(tally|curves|per_class|result|summary|measures)|pipeline|scaling/(map_reduce|bins|storage)"
-    r"|analysis/(?!diagnosis)|report/|coco/(accumulation|summary_lines))|^core/(match|nearest|candidates|truth_table|cells|"
+    r"|analysis/(?!diagnosis)|report/|coco/(accumulation|summary_lines))|^core/(match|nearest|candidates|image_truths|area_ranges|cells|"
     r"curves|finish|bootstrap|average|precision)"
 )
 

@@ -347,6 +347,63 @@ def test_truths_that_are_passed_over_could_not_have_matched(protocol: str, size:
             assert_same_tally(boxscore.match(scene.detections, scene.truths, changed, "native"), expected)
 
 
+@pytest.mark.parametrize("num_truths", [1, 3, 11, 12, 13, 16, 17, 63, 64, 65, 70, 127, 130, 200])
+def test_truths_at_one_place_are_all_met(num_truths: int) -> None:
+    """However many there are: vectors that are not full, and windows with more truths than a mask has bits."""
+    random = np.random.default_rng(num_truths)
+    box = np.tile([50.0, 50.0, 20.0, 20.0], (num_truths, 1)) + random.uniform(0, 8, (num_truths, 4))
+    near = np.tile([50.0, 50.0, 20.0, 20.0], (150, 1)) + random.uniform(-4, 12, (150, 4))
+    truths = Truths(
+        image=[0] * num_truths,
+        label=[0] * num_truths,
+        box=box,
+        ignore=random.random(num_truths) < 0.05,
+        box_format="xywh",
+    )
+    detections = Detections(
+        image=[0] * 150, label=[0] * 150, score=np.round(random.random(150), 1), box=near, box_format="xywh"
+    )
+    for lowest in (0.3, 0.5, 0.8):
+        protocol = Protocol.named("coco", thresholds=(lowest, 0.85), limits=(None,))
+        expected = boxscore.match(detections, truths, protocol, "sequential")
+        assert_same_tally(boxscore.match(detections, truths, protocol, "native"), expected)
+
+
+def scores_of(kind: str, num: int, random: np.random.Generator) -> Any:
+    """So many scores."""
+    made = {
+        "random": random.random(num),
+        "tied": np.round(random.random(num), 1),
+        "equal": np.full(num, 0.5),
+        "falling": np.sort(random.random(num))[::-1],
+        "rising": np.sort(random.random(num)),
+        "close, but for one": np.append(0.5 + random.random(num - 1) * 1e-9, 1e-300),
+        "of both signs": random.normal(size=num) * (random.random(num) < 0.8),
+    }
+    return made[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["random", "tied", "equal", "falling", "rising", "close, but for one", "of both signs"]
+)
+def test_detections_rank_by_score_in_classes_of_any_size(kind: str) -> None:
+    """Of equal scores the first row first: areas tell which is which, as there is no truth."""
+    random = np.random.default_rng(0)
+    protocol = Protocol.named("coco", areas={f"size {i}": (4.0**i, 4.0 ** (i + 1)) for i in range(6)}, limits=(None,))
+    truths = Truths(image=[0], label=[10**6], box=[[0, 0, 1, 1]])
+    for num in (1, 2, 3, 15, 16, 17, 33, 100, 511, 512, 600, 1023, 1024, 3000):
+        extent = 2.0 ** random.uniform(0, 6, (num, 1)) * [[1.0, 1.0]]
+        detections = Detections(
+            image=np.zeros(num, int),
+            label=random.integers(0, 2, num) if num > 100 else np.zeros(num, int),
+            score=scores_of(kind, num, random),
+            box=np.concatenate([np.zeros((num, 2)), extent], axis=1),
+            box_format="xywh",
+        )
+        expected = boxscore.match(detections, truths, protocol, "sequential")
+        assert_same_tally(boxscore.match(detections, truths, protocol, "native"), expected)
+
+
 def test_means_have_the_bits_of_numpy() -> None:
     """In every branch of its order of additions; what is -1 does not count."""
     import boxscore._compiled as compiled

@@ -70,11 +70,17 @@ public:
         return {first, end, list.index.add(truths.shape, truths.is_relative, first, end)};
     }
 
-    // Finds the candidates of a detection in a group, the most similar first.
-    void find(const Shape& shape, const TruthShapes<Policy>& truths, const TruthGroup<Policy>& group,
+    // Looks up some detections in a group, all at once: `shape_at(i)` is the shape of the i-th of them.
+    template <class ShapeAt>
+    void look_up(const ShapeAt& shape_at, uint32_t num, const TruthGroup<Policy>& group, CandidateList<Policy>& list) const {
+        list.index.look_up(shape_at, num, group.range);
+    }
+
+    // Finds the candidates of the i-th of the detections that were looked up in a group, the most similar first.
+    void find(uint32_t i, const Shape& shape, const TruthShapes<Policy>& truths, const TruthGroup<Policy>& group,
               CandidateList<Policy>& list) const {
         list.size = 0;
-        list.index.visit(shape, group.first, group.end, group.range, [&](uint32_t g) { consider(shape, truths, g, list); });
+        list.index.visit(i, shape, group.first, group.end, group.range, [&](uint32_t g) { consider(shape, truths, g, list); });
         Candidate* const items = list.items.data();
         auto is_better = [is_last_first = is_last_first_](const Candidate& a, const Candidate& b) {
             return a.similarity > b.similarity || (a.similarity == b.similarity && (a.truth > b.truth) == is_last_first);

@@ -15,12 +15,13 @@ namespace boxscore {
 
 // Which cells belong to what, num_words per row.
 struct Cells {
+    size_t num_words, num_areas;
     std::vector<uint64_t> of_area;  // all thresholds of an area range
     std::vector<uint64_t> reached;  // by a similarity that reaches so many thresholds, in all area ranges
 
-    explicit Cells(const Rules& rules) {
-        const size_t num_words = rules.num_words(), num_thresholds = rules.num_thresholds();
-        of_area.resize(rules.num_areas() * num_words);
+    explicit Cells(const Rules& rules) : num_words(rules.num_words()), num_areas(rules.num_areas()) {
+        const size_t num_thresholds = rules.num_thresholds();
+        of_area.resize(num_areas * num_words);
         reached.resize((num_thresholds + 1) * num_words);
         for (size_t cell = 0; cell < rules.num_cells(); ++cell) {
             const uint64_t bit = uint64_t{1} << cell % kBitsPerWord;
@@ -30,6 +31,13 @@ struct Cells {
                 reached[num * num_words + word] |= bit;
             }
         }
+    }
+
+    // One word of the cells of the area ranges whose bits are set.
+    uint64_t of_areas(uint64_t ranges, size_t word) const {
+        uint64_t cells = 0;
+        for (size_t a = 0; a < num_areas; ++a) cells |= of_area[a * num_words + word] & -(ranges >> a & 1);
+        return cells;
     }
 };
 

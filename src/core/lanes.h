@@ -12,6 +12,14 @@
 
 namespace boxscore {
 
+#if BOXSCORE_HAS_VECTORS
+// The compiler's own type of a vector, for what is not worth a function of Lanes.
+template <class Number, size_t kNumBytes>
+struct VectorOf {
+    typedef Number Type BOXSCORE_VECTOR(kNumBytes);
+};
+#endif
+
 // Functions are inlined, so that they use the instructions of the function that calls them: see platform/processor.h.
 //
 // As a vector they are of the compiler's types for vectors, which is faster where the processor has registers of that size: of 16 bytes

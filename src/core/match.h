@@ -3,19 +3,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "branchless.h"
+#include "area_ranges.h"
 #include "candidates.h"
 #include "cells.h"
+#include "image_truths.h"
 #include "match_rows.h"
 #include "order.h"
 #include "ranking.h"
 #include "rules.h"
 #include "tasks.h"
-#include "truth_table.h"
 
 namespace boxscore {
 
@@ -60,12 +59,17 @@ struct MatchWorkspace {
     std::vector<typename Policy::Shape> shapes;  // of the detections of this image
     std::vector<RankEntry> entries;              // of this image, class by class
     std::vector<RankEntry> spare;
+    bool has_pairs = false;            // whether a class has exactly two
+    bool is_ranked = false;            // whether scores fall in the order of rows, as many detectors give them
     std::vector<uint32_t> limit_rank;  // of each detection, where it is not its index among the entries of its class
+    ImageTruths<Policy> truths;        // of this image
     std::vector<uint64_t> is_free;     // by truth of this image and cell
     CandidateList<Policy> candidates;            // of one detection
     std::vector<Candidate> group_candidates;     // the groups among them
     std::vector<uint64_t> is_true, is_counted;   // of one detection
     double similarity = 0;                       // of one detection with the truth that makes it true in the first cell
+    std::vector<uint64_t> hit_true, hit_counted;  // the words of all hits of a chunk
+    std::vector<double> hit_similarity;
 
     MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
         : start(num_classes), end(num_classes), is_present(num_classes / kBitsPerWord + 1), candidates(std::move(list)),
@@ -78,25 +82,22 @@ public:
     using Shape = typename Policy::Shape;
     using Workspace = MatchWorkspace<Policy>;
 
-    Matcher(const Policy& policy, const DetectionColumns<Score>& detections, const TruthTable<Policy>& truths,
+    Matcher(const Policy& policy, const DetectionColumns<Score>& detections, const TruthReader<Policy>& truths,
             const Groups& by_image, const Rules& rules, const Cells& cells, TallyRows<Score, State>& tally,
             const Recorder& recorder)
         : policy_(policy), detections_(detections), truths_(truths), by_image_(by_image), rules_(rules), cells_(cells),
           tally_(tally), recorder_(recorder), rows_(by_image.row.empty() ? nullptr : by_image.row.data()),
-          finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first),
+          finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first), ranges_(rules),
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
           is_next_best_(rules.matching == Matching::next_best),
-          has_limit_ranks_(rules.is_limit_per_image || detections.coverage != nullptr) {
-        low_.resize((num_areas_ + 3) / 4 * 4, std::numeric_limits<double>::infinity());
-        high_.resize(low_.size(), -std::numeric_limits<double>::infinity());
-        std::copy(rules.area_low.begin(), rules.area_low.end(), low_.begin());
-        std::copy(rules.area_high.begin(), rules.area_high.end(), high_.begin());
-    }
+          has_limit_ranks_(rules.is_limit_per_image || detections.coverage != nullptr) {}
 
     Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
 
     // Writes the rows of all detections of an image as if they met no truth; then those that may meet one are judged.
     void match_image(size_t image, Workspace& work, MatchChunk& chunk, const Run& run) const {
+        truths_.read(image, work.truths);
+        write_truths(image, work.truths);
         const uint32_t begin = by_image_.start[image], end = by_image_.start[image + 1];
         if (begin == end) return;
         group_by_class(begin, end, work);
@@ -105,17 +106,21 @@ public:
         leave_out(begin, work);
         const size_t first_out = chunk.first_row + chunk.num_rows;
         write_rows(begin, image, first_out, work);
-        const uint32_t first_truth = truths_.start[image], end_truth = truths_.start[image + 1];
-        work.is_free.assign((end_truth - first_truth) * num_words_, ~uint64_t{0});
-        finder_.start_image(end_truth - first_truth, work.candidates);
-        for (uint32_t g = first_truth, next; g < end_truth; g = next) {
-            const int32_t label = truths_.label[g];
-            for (next = g; next < end_truth && truths_.label[next] == label;) ++next;
+        const uint32_t num_truths = work.truths.size();
+        work.is_free.assign(num_truths * num_words_, ~uint64_t{0});
+        finder_.start_image(num_truths, work.candidates);
+        for (uint32_t g = 0, next; g < num_truths; g = next) {
+            const int32_t label = work.truths.entries[g].label;
+            for (next = g; next < num_truths && work.truths.entries[next].label == label;) ++next;
             if (work.start[label] == work.end[label]) continue;
-            const TruthGroup<Policy> group = finder_.add_group(truths_.shapes, g, next, work.candidates);
-            for (uint32_t i = work.start[label]; i < work.end[label]; ++i) {
-                if (end_truth - first_truth > kMany) run.check();
-                judge_row(begin, first_out, i, group, first_truth, work, chunk);
+            const TruthGroup<Policy> group = finder_.add_group(work.truths.shapes(), g, next, work.candidates);
+            const uint32_t first_entry = work.start[label], num_entries = work.end[label] - first_entry;
+            const auto shape_at = [entries = work.entries.data() + first_entry, shapes = work.shapes.data()](uint32_t i)
+                                      BOXSCORE_INLINE -> const Shape& { return shapes[entries[i].index()]; };
+            finder_.look_up(shape_at, num_entries, group, work.candidates);
+            for (uint32_t i = 0; i < num_entries; ++i) {
+                if (num_truths > kMany) run.check();
+                judge_row(begin, first_out, first_entry, i, group, work);
             }
         }
         chunk.num_rows += work.entries.size();
@@ -123,8 +128,30 @@ public:
         work.present.clear();
     }
 
+    // Moves the words of hits to their chunk, in a buffer: memory of its own size, which the next call may have again.
+    void end_chunk(Workspace& work, MatchChunk& chunk) const {
+        const size_t num_words = work.hit_true.size();
+        chunk.words = Buffer<uint64_t>(2 * num_words);
+        std::copy_n(work.hit_true.data(), num_words, chunk.words.data());
+        std::copy_n(work.hit_counted.data(), num_words, chunk.words.data() + num_words);
+        chunk.similarity = work.hit_similarity;
+        work.hit_true.clear(), work.hit_counted.clear(), work.hit_similarity.clear();
+    }
+
 private:
     uint32_t row_at(uint32_t position) const { return rows_ == nullptr ? position : rows_[position]; }
+
+    void write_truths(size_t image, const ImageTruths<Policy>& truths) const {
+        for (uint32_t g = 0; g < truths.size(); ++g) {
+            if constexpr (Recorder::kIsActive) {
+                recorder_.write_truth(truths_.row(truths.first + truths.entries[g].index), (truths.state[g] & 1) != 0);
+            } else {
+                tally_.truth_image[truths.first + g] = tally_.image_id[image];
+                tally_.truth_label[truths.first + g] = tally_.label_id[truths.entries[g].label];
+                tally_.truth_state[truths.first + g] = static_cast<State>(truths.state[g]);
+            }
+        }
+    }
 
     // Entries by class, each class in the order of rows.
     void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
@@ -143,22 +170,31 @@ private:
             work.shapes[i - begin] = policy_.detection(row);
         }
         uint32_t position = 0;
+        bool has_pairs = false;
         for (size_t word = 0; word < work.is_present.size(); ++word) {
             for (uint64_t& bits = is_present[word]; bits != 0; bits &= bits - 1) {
                 const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
                 const uint32_t num = std::exchange(counts[label], position);
                 work.present.push_back(label);
                 if (num > 2) work.larger.push_back(label);
+                has_pairs |= num == 2;
                 work.start[label] = position;
                 position += num;
             }
         }
         RankEntry* const entries = work.entries.data();
+        uint64_t last_key = 0;
+        bool is_ranked = true;
         for (uint32_t i = begin; i < end; ++i) {
             const uint32_t row = row_at(i);
             const int32_t label = detections_.label[row];
-            entries[counts[label]++] = {falling_key(detections_.score[row]), uint64_t(label) << 32 | (i - begin)};
+            const uint64_t key = falling_key(detections_.score[row]);
+            entries[counts[label]++] = {key, uint64_t(label) << 32 | (i - begin)};
+            is_ranked &= last_key <= key;
+            last_key = key;
         }
+        work.is_ranked = is_ranked;
+        work.has_pairs = has_pairs;
     }
 
     // Rows of one image may be far apart: ask for those to come while the ones before are worked on.
@@ -170,7 +206,8 @@ private:
 
     // Sorts the entries of each class by falling score; of equal ones the first row stays first.
     static void rank_in_classes(Workspace& work) {
-        sort_pairs(work.entries.data(), work.entries.size());
+        if (work.is_ranked) return;
+        if (work.has_pairs) sort_pairs(work.entries.data(), work.entries.size());
         for (const int32_t label : work.larger) {
             sort_by_score(work.entries.data() + work.start[label], work.end[label] - work.start[label], work.spare);
         }
@@ -252,45 +289,40 @@ private:
         }
     }
 
-    // The state of a detection that meets no truth.
+    // The state of a detection that meets no truth: false where its area is in range, else ignored.
     uint64_t unmatched_state(uint32_t row, const Shape& shape) const {
         if (coverage_of(row) == kNotExhaustive) return 0;  // ignored in every area range
-        return state_of(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]);
+        return ranges_.find(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]) << 1;
     }
 
-    // False where its area is in range, else ignored.
-    uint64_t state_of(double area) const {
-        uint64_t state = 0;
-        for (size_t a = 0; a < num_areas_; a += 4) state |= uint64_t{in_ranges(low_.data() + a, high_.data() + a, area)} << (a + 1);
-        return state;
-    }
-
-    void judge_row(uint32_t begin, size_t first_out, uint32_t entry, const TruthGroup<Policy>& group, uint32_t first_truth,
-                   Workspace& work, MatchChunk& chunk) const {
+    // Judges a detection of a class, of which it is the i-th entry.
+    void judge_row(uint32_t begin, size_t first_out, uint32_t first_entry, uint32_t i, const TruthGroup<Policy>& group,
+                   Workspace& work) const {
+        const uint32_t entry = first_entry + i;
         const uint32_t index = work.entries[entry].index(), row = row_at(begin + index);
-        finder_.find(work.shapes[index], truths_.shapes, group, work.candidates);
+        finder_.find(i, work.shapes[index], work.truths.shapes(), group, work.candidates);
         if (work.candidates.size == 0) return;
-        const uint64_t state = judge(row, unmatched_state(row, work.shapes[index]), first_truth, work, chunk);
+        const uint64_t state = judge(row, unmatched_state(row, work.shapes[index]), work);
         if constexpr (Recorder::kIsActive) {
-            recorder_.write_verdict(row, first_verdict(state, chunk));
+            recorder_.write_verdict(row, first_verdict(state, work));
         } else {
             tally_.state[first_out + entry] = static_cast<State>(state);
         }
     }
 
     // The state of a detection that has candidates, and would have another without them; for a hit its words go to the chunk.
-    uint64_t judge(uint32_t row, uint64_t state, uint32_t first_truth, Workspace& work, MatchChunk& chunk) const {
+    uint64_t judge(uint32_t row, uint64_t state, Workspace& work) const {
         CandidateList<Policy>& candidates = work.candidates;
-        if (truths_.has_groups) split_off_groups(work);
+        if (work.truths.has_groups) split_off_groups(work);
         if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
         work.similarity = 0;
         for (size_t w = 0; w < num_words_; ++w) {
-            Verdicts verdicts = take_truths(row, w, first_truth, work);
-            if (!work.group_candidates.empty()) take_groups(row, w, first_truth, work, verdicts);
+            Verdicts verdicts = take_truths(row, w, work);
+            if (work.truths.has_groups) take_groups(row, w, work, verdicts);
             work.is_true[w] = verdicts.is_true;
-            work.is_counted[w] = verdicts.is_true | (verdicts.is_open & cells_of(state, w));
+            work.is_counted[w] = verdicts.is_true | (verdicts.is_open & cells_.of_areas(state >> 1, w));
         }
-        return summarize(work, chunk);
+        return summarize(work);
     }
 
     // Cells of one detection: where it takes a truth that counts, and where it takes none.
@@ -299,29 +331,29 @@ private:
     };
 
     // Takes truths that are no groups, regular ones first.
-    Verdicts take_truths(uint32_t row, size_t w, uint32_t first_truth, Workspace& work) const {
+    Verdicts take_truths(uint32_t row, size_t w, Workspace& work) const {
         uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
         for (const Candidate& candidate : work.candidates) {
-            uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+            uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
             uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
-                            truths_.is_regular[candidate.truth * num_words_ + w];
+                            work.truths.is_regular[candidate.truth * num_words_ + w];
             if (is_next_best_) pick &= is_free;
             is_true |= pick & is_free;
             is_false |= pick & ~is_free;
-            record(row, w, pick & is_free, candidate.truth);
+            record(row, w, pick & is_free, candidate.truth, work);
             keep_similarity(w, pick & is_free, candidate, work);
-            fill(is_free, pick, row, candidate.truth);
+            fill(is_free, pick, row, candidate.truth, work);
             is_wanted &= ~pick;
         }
         for (const Candidate& candidate : work.candidates) {
-            uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+            uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
             uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
-                            ~truths_.is_regular[candidate.truth * num_words_ + w];
-            if (is_next_best_ && truths_.kind[candidate.truth] != kCrowd) {
+                            ~work.truths.is_regular[candidate.truth * num_words_ + w];
+            if (is_next_best_ && work.truths.kind[candidate.truth] != kCrowd) {
                 pick &= is_free;
-                fill(is_free, pick, row, candidate.truth);
+                fill(is_free, pick, row, candidate.truth, work);
             }
-            record(row, w, pick, candidate.truth);
+            record(row, w, pick, candidate.truth, work);
             is_wanted &= ~pick;
         }
         return {is_true, is_false | is_wanted};
@@ -332,7 +364,7 @@ private:
         work.group_candidates.clear();
         size_t num_others = 0;
         for (const Candidate& candidate : work.candidates) {
-            if (truths_.kind[candidate.truth] == kGroup) {
+            if (work.truths.kind[candidate.truth] == kGroup) {
                 work.group_candidates.push_back(candidate);
             } else {
                 work.candidates.items[num_others++] = candidate;
@@ -343,51 +375,46 @@ private:
     }
 
     // Takes groups where no other truth was taken, those within the area range first. The first detection of a group is true.
-    void take_groups(uint32_t row, size_t w, uint32_t first_truth, Workspace& work, Verdicts& verdicts) const {
+    void take_groups(uint32_t row, size_t w, Workspace& work, Verdicts& verdicts) const {
         for (const bool is_inside : {true, false}) {
             for (const Candidate& candidate : work.group_candidates) {
-                const uint64_t inside = cells_of(truths_.state[candidate.truth] << 1, w);
+                const uint64_t inside = cells_.of_areas(work.truths.state[candidate.truth], w);
                 const uint64_t pick = verdicts.is_open & cells_.reached[candidate.num_reached * num_words_ + w] &
                                       (is_inside ? inside : ~inside);
-                uint64_t& is_free = work.is_free[(candidate.truth - first_truth) * num_words_ + w];
+                uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
                 if (is_inside) {
                     verdicts.is_true |= pick & is_free;
                     keep_similarity(w, pick & is_free, candidate, work);
                 }
                 is_free &= ~pick;
                 verdicts.is_open &= ~pick;
-                record(row, w, pick, candidate.truth);
+                record(row, w, pick, candidate.truth, work);
             }
         }
-    }
-
-    // The cells of the area ranges that have their bit in a state.
-    uint64_t cells_of(uint64_t state, size_t word) const {
-        uint64_t cells = 0;
-        for (size_t a = 0; a < num_areas_; ++a) {
-            if (state >> (a + 1) & 1) cells |= cells_.of_area[a * num_words_ + word];
-        }
-        return cells;
     }
 
     void keep_similarity(size_t word, uint64_t taken, const Candidate& candidate, Workspace& work) const {
         if (rules_.keeps_similarity && word == 0 && (taken & 1) != 0) work.similarity = candidate.similarity;
     }
 
-    void record(uint32_t row, size_t word, uint64_t taken, uint32_t truth) const {
-        if constexpr (Recorder::kIsActive) recorder_.take(row, word, taken, truths_.row[truth]);
+    uint32_t truth_row(uint32_t truth, const Workspace& work) const {
+        return truths_.row(work.truths.first + work.truths.entries[truth].index);
     }
 
-    void fill(uint64_t& is_free, uint64_t pick, uint32_t row, uint32_t truth) const {
+    void record(uint32_t row, size_t word, uint64_t taken, uint32_t truth, const Workspace& work) const {
+        if constexpr (Recorder::kIsActive) recorder_.take(row, word, taken, truth_row(truth, work));
+    }
+
+    void fill(uint64_t& is_free, uint64_t pick, uint32_t row, uint32_t truth, const Workspace& work) const {
         if constexpr (Recorder::kIsActive) {
-            if (recorder_.leaves_free(row, truths_.row[truth])) return;
+            if (recorder_.leaves_free(row, truth_row(truth, work))) return;
         }
         is_free &= ~pick;
     }
 
     // The state of a detection that has candidates. If it is the same at all thresholds and nowhere true, it is no hit after
     // all; so there is one way to write down a verdict.
-    uint64_t summarize(const Workspace& work, MatchChunk& chunk) const {
+    uint64_t summarize(Workspace& work) const {
         uint64_t any_true = 0;
         for (size_t w = 0; w < num_words_; ++w) any_true |= work.is_true[w];
         if (any_true == 0) {
@@ -406,18 +433,17 @@ private:
             if (is_plain) return plain;
         }
         for (size_t w = 0; w < num_words_; ++w) {
-            chunk.is_true.push_back(work.is_true[w]);
-            chunk.is_counted.push_back(work.is_counted[w]);
+            work.hit_true.push_back(work.is_true[w]);
+            work.hit_counted.push_back(work.is_counted[w]);
         }
-        if (rules_.keeps_similarity) chunk.similarity.push_back(work.similarity);
+        if (rules_.keeps_similarity) work.hit_similarity.push_back(work.similarity);
         return 1;
     }
 
     // The verdict in the first cell of the detection that was judged last: 0 ignored, 1 false, 2 true.
-    uint8_t first_verdict(uint64_t state, const MatchChunk& chunk) const {
+    uint8_t first_verdict(uint64_t state, const Workspace& work) const {
         if ((state & 1) == 0) return state >> 1 & 1;
-        const size_t words = chunk.is_true.size() - num_words_;
-        return static_cast<uint8_t>((chunk.is_true[words] & 1) + (chunk.is_counted[words] & 1));
+        return static_cast<uint8_t>((work.is_true[0] & 1) + (work.is_counted[0] & 1));
     }
 
     // Truths of an image with which one detection takes long enough to ask whether to go on.
@@ -427,7 +453,7 @@ private:
 
     const Policy& policy_;
     const DetectionColumns<Score>& detections_;
-    const TruthTable<Policy>& truths_;
+    const TruthReader<Policy>& truths_;
     const Groups& by_image_;
     const Rules& rules_;
     const Cells& cells_;
@@ -435,9 +461,9 @@ private:
     const Recorder& recorder_;
     const uint32_t* const rows_;  // by image; null where they are as they stand
     const CandidateFinder<Policy> finder_;
+    const AreaRanges ranges_;
     const size_t num_words_, num_areas_;
     const bool is_next_best_, has_limit_ranks_;
-    std::vector<double> low_, high_;  // of the area ranges, in fours
 };
 
 // Ids are indices among so many images and classes.
@@ -450,12 +476,17 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
            const MatchSizes& sizes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally,
            const Recorder& recorder = {}) {
     const Cells cells(rules);
-    const TruthTable<Policy> truths(policy, truth_columns, sizes.num_images, sizes.num_classes, rules, cells, run);
+    const TruthReader<Policy> truths(policy, truth_columns, sizes.num_images, sizes.num_classes, rules, cells);
     Groups made;
     if (detections.by_image == nullptr) made = group(detections.image, detections.size, sizes.num_images);
     const Groups& by_image = detections.by_image == nullptr ? made : *detections.by_image;
     run.check();
     const Matcher<Policy, Score, State, Recorder> matcher(policy, detections, truths, by_image, rules, cells, tally, recorder);
+    if constexpr (!Recorder::kIsActive) {
+        tally.truth_image = Buffer<int32_t>(truth_columns.size);
+        tally.truth_label = Buffer<int32_t>(truth_columns.size);
+        tally.truth_state = Buffer<State>(truth_columns.size);
+    }
     std::vector<MatchChunk> chunks = cut_into_chunks(by_image, sizes.num_images);
     for_each_task(
         chunks.size(), run, [&] { return matcher.make_workspace(sizes.num_classes); },
@@ -464,18 +495,9 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
             for (size_t image = chunk.first_image; image < chunk.end_image; ++image) {
                 matcher.match_image(image, work, chunk, run);
             }
+            matcher.end_chunk(work, chunk);
         });
-    if constexpr (Recorder::kIsActive) {
-        for (size_t g = 0; g < truths.row.size(); ++g) recorder.write_truth(truths.row[g], (truths.state[g] & 1) != 0);
-    } else {
-        close_gaps(chunks, tally);
-        for (size_t image = 0; image < sizes.num_images; ++image) {
-            tally.truth_image.insert(tally.truth_image.end(), truths.start[image + 1] - truths.start[image],
-                                     tally.image_id[image]);
-        }
-        for (const int32_t label : truths.label) tally.truth_label.push_back(tally.label_id[label]);
-        tally.truth_state.assign(truths.state.begin(), truths.state.end());
-    }
+    if constexpr (!Recorder::kIsActive) close_gaps(chunks, tally);
 }
 
 // The same, with a recorder instead of a tally.

@@ -24,8 +24,8 @@ struct TallyRows {
     uint8_t* tier;  // the first limit that the detection's rank is within
     State* state;
     Buffer<uint64_t> is_true, is_counted;           // num_words per hit
-    std::vector<int32_t> truth_image, truth_label;  // of each truth, images in order and each image class by class
-    std::vector<State> truth_state;                 // bit a where it counts in area range a
+    Buffer<int32_t> truth_image, truth_label;       // of each truth, images in order and each image class by class
+    Buffer<State> truth_state;                      // bit a where it counts in area range a
     std::vector<double> similarity;                 // of each hit, if wanted: with the truth that makes it true in the first cell
     size_t size = 0;
 };
@@ -45,8 +45,10 @@ std::vector<int64_t> count_truths(const int32_t* label, const State* state, size
 struct MatchChunk {
     size_t first_image, end_image;
     size_t first_row, num_rows = 0;
-    std::vector<uint64_t> is_true, is_counted;
+    Buffer<uint64_t> words;  // of its hits: is_true of all of them, then is_counted
     std::vector<double> similarity;
+
+    size_t num_words() const { return words.size() / 2; }
 };
 
 // Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.
@@ -69,7 +71,7 @@ inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t nu
 template <class Score, class State>
 void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally) {
     size_t num_words = 0;
-    for (const MatchChunk& chunk : chunks) num_words += chunk.is_true.size();
+    for (const MatchChunk& chunk : chunks) num_words += chunk.num_words();
     tally.is_true = Buffer<uint64_t>(num_words);
     tally.is_counted = Buffer<uint64_t>(num_words);
     uint64_t *is_true = tally.is_true.data(), *is_counted = tally.is_counted.data();
@@ -81,8 +83,8 @@ void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally)
             move(tally.image), move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
         }
         tally.size += chunk.num_rows;
-        is_true = std::copy(chunk.is_true.begin(), chunk.is_true.end(), is_true);
-        is_counted = std::copy(chunk.is_counted.begin(), chunk.is_counted.end(), is_counted);
+        is_true = std::copy_n(chunk.words.data(), chunk.num_words(), is_true);
+        is_counted = std::copy_n(chunk.words.data() + chunk.num_words(), chunk.num_words(), is_counted);
         tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());
         chunk = {};
     }

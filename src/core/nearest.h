@@ -74,7 +74,9 @@ public:
     void find(uint32_t detection_row, Workspace& space, const Run& run) const {
         constexpr size_t kMany = 1000;  // truths with which one detection takes long enough to ask whether to go on
         if (space.row.size() > kMany) run.check();
-        finder_.find(policy_.detection(detection_row), space.shapes(), space.group, space.candidates);
+        const auto shape = policy_.detection(detection_row);
+        finder_.look_up([&](uint32_t) BOXSCORE_INLINE -> const auto& { return shape; }, 1, space.group, space.candidates);
+        finder_.find(0, shape, space.shapes(), space.group, space.candidates);
     }
 
 private:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory.h"
 #include "rules.h"
 #include "tasks.h"
 
@@ -104,7 +105,7 @@ bool find_indices(const Id* values, size_t size, const std::vector<int64_t>& tab
 // the rows are grouped as they stand.
 struct Groups {
     std::vector<uint32_t> start;
-    std::vector<uint32_t> row;
+    Buffer<uint32_t> row;
 
     uint32_t at(uint32_t position) const { return row.empty() ? position : row[position]; }
 };
@@ -154,7 +155,7 @@ inline Groups group(const int32_t* index, size_t size, size_t num_indices) {
     for (size_t k = 0; k < num_indices; ++k) groups.start[k + 1] += groups.start[k];
     if (is_grouped) return groups;
     std::vector<uint32_t> next(groups.start.begin(), groups.start.end() - 1);
-    groups.row.resize(size);
+    groups.row = Buffer<uint32_t>(size);
     for (size_t i = 0; i < size; ++i) groups.row[next[index[i]]++] = static_cast<uint32_t>(i);
     return groups;
 }

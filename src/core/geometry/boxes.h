@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "branchless.h"
 #include "geometry/policy.h"
 #include "geometry/window_index.h"
+#include "lanes.h"
 #include "rules.h"
 
 namespace boxscore {
@@ -65,69 +67,101 @@ inline Overlap overlap(const BoxShape& box, const BoxShape& truth, bool is_relat
     return {shared, is_relative ? box.area : box.area + truth.area - shared};
 }
 
-// Boxes in columns, so that one instruction compares a box with two of them.
+// Boxes in columns, so that one instruction compares a box with several of them.
 class OverlapFilter {
 public:
-    void clear() {
-        for (auto* column : {&left_, &top_, &right_, &bottom_, &area_}) column->clear();
-    }
+    void clear() { num_rows_ = 0; }
 
-    void add(const BoxShape& box) {
-        left_.push_back(box.left), top_.push_back(box.top), right_.push_back(box.right), bottom_.push_back(box.bottom);
-        area_.push_back(box.area);
-    }
-
-    // The boxes that may reach the window's least IoU: with a margin, as it is computed in another way than IoU itself.
-    template <class Window>
-    uint64_t mask(const Window& window, const BoxShape& box, uint32_t first, uint32_t num) const {
-        const double share = window.least * (1 - 1e-6), part = share / (1 + share);
-        uint64_t found = 0;
-        uint32_t i = 0;
-#if defined(BOXSCORE_HAS_SSE2)
-        const __m128d left = _mm_set1_pd(box.left), top = _mm_set1_pd(box.top), right = _mm_set1_pd(box.right);
-        const __m128d bottom = _mm_set1_pd(box.bottom), area = _mm_set1_pd(box.area), extent = _mm_set1_pd(window.extent);
-        const auto length = [&](__m128d low, __m128d high, const double* lows, const double* highs) {
-            const __m128d inside = _mm_sub_pd(_mm_min_pd(high, _mm_loadu_pd(highs)), _mm_max_pd(low, _mm_loadu_pd(lows)));
-            return _mm_max_pd(_mm_add_pd(inside, extent), _mm_setzero_pd());
-        };
-        for (; i + 2 <= num; i += 2) {
-            const size_t row = first + i;
-            const __m128d shared = _mm_mul_pd(length(left, right, left_.data() + row, right_.data() + row),
-                                              length(top, bottom, top_.data() + row, bottom_.data() + row));
-            const __m128d least = _mm_mul_pd(_mm_add_pd(area, _mm_loadu_pd(area_.data() + row)), _mm_set1_pd(part));
-            found |= uint64_t(_mm_movemask_pd(_mm_cmpge_pd(shared, least))) << i;
+    // Adds the boxes of some indices, one row each.
+    void add(const BoxShape* boxes, const uint32_t* index, size_t num) {
+        if (num_rows_ + num + kMostLanes > area_.size()) {
+            for (auto* column : {&left_, &top_, &right_, &bottom_, &area_}) column->resize(2 * (num_rows_ + num + kMostLanes));
         }
-#endif
-        for (; i < num; ++i) {
+        for (size_t i = 0; i < num; ++i, ++num_rows_) {
+            const BoxShape& box = boxes[index[i]];
+            left_[num_rows_] = box.left, top_[num_rows_] = box.top;
+            right_[num_rows_] = box.right, bottom_[num_rows_] = box.bottom;
+            area_[num_rows_] = box.area;
+        }
+    }
+
+    // The boxes that may reach the window's least IoU: with a margin, as it is computed in another way than IoU itself. Rows are compared
+    // in vectors of so many bytes; what the last vector has beyond them is left out at the end.
+    template <size_t kVectorBytes, class Window>
+    BOXSCORE_INLINE uint64_t mask(const Window& window, const BoxShape& box, uint32_t first, uint32_t num) const {
+#if BOXSCORE_HAS_VECTORS
+        using Numbers = typename VectorOf<double, kVectorBytes>::Type;
+        using Bits = typename VectorOf<uint64_t, kVectorBytes>::Type;
+        constexpr uint32_t kLanes = kVectorBytes / sizeof(double);
+        const Numbers none{}, extent = none + window.extent, part = none + window.part, area = none + box.area;
+        const Numbers left = none + box.left, top = none + box.top, right = none + box.right, bottom = none + box.bottom;
+        const auto load = [](const double* from, Numbers& numbers) BOXSCORE_INLINE { std::memcpy(&numbers, from, sizeof numbers); };
+        // What is shared of a length. Vectors are not returned: how that is done depends on the processor.
+        const auto share = [&](const Numbers& low, const Numbers& high, const double* lows, const double* highs, Numbers& length)
+                               BOXSCORE_INLINE {
+            Numbers from, to;
+            load(lows, from), load(highs, to);
+            length = (to < high ? to : high) - (from > low ? from : low) + extent;
+            length = length > none ? length : none;
+        };
+        Bits bit{}, found{};
+        for (uint32_t lane = 0; lane < kLanes; ++lane) bit[lane] = uint64_t{1} << lane;
+        for (uint32_t i = 0; i < num; i += kLanes) {
+            const size_t row = first + i;
+            Numbers width, height, areas;
+            share(left, right, left_.data() + row, right_.data() + row, width);
+            share(top, bottom, top_.data() + row, bottom_.data() + row, height);
+            load(area_.data() + row, areas);
+            found |= (Bits)(width * height >= (areas + area) * part) & bit;
+            bit <<= kLanes;
+        }
+        uint64_t all = 0;
+        for (uint32_t lane = 0; lane < kLanes; ++lane) all |= found[lane];
+        return all & ~uint64_t{0} >> (64 - num);
+#else
+        uint64_t found = 0;
+        for (uint32_t i = 0; i < num; ++i) {
             const size_t row = first + i;
             const double width = std::min(box.right, right_[row]) - std::max(box.left, left_[row]) + window.extent;
             const double height = std::min(box.bottom, bottom_[row]) - std::max(box.top, top_[row]) + window.extent;
             const double shared = not_negative(width) * not_negative(height);
-            found |= uint64_t{shared >= (box.area + area_[row]) * part} << i;
+            found |= uint64_t{shared >= (box.area + area_[row]) * window.part} << i;
         }
         return found;
+#endif
     }
 
 private:
-    std::vector<double> left_, top_, right_, bottom_, area_;
+    static constexpr size_t kMostLanes = 8;  // a vector may be read from the last row on
+
+    std::vector<double> left_, top_, right_, bottom_, area_;  // of more rows than there are
+    size_t num_rows_ = 0;
 };
 
 // Where the left edge of a truth may be: two boxes whose IoU is c overlap in c of either width or more, so at most 1 - c of a width
 // is not shared.
 struct UprightWindow {
     using Filter = OverlapFilter;
-    double extent, least;
+    double extent;
+    double before_share, after_share;  // of a detection's width; a little more than it must be
+    double part;                       // of both areas together, that boxes share: a little less than it must be
+
+    UprightWindow(double extent, double least) : extent(extent) {
+        before_share = (1 - least) / least * (1 + 1e-5);
+        after_share = (1 - least) * (1 + 1e-5);
+        part = least / (1 + least) * (1 - 1e-6);
+    }
 
     double position(const BoxShape& box) const { return box.left; }
-    double width(const BoxShape& box) const { return (box.right - box.left + extent) * (1 + 1e-5); }
-    double before(const BoxShape& box) const { return width(box) * (1 - least) / least; }
-    double after(const BoxShape& box) const { return width(box) * (1 - least); }
+    double width(const BoxShape& box) const { return box.right - box.left + extent; }
+    double before(const BoxShape& box) const { return width(box) * before_share; }
+    double after(const BoxShape& box) const { return width(box) * after_share; }
 
     // Whether rounding can't move the edges of a box by more than a millionth of its size.
     bool is_solid(const BoxShape& box) const {
-        const double farthest = std::max(std::max(std::abs(box.left), std::abs(box.right)),
-                                         std::max(std::abs(box.top), std::abs(box.bottom)));
-        return std::min(box.right - box.left, box.bottom - box.top) + extent >= farthest * 1e-6;
+        const double least = std::min(box.right - box.left, box.bottom - box.top) + extent;
+        const auto is_near = [&](double edge) { return least >= std::abs(edge) * 1e-6; };
+        return is_near(box.left) & is_near(box.right) & is_near(box.top) & is_near(box.bottom);
     }
 };
 
@@ -160,7 +194,7 @@ public:
         use(pair.iou());
     }
 
-    Index make_index(double least) const { return {UprightWindow{extent_, least}, least}; }
+    Index make_index(double least) const { return {UprightWindow(extent_, least), least}; }
 
 private:
     BoxColumn<Number> detections_;

@@ -37,9 +37,13 @@ struct NoIndex {
         return {};
     }
 
-    // Calls `visit` with each truth of a group that may be as similar as it must be.
+    // Looks up some detections in a group: `shape_at(i)` is the shape of the i-th of them.
+    template <class ShapeAt>
+    void look_up(const ShapeAt& /* shape_at */, uint32_t /* num */, Range /* range */) {}
+
+    // Calls `visit` with each truth of a group that may be as similar to the i-th of the detections that were looked up as it must be.
     template <class Shape, class Visit>
-    void visit(const Shape& /* detection */, uint32_t first, uint32_t end, Range /* range */, Visit visit) const {
+    void visit(uint32_t /* i */, const Shape& /* detection */, uint32_t first, uint32_t end, Range /* range */, Visit visit) const {
         for (uint32_t g = first; g < end; ++g) visit(g);
     }
 };

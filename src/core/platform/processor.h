@@ -2,6 +2,9 @@
 // compiler's runtime library is needed, so it is the same with every C library.
 #pragma once
 
+#include <cstddef>
+#include <type_traits>
+
 #include "platform/compiler.h"
 
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
@@ -61,5 +64,17 @@ auto per_processor(const Work& work) {
 }
 
 #endif
+
+// Calls `work` with the number of bytes of a vector, which is known to the compiler; a lambda as above.
+template <class Work>
+void with_vectors(const Work& work) {
+#if defined(BOXSCORE_HAS_NEWER_X86)
+    if (processor().has_avx2) {
+        with_avx2([&]() BOXSCORE_INLINE { work(std::integral_constant<size_t, 32>{}); });
+        return;
+    }
+#endif
+    work(std::integral_constant<size_t, 16>{});
+}
 
 }  // namespace boxscore

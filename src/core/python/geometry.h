@@ -190,12 +190,15 @@ struct TallyIds {
     }
 
     // A short column that was written the same way.
-    nb::object release(const std::vector<int32_t>& column, const std::vector<int64_t>& table) const {
-        if (!are_indices) return to_numpy(column, {column.size()});
-        std::vector<int64_t> looked_up;
-        for (const int32_t index : column) looked_up.push_back(table[index]);
-        return is_narrow ? to_numpy(std::vector<int32_t>(looked_up.begin(), looked_up.end()), {looked_up.size()})
-                         : to_numpy(looked_up, {looked_up.size()});
+    nb::object release(Buffer<int32_t> column, const std::vector<int64_t>& table) const {
+        const size_t size = column.size();
+        if (is_narrow) {
+            for (size_t i = 0; are_indices && i < size; ++i) column[i] = static_cast<int32_t>(table[column[i]]);
+            return to_numpy(std::move(column), {size});
+        }
+        Buffer<int64_t> looked_up(size);
+        for (size_t i = 0; i < size; ++i) looked_up[i] = table[column[i]];
+        return to_numpy(std::move(looked_up), {size});
     }
 };
 
@@ -236,14 +239,14 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
         label.look_up(ids->classes, tally.size, run);
     });
     const size_t num_hits = tally.is_true.size() / num_words;
-    const nb::object truth_image = image.release(tally.truth_image, ids->images);
-    const nb::object truth_label = label.release(tally.truth_label, ids->classes);
+    const nb::object truth_image = image.release(std::move(tally.truth_image), ids->images);
+    const nb::object truth_label = label.release(std::move(tally.truth_label), ids->classes);
     nb::object matched = nb::cast(
         TallyObject{image.release(tally.size), label.release(tally.size), to_numpy(std::move(out_score), {tally.size}),
                     to_numpy(std::move(tier), {tally.size}), to_numpy(std::move(state), {tally.size}),
                     to_numpy(std::move(tally.is_true), {num_hits, num_words}), to_numpy(std::move(tally.is_counted), {num_hits, num_words}),
                     to_numpy(ids->classes, {ids->classes.size()}), truth_image, truth_label,
-                    to_numpy(tally.truth_state, {truths.size()}),
+                    to_numpy(std::move(tally.truth_state), {truths.size()}),
                     rules.keeps_similarity ? to_numpy(tally.similarity, {num_hits}) : nb::none()});
     if (wanted == nullptr) return matched;
     return nb::make_tuple(matched, nb::cast(FinishedObject(std::move(finished), ids->classes, num_truths, rules)));
