@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -280,6 +281,41 @@ class TestUnlikeBatches:
         metric.box_format = "xyxy"
         metric.update(corners, corner_targets)
         assert_same_tally(metric.tally, matched_one_by_one([first, second]).tally)
+
+
+class TestWarnings:
+    """Likely mistakes in the first batches are told on the fast path, too."""
+
+    @pytest.mark.parametrize("is_torch", [False, True])
+    def test_the_first_batches_are_looked_at(self, is_torch: bool) -> None:
+        """At the update that they come with; as an error, a warning refuses the batch."""
+        wrap: Any = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
+        preds, targets = batches_of(wrap, 9)[0]
+        shifted = [image | {"labels": image["labels"] + 1000} for image in preds]
+        fractions = [image | {"boxes": image["boxes"] / 1000} for image in shifted]
+        metric = MeanAveragePrecision("coco", box_format="xywh")
+        with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="look like fractions"):
+            metric.update(fractions, targets)
+        assert repr(metric) == "MeanAveragePrecision(coco, 0 images, 0 detections)"
+        metric = MeanAveragePrecision("coco", box_format="xywh")
+        with pytest.warns(UserWarning, match="look like fractions") as told:
+            metric.update(fractions, targets)
+        assert [each.filename for each in told] == [__file__]  # the line to look at
+        assert repr(metric).startswith("MeanAveragePrecision(coco, 9 images, ")
+
+    def test_what_was_looked_at_is_what_the_general_path_looks_at(self) -> None:
+        """The diagnosis of a result near 0 is the same."""
+        told = []
+        for is_plain in (True, False):
+            metric = MeanAveragePrecision("coco", box_format="xywh")
+            if not is_plain:
+                metric._add_plain = lambda *_: False  # type: ignore[method-assign]
+            for preds, targets in batches_of(np.asarray):
+                metric.update([image | {"labels": image["labels"] + 5} for image in preds], targets)
+            with pytest.warns(UserWarning, match="labels of `preds`") as warned:
+                metric.compute()
+            told.append([str(each.message) for each in warned])
+        assert told[0] == told[1]
 
 
 class TestRefusal:

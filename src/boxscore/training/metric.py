@@ -304,7 +304,7 @@ class MeanAveragePrecision:
 
     def _add_plain(self, preds: Any, targets: Any, images: list[int]) -> bool:
         """Whether a batch took the fast path: its rows are copied, and wait for others to be matched with."""
-        if self._is_watching or self.engine not in ("auto", "native"):
+        if self.engine not in ("auto", "native"):
             return False
         settings = self.protocol, self.box_format, self.class_names
         if self._waiting is None or self._waiting.settings != settings:
@@ -315,12 +315,14 @@ class MeanAveragePrecision:
         threads = num_threads(self.threads)
         if not self._waiting.add(preds, targets, images):
             return False
-        if self._waiting.is_full:
-            try:
+        try:
+            if self._is_watching:
+                self._look_at(*self._waiting.last())
+            if self._waiting.is_full:
                 self._tallies.append(self._waiting.match(threads))
-            except BaseException:
-                self._waiting.remove_last()
-                raise
+        except BaseException:
+            self._waiting.remove_last()
+            raise
         return True
 
     def _match_waiting(self) -> None:
@@ -396,14 +398,18 @@ class MeanAveragePrecision:
         if self.class_groups is not None and truths.class_groups is None:
             truths = replace(truths, class_groups=self.class_groups)
         tally = match(detections, truths, self.protocol, self.engine, threads=self.threads)
-        if self._is_watching and len(detections) and len(truths):
-            self._num_watched += 1
+        if self._is_watching:
             iou_type = self.protocol.iou_type
-            detections, truths = shaped_by(detections, iou_type), shaped_by(truths, iou_type)
+            self._look_at(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
+        return tally
+
+    def _look_at(self, detections: Detections, truths: Truths) -> None:
+        """Warn about likely mistakes in a batch, and copy it for a diagnosis of the result."""
+        if len(detections) and len(truths):
+            self._num_watched += 1
             self._watch.add(detections, truths)
             for message in self._mistakes(detections, truths):
                 self._warn_once(message)
-        return tally
 
     def _store(self, tally: Tally, images: list[int], ids: ImageIds | None) -> None:
         self._match_waiting()
@@ -451,7 +457,7 @@ class MeanAveragePrecision:
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warnings.warn(f"{message} (warn=False silences this)", stacklevel=5)
+            warnings.warn(f"{message} (warn=False silences this)", stacklevel=6)
 
 
 def _check_num_ids(ids: ImageIds, num_images: int) -> None:

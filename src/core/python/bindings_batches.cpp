@@ -5,8 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -180,6 +182,21 @@ public:
         });
     }
 
+    // The rows that were appended last, as columns by name: of the detections, and of the truths.
+    nb::object last_columns() const {
+        const size_t num = rows_.size() - std::min(num_before_, rows_.size());
+        const size_t num_truth_rows = rows_.num_truths() - std::min(num_truths_before_, rows_.num_truths());
+        nb::dict detections, truths;
+        detections["image"] = last_of(rows_.image, num, {num});
+        detections["label"] = last_of(rows_.label, num, {num});
+        detections["score"] = rows_.narrow_score.empty() ? last_of(rows_.score, num, {num}) : last_of(rows_.narrow_score, num, {num});
+        detections["box"] = last_of(rows_.box, 4 * num, {num, 4});
+        truths["image"] = last_of(rows_.truth_image, num_truth_rows, {num_truth_rows});
+        truths["label"] = last_of(rows_.truth_label, num_truth_rows, {num_truth_rows});
+        truths["box"] = last_of(rows_.truth_box, 4 * num_truth_rows, {num_truth_rows, 4});
+        return nb::make_tuple(detections, truths);
+    }
+
     // Takes back what was appended last.
     void remove_last() { rows_.shrink(num_before_, num_truths_before_); }
 
@@ -257,6 +274,11 @@ private:
         return true;
     }
 
+    template <class T>
+    static nb::object last_of(const std::vector<T>& column, size_t num, std::initializer_list<size_t> shape) {
+        return to_numpy(std::vector<T>(column.end() - num, column.end()), shape);
+    }
+
     nb::object tally_of_rows(const BatchRows& rows, const Rules& rules, size_t num_threads) const {
         const nb::object boxes = make_boxes(as_input(rows.box), rules_.box_format, is_inclusive_);
         const nb::object truth_boxes = make_boxes(as_input(rows.truth_box), rules_.box_format, is_inclusive_);
@@ -289,6 +311,7 @@ void bind_batches(nb::module_& module) {
         .def_prop_ro("num_truths", &BatchBuffer::num_truths)
         .def("add_images", &BatchBuffer::add_images, "preds"_a, "targets"_a, "image_ids"_a)
         .def("add_columns", &BatchBuffer::add_columns, "detections"_a, "num_detections"_a, "truths"_a, "num_truths"_a, "image_ids"_a)
+        .def("last_columns", &BatchBuffer::last_columns)
         .def("remove_last", &BatchBuffer::remove_last)
         .def("clear", &BatchBuffer::clear)
         .def("match", &BatchBuffer::match, "rules"_a, "num_threads"_a);

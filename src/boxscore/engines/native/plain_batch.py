@@ -16,6 +16,7 @@ from boxscore.engines.native.rules import rules_of
 from boxscore.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, is_unread
 from boxscore.model.batches import concatenate_alike
+from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
@@ -73,6 +74,15 @@ class PlainBatches:
     def is_full(self) -> bool:
         """Whether there are enough rows to match them."""
         return len(self) >= _NUM_ROWS
+
+    def last(self) -> tuple[Detections, Truths]:
+        """The rows of the last batch, as a copy; truths without what marks them, and without areas."""
+        _, box_format, class_names = self.settings
+        columns, truth_columns = self._buffer.last_columns()
+        return (
+            Detections(**columns, box_format=box_format),
+            Truths(**truth_columns, box_format=box_format, class_names=class_names),
+        )
 
     def remove_last(self) -> None:
         """Remove the rows of the last batch."""
