@@ -132,7 +132,7 @@ def batches_of(wrap: Any, size: int = 3) -> list[tuple[list[dict[str, Any]], lis
     return [(preds[first : first + size], targets[first : first + size]) for first in range(0, len(preds), size)]
 
 
-@pytest.fixture(params=[1, 100, 1 << 14])
+@pytest.fixture(params=[1, 100, 1 << 15])
 def num_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """So many rows are matched at once."""
     monkeypatch.setattr(plain_batch, "_NUM_ROWS", request.param)

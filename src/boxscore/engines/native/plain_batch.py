@@ -20,7 +20,7 @@ from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
-_NUM_ROWS = 1 << 14
+_NUM_ROWS = 1 << 15
 """So many rows are matched at once: enough for several threads, and few enough for the caches of a processor."""
 
 _KEYS = _compiled.ImageKeys(DETECTION_KEYS.columns, partial(is_unread, known=DETECTION_KEYS.all))
