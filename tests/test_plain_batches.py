@@ -422,6 +422,18 @@ class TestBuffer:
         assert not buffer.add_images(preds, targets, [2, 3])
         assert (len(buffer), buffer.num_truths) == (8, 8)
 
+    def test_much_memory_is_given_back(self) -> None:
+        """A batch that is far larger than what waits otherwise leaves nothing behind, and others may follow."""
+        batches = PlainBatches(boxscore.Protocol.named("coco"), "xywh", None)
+        sizes = []
+        for num in (3, 100_000, 5):
+            columns = {"boxes": np.ones((num, 4)), "labels": np.arange(num)}
+            assert batches.add([columns | {"scores": np.ones(num)}], [columns], [num])
+            assert batches.is_full == (num == 100_000)
+            sizes.append(len(batches.match(2)))
+            assert len(batches) == 0
+        assert sizes == [3, 100_000, 5]
+
     def test_columns_have_names_that_are_known(self) -> None:
         """A call that does not fit is an error, or is refused."""
         buffer = self.buffer()

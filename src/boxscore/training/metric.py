@@ -42,8 +42,8 @@ class MeanAveragePrecision:
     `update` takes the outputs of detectors and loaders, in NumPy, PyTorch, JAX or TensorFlow: a list of dicts, one per
     image; a dict of padded batches; `Detections` and `Truths`. In place of a dict there may be what other libraries
     have for one image: supervision's `Detections` and `KeyPoints`, as preds Ultralytics' `Results` as well. `update`
-    matches them and stores about 20 bytes per detection; inputs are neither changed nor stored. `compute` can be called
-    at any time, and changes nothing.
+    matches them and stores about 20 bytes per detection; inputs are neither changed nor stored. Small batches wait, as
+    copies of a few megabytes at most, to be matched together. `compute` can be called at any time, and changes nothing.
 
     `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
     in place of `boxes`: booleans or bytes, (D, H, W) per image. With "obb" or "probiou" `boxes` are oriented, as

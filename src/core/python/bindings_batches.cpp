@@ -200,8 +200,12 @@ public:
     // Takes back what was appended last.
     void remove_last() { rows_.shrink(num_before_, num_truths_before_); }
 
-    // Takes back all that was appended; the memory stays for what comes next.
-    void clear() { rows_.shrink(num_before_ = 0, num_truths_before_ = 0); }
+    // Takes back all that was appended; unless there was very much, the memory stays for what comes next.
+    void clear() {
+        constexpr size_t kMostKeptRows = size_t{1} << 16;
+        if (std::max(rows_.size(), rows_.num_truths()) > kMostKeptRows) rows_ = {};
+        rows_.shrink(num_before_ = 0, num_truths_before_ = 0);
+    }
 
     // The tally of all rows, which stay.
     nb::object match(const Rules& rules, size_t num_threads) {
