@@ -159,12 +159,14 @@ public:
     // False, and nothing is appended, if there is anything to convert or to say.
     bool add_images(const nb::list& preds, const nb::list& targets, nb::handle image_ids) {
         std::vector<int64_t> ids;
-        if (!read_ids(image_ids, ids) || ids.size() != preds.size() || ids.size() != targets.size()) return false;
+        if (!read_ids(image_ids, ids)) return false;
         return append([&](BatchRows& rows) {
             GivenSide side;  // views of tensors: they become rows before anything else is called
-            if (!read_side(preds, *keys_[0], side) || !is_whole(side, true) || !rows.append_detections(side, ids, rules_)) return false;
+            const bool has_detections = read_side(preds, ids.size(), *keys_[0], side) && is_whole(side, true);
+            if (!has_detections || !rows.append_detections(side, ids, rules_)) return false;
             side = {};
-            return read_side(targets, *keys_[1], side) && is_whole(side, false) && rows.append_truths(side, ids, rules_);
+            const bool has_truths = read_side(targets, ids.size(), *keys_[1], side) && is_whole(side, false);
+            return has_truths && rows.append_truths(side, ids, rules_);
         });
     }
 
@@ -245,22 +247,31 @@ private:
         return is_right;
     }
 
-    bool read_side(const nb::list& images, ImageKeys& keys, GivenSide& side) {
-        const nb::handle first = images[0];
+    // Where Python is called, another thread may change the images: so all is read again then.
+    bool read_side(const nb::list& images, size_t num_images, ImageKeys& keys, GivenSide& side) {
+        for (;;) {
+            if (images.size() != num_images || !make_reader(images, keys)) return false;
+            SideReader reader(*reader_, keys, side);
+            if (reader.read(images)) return side.num_rows.size() == num_images;
+            if (!reader.new_key.is_valid() || !keys.learn(std::move(reader.new_key))) return false;
+            side = {};
+        }
+    }
+
+    // False if values of the type that the first image has can't be read.
+    bool make_reader(const nb::list& images, const ImageKeys& keys) {
+        const nb::object first = images[0];
         PyObject* const value = PyDict_CheckExact(first.ptr()) ? PyDict_GetItemWithError(first.ptr(), keys.first().ptr()) : nullptr;
         if (value == nullptr) {
             PyErr_Clear();
             return false;
         }
         const nb::handle type = nb::handle(value).type();
-        if (!reader_ || !reader_->is_for(type)) reader_.emplace(nb::borrow(type));
-        if (!reader_->can_read()) return false;
-        for (;;) {
-            SideReader reader(*reader_, keys, side);
-            if (reader.read(images)) return true;
-            if (!reader.new_key.is_valid() || !keys.learn(std::move(reader.new_key))) return false;
-            side = {};
+        if (!reader_ || !reader_->is_for(type)) {
+            ViewReader made(nb::borrow(type));  // which may call Python
+            reader_ = std::move(made);
         }
+        return reader_->can_read();
     }
 
     static bool read_columns(const nb::dict& columns, const std::vector<size_t>& num_rows, std::vector<Input>& arrays, GivenSide& side) {
