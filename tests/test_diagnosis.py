@@ -232,9 +232,9 @@ def test_a_watch_keeps_a_bounded_copy() -> None:
         Detections(image=image, label=image, score=np.ones(num), box=box), Truths(image=image, label=image, box=box)
     )
     kept = watch._batches[0]
-    assert len(kept[0]) == len(kept[1]) == Watch.NUM_ROWS // 10
+    assert len(kept.detections["box"]) == len(kept.truths["box"]) == Watch.NUM_ROWS // 10
     box[:] = 0
-    assert np.asarray(kept[0].box).all(axis=0).tolist() == [False, False, True, True], "it is a copy"
+    assert kept.detections["box"].all(axis=0).tolist() == [False, False, True, True], "it is a copy"
 
 
 def files(folder: Path, found: Detections, truths: Truths, *, first_id: int = 1) -> list[str]:

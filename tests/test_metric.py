@@ -11,7 +11,6 @@ import pytest
 
 import boxscore
 from boxscore import InputError, MeanAveragePrecision
-from boxscore.engines.native.plain_batch import match_images
 from boxscore.scaling import storage
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.image_dicts import dicts
@@ -58,96 +57,6 @@ def test_any_library_will_do(name: str) -> None:
     metric.update(preds[:3], targets[:3])
     metric.update(preds[3:], targets[3:])
     assert_same(metric.compute(), boxscore.evaluate(scene.detections, scene.truths))
-
-
-def quick_tally(preds: Any, targets: Any, ids: list[int], names: Any = None) -> boxscore.Tally | None:
-    """What one compiled step makes of a batch."""
-    coco = boxscore.Protocol.named("coco")
-    return match_images(preds, targets, ids, protocol=coco, box_format="xywh", class_names=names, threads=1)
-
-
-@pytest.mark.native
-@pytest.mark.parametrize("real", [np.float32, np.float64])
-@pytest.mark.parametrize("flag", [bool, np.int32, np.int64])
-@pytest.mark.parametrize("is_torch", [False, True])
-def test_a_plain_batch_takes_one_step_and_has_the_same_bits(real: Any, flag: Any, is_torch: bool) -> None:
-    """Column by column, with and without names, flags and areas, whatever the order of the ids."""
-    wrap = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
-    scene = random_scene(8, num_images=5)
-    kinds = {"box": real, "score": real, "area": real, "label": np.int32, "ignore": flag}
-    for columns in (scene.detection, scene.truth):
-        columns.update({name: columns[name].astype(kind) for name, kind in kinds.items() if name in columns})
-    preds, targets = dicts(scene, wrap)
-    ids = [7, -3, 2**40, 0, 5]
-    for names in (None, scene.truths.class_names):
-        for left_out in ((), ("iscrowd",), ("iscrowd", "area")):
-            there = [{key: each[key] for key in each if key not in left_out} for each in targets]
-            sides = (
-                boxscore.Detections.from_images(preds, image_ids=ids, box_format="xywh"),
-                boxscore.Truths.from_images(there, image_ids=ids, box_format="xywh", class_names=names),
-            )
-            tally, expected = quick_tally(preds, there, ids, names), boxscore.match(*sides)
-            assert tally is not None
-            for column in TALLY:
-                made, right = getattr(tally, column), getattr(expected, column)
-                assert made.dtype == right.dtype, column
-                assert np.array_equal(made, right), column
-
-
-def three_plain_images() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Each with two detections and two truths."""
-    columns: dict[str, Any] = {"boxes": np.array([[0.0, 0, 9, 9], [5, 5, 3, 4]]), "labels": np.array([0, 1])}
-    preds = [columns | {"scores": np.array([0.5, 0.75])} for _ in range(3)]
-    targets = [columns | {"iscrowd": np.array([0, 1]), "area": np.array([81.0, 12])} for _ in range(3)]
-    return preds, targets
-
-
-@pytest.mark.native
-@pytest.mark.parametrize(
-    ("side", "key", "change"),
-    [
-        ("preds", "scores", lambda score: score * np.nan),
-        ("preds", "scores", lambda score: score[1:]),
-        ("preds", "labels", lambda label: label.astype(float)),
-        ("preds", "labels", lambda label: label.astype(bool)),
-        ("preds", "labels", lambda label: label + 100),
-        ("preds", "boxes", lambda box: -box),
-        ("preds", "boxes", lambda box: box[:, :3]),
-        ("preds", "boxes", lambda box: box.tolist()),
-        ("preds", "boxes", None),
-        ("targets", "labels", lambda label: label + 100),
-        ("targets", "boxes", lambda box: box + np.inf),
-        ("targets", "area", lambda area: area - 1000),
-        ("targets", "area", lambda area: area[:, None]),
-        ("targets", "area", None),
-        ("targets", "iscrowd", lambda flag: flag + 2),
-        ("targets", "difficult", lambda _: np.array([0, 1])),
-    ],
-)
-@pytest.mark.parametrize("is_torch", [False, True])
-def test_what_is_not_plain_is_left_to_the_careful_way(side: str, key: str, change: Any, is_torch: bool) -> None:
-    """One image of three that is different is enough."""
-    wrap: Any = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
-    sides = dict(zip(("preds", "targets"), three_plain_images(), strict=True))
-    different = sides[side][1]
-    if change is None:
-        del different[key]
-    else:
-        different[key] = change(different.get(key))
-    preds, targets = (
-        [{key: wrap(value) if type(value) is np.ndarray else value for key, value in image.items()} for image in images]
-        for images in sides.values()
-    )
-    assert quick_tally(preds, targets, [0, 1, 2], {0: "cat", 1: "dog"}) is None
-
-
-@pytest.mark.native
-def test_ids_that_can_not_be_are_left_to_the_careful_way() -> None:
-    """Two of a kind, one too few, one too large."""
-    preds, targets = three_plain_images()
-    assert quick_tally(preds, targets, [0, 1, 2]) is not None
-    for ids in ([0, 1, 1], [0, 1], [0, 1, 2**70]):
-        assert quick_tally(preds, targets, ids) is None
 
 
 def test_padded_batches_and_columns_give_the_same() -> None:

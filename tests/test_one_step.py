@@ -1,4 +1,4 @@
-"""Matching and finishing in one compiled step, the counting of what is no hit, and batches that are read by DLPack."""
+"""Matching and finishing in one compiled step, the counting of what is no hit, and tensors of every kind in batches."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, MeanAveragePrecision, Protocol, Truths, _compiled
+from boxscore import Detections, MeanAveragePrecision, Protocol, Truths
 from boxscore.engines.native import compiled_engine as native
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.scenes import random_scene
@@ -127,16 +127,6 @@ def numbers_of(preds: list[dict[str, Any]], targets: list[dict[str, Any]]) -> di
 class TestTensors:
     """PyTorch's tensors are read where they are; others take the general path, with the same numbers."""
 
-    def test_the_core_reads_plain_tensors(self) -> None:
-        """One array per key, and the rows of each image."""
-        torch = pytest.importorskip("torch")
-        preds, _ = batch(torch.as_tensor)
-        arrays, num_rows = _compiled.concatenate_images(preds, ("boxes", "scores", "labels"), [4, 1, 1])
-        assert num_rows == [0, 3, 6, 9, 12]
-        for array, key in zip(arrays, ("boxes", "scores", "labels"), strict=True):
-            assert np.array_equal(array, torch.cat([image[key] for image in preds]).numpy())
-            assert array.dtype == preds[1][key].numpy().dtype
-
     @pytest.mark.parametrize(
         "kind", ["plain", "slices", "columns", "doubles in one image", "half", "gradient", "parameter"]
     )
@@ -162,28 +152,6 @@ class TestTensors:
         assert expected["map_50"] > 0
         got = numbers_of(changed, targets)
         assert np.array_equal([got[name] for name in expected], [*expected.values()], equal_nan=True)
-
-    @pytest.mark.parametrize("kind", ["meta", "sparse", "missing", "list", "rows", "columns"])
-    def test_what_it_can_not_read_is_left_to_others(self, kind: str) -> None:
-        """None, and no error of its own."""
-        torch = pytest.importorskip("torch")
-        value = {
-            "meta": torch.ones(3, device="meta"),
-            "sparse": torch.ones(3).to_sparse(),
-            "missing": None,
-            "list": [1.0, 2.0, 3.0],
-            "rows": torch.ones(4),
-            "columns": torch.ones(6)[::2],
-        }[kind]
-        images = [{"scores": torch.ones(3), "labels": torch.ones(3)}, {"scores": value, "labels": torch.ones(3)}]
-        if kind == "missing":
-            del images[1]["scores"]
-        assert _compiled.concatenate_images(images, ("scores", "labels"), [1, 1]) is None
-
-    def test_one_number_per_key_is_asked_for(self) -> None:
-        """A call that does not fit is an error."""
-        with pytest.raises(ValueError, match=r"^row_sizes: expected one number per key$"):
-            _compiled.concatenate_images([], ("scores",), [])
 
 
 def test_ranks_count_detections_without_area_that_are_left_out() -> None:

@@ -53,13 +53,14 @@ struct MatchChunk {
 
 // Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.
 inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t num_images) {
-    constexpr size_t kRowsPerChunk = size_t{1} << 14;
+    constexpr size_t kLeastRows = size_t{1} << 11, kMostRows = size_t{1} << 14;
+    const size_t rows_per_chunk = std::min(std::max(size_t{by_image.start[num_images]} / 8, kLeastRows), kMostRows);
     std::vector<MatchChunk> chunks;
     for (size_t image = 0; image < num_images;) {
         MatchChunk chunk{};
         chunk.first_image = image;
         chunk.first_row = by_image.start[image];
-        while (image < num_images && by_image.start[image + 1] - chunk.first_row <= kRowsPerChunk) ++image;
+        while (image < num_images && by_image.start[image + 1] - chunk.first_row <= rows_per_chunk) ++image;
         if (image == chunk.first_image) ++image;
         chunk.end_image = image;
         chunks.push_back(std::move(chunk));

@@ -5,7 +5,7 @@ truths: the right one makes a good part of them overlap truths, a wrong one almo
 there is no interpretation that does.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -19,7 +19,7 @@ from boxscore.engines.native.pairs import nearest, side
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.boxes import Boxes, to_xyxy
 from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Columns, Detections, Truths, host_ids, take
+from boxscore.model.dataset import ClassNames, Columns, Detections, Truths, host_ids, take
 from boxscore.model.protocol import Protocol
 
 Ids = NDArray[np.int64]
@@ -410,6 +410,13 @@ def _shown(label: int, names: Mapping[int, str] | None) -> str:
     return repr(names[label]) if names and label in names else str(label)
 
 
+class _CopiedBatch(NamedTuple):
+    """The columns of one batch by name, in memory of its own."""
+
+    detections: dict[str, Any]
+    truths: dict[str, Any]
+
+
 class Watch:
     """Copies of the first batches of a stream, which does not store its boxes otherwise."""
 
@@ -418,11 +425,12 @@ class Watch:
     """Once it has so many boxes, no more batches are copied; of a batch with more, only some images are."""
 
     def __init__(self) -> None:
-        self._batches: list[tuple[Detections, Truths]] = []
+        self._batches: list[_CopiedBatch] = []
         self._num_rows = 0
-        self._first = 0
         self._has_boxes = True
         self._unlike_sizes: UnlikeSizes | None = None
+        self._formats: tuple[BoxFormat, BoxFormat] = "xyxy", "xyxy"
+        self._class_names: ClassNames | None = None
 
     @property
     def is_open(self) -> bool:
@@ -430,7 +438,7 @@ class Watch:
         return len(self._batches) < self.NUM_BATCHES and self._num_rows < self.NUM_ROWS
 
     def add(self, detections: Detections, truths: Truths) -> None:
-        """Copy a batch; its images are renumbered, so that batches may use the same numbers."""
+        """Copy a batch."""
         if not self.is_open or not len(truths):
             return
         self._has_boxes &= isinstance(truths.geometry, Boxes)
@@ -442,28 +450,10 @@ class Watch:
             images = np.unique(host_ids(truths.image)[: self.NUM_ROWS // 10])
             detections = take(detections, np.isin(host_ids(detections.image), images))
             truths = take(truths, np.isin(host_ids(truths.image), images))
-        images, code = np.unique(
-            np.concatenate([host_ids(detections.image), host_ids(truths.image)]), return_inverse=True
-        )
-        code += self._first
-        num = len(detections)
-        detections = Detections(
-            image=code[:num],
-            label=host_ids(detections.label).copy(),
-            score=to_numpy(detections.score).copy(),
-            box=to_numpy(detections.box).copy(),
-            box_format=detections.box_format,
-        )
-        truths = Truths(
-            image=code[num:],
-            label=host_ids(truths.label).copy(),
-            box=to_numpy(truths.box).copy(),
-            box_format=truths.box_format,
-            class_names=truths.class_names,
-        )
-        self._batches.append((detections, truths))
-        self._num_rows += max(num, len(truths))
-        self._first += images.size
+        if not self._batches:
+            self._formats, self._class_names = (detections.box_format, truths.box_format), truths.class_names
+        self._batches.append(_CopiedBatch(_copied(detections), _copied(truths)))
+        self._num_rows += max(len(detections), len(truths))
 
     def diagnose(self, counts: Counts, words: Words, *, has_classes: bool = True) -> Diagnosis | None:
         """The likely mistake behind the result of the whole stream, by the batches that were copied."""
@@ -471,21 +461,34 @@ class Watch:
             return None
         if not self._batches:
             return diagnose(counts, None, None, words)
-        if self._unlike_sizes is not None and self._unlike_sizes.is_most_of(self._first) and not counts.is_empty:
+        columns, truth_columns, num_images = self._joined()
+        if self._unlike_sizes is not None and self._unlike_sizes.is_most_of(num_images) and not counts.is_empty:
             return self._unlike_sizes.diagnosis(words)
-        all_detections, all_truths = zip(*self._batches, strict=True)
-        detections = Detections(
-            **_concatenated(all_detections, ("image", "label", "score", "box")),
-            box_format=self._batches[0][0].box_format,
-        )
-        truths = Truths(
-            **_concatenated(all_truths, ("image", "label", "box")),
-            box_format=self._batches[0][1].box_format,
-            class_names=self._batches[0][1].class_names,
-        )
+        detections = Detections(**columns, box_format=self._formats[0])
+        truths = Truths(**truth_columns, box_format=self._formats[1], class_names=self._class_names)
         settings = {"has_classes": has_classes, "has_boxes": self._has_boxes}
         return diagnose(counts, detections, truths, words, **settings, is_whole=False)
 
+    def _joined(self) -> tuple[dict[str, Any], dict[str, Any], int]:
+        """The columns of all batches, and how many images they have.
 
-def _concatenated(batches: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
+        Images are renumbered: batches may use the same numbers.
+        """
+        num_images, batches = 0, []
+        for columns, truth_columns in self._batches:
+            ids = np.concatenate([columns["image"], truth_columns["image"]])
+            images, code = np.unique(ids, return_inverse=True)
+            image, truth_image = np.split(code + num_images, [columns["image"].size])
+            batches.append((columns | {"image": image}, truth_columns | {"image": truth_image}))
+            num_images += images.size
+        sides = zip(*batches, strict=True)
+        joined, truths = ({name: np.concatenate([each[name] for each in side]) for name in side[0]} for side in sides)
+        return joined, truths, num_images
+
+
+def _copied(columns: Detections | Truths) -> dict[str, Any]:
+    """The columns that a diagnosis needs."""
+    copied = {"image": host_ids(columns.image).copy(), "label": host_ids(columns.label).copy()}
+    if isinstance(columns, Detections):
+        copied["score"] = to_numpy(columns.score).copy()
+    return copied | {"box": to_numpy(columns.box).copy()}

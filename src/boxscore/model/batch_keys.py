@@ -109,7 +109,7 @@ class Keys(NamedTuple):
         present: set[Any] = set().union(*images)
         used = {**self.required, **{key: name for key, name in self.optional.items() if key in present}}
         unread = present.difference(used)
-        return None if unread and any(_meant(key, self.all) for key in unread) else used
+        return used if all(is_unread(key, self.all) for key in unread) else None
 
     def check(self, given: Mapping[str, Any], owner: str) -> None:
         """Raise `InputError`, in the name of the dict's owner, for a key that is missing or misspelled."""
@@ -154,6 +154,15 @@ def row_shape_of(column: str, box_size: int) -> RowShape:
     ((5,), ())
     """
     return (box_size,) if column == "box" else _ROW_SHAPES.get(column, ())
+
+
+def is_unread(key: Any, known: tuple[str, ...]) -> bool:
+    """Whether a key that is not known may be passed over: it is no misspelling of one that is.
+
+    >>> is_unread("size", FLAGS), is_unread("is_crowd", FLAGS)
+    (True, False)
+    """
+    return not _meant(key, known)
 
 
 def _meant(key: Any, known: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words, unlike_sizes, unlike_units
 from boxscore.analysis.suspicion import Counts
-from boxscore.engines.native.plain_batch import match_images
+from boxscore.engines.native.plain_batch import PlainBatches
 from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
 from boxscore.geometry.boxes import Boxes
 from boxscore.model.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
@@ -42,8 +42,8 @@ class MeanAveragePrecision:
     `update` takes the outputs of detectors and loaders, in NumPy, PyTorch, JAX or TensorFlow: a list of dicts, one per
     image; a dict of padded batches; `Detections` and `Truths`. In place of a dict there may be what other libraries
     have for one image: supervision's `Detections` and `KeyPoints`, as preds Ultralytics' `Results` as well. `update`
-    matches them and stores about 20 bytes per detection; inputs are neither changed nor stored. `compute` can be called
-    at any time, and changes nothing.
+    matches them and stores about 20 bytes per detection; inputs are neither changed nor stored. Small batches wait, as
+    copies of a few megabytes at most, to be matched together. `compute` can be called at any time, and changes nothing.
 
     `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
     in place of `boxes`: booleans or bytes, (D, H, W) per image. With "obb" or "probiou" `boxes` are oriented, as
@@ -111,6 +111,7 @@ class MeanAveragePrecision:
         """Forget all that was seen."""
         with self._lock:
             self._tallies: list[Tally] = []
+            self._waiting: PlainBatches | None = None
             self._seen: set[int] = set()
             self._names: dict[int, str] = {}
             self._is_numbering: bool | None = None
@@ -157,6 +158,7 @@ class MeanAveragePrecision:
     def tally(self) -> Tally:
         """All that was counted so far, as one tally."""
         with self._lock:
+            self._match_waiting()
             if len(self._tallies) != 1:
                 self._tallies = [joined([self._nothing, *self._tallies])]
             return self._tallies[0]
@@ -246,13 +248,18 @@ class MeanAveragePrecision:
             self._is_numbering = is_numbering
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
+        with self._lock:
+            self._match_waiting()
+            return {name: value for name, value in vars(self).items() if name not in ("_lock", "_waiting")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=RLock())
+        vars(self).update(state, _lock=RLock(), _waiting=None)
 
     def __repr__(self) -> str:
-        counts = f"{text.count(len(self._seen), 'image')}, {text.count(sum(map(len, self._tallies)), 'detection')}"
+        with self._lock:
+            self._match_waiting()
+            num_images, num_detections = len(self._seen), sum(map(len, self._tallies))
+        counts = f"{text.count(num_images, 'image')}, {text.count(num_detections, 'detection')}"
         return f"MeanAveragePrecision({self.protocol.title}, {counts})"
 
     @property
@@ -286,26 +293,42 @@ class MeanAveragePrecision:
         if rows is not None and ids is not None:
             preds, targets, ids = [preds[row] for row in rows], [targets[row] for row in rows], ids.take(rows)
         images = self._checked_images(ids, len(preds))
-        tally = None
-        is_plain = self.protocol.iou_type == "bbox" and not self.protocol.class_agnostic and self.protocol.is_plain
-        is_plain = is_plain and not self.protocol.class_groups
-        if is_plain and not self._is_watching and self.engine in ("auto", "native"):
-            tally = match_images(
-                preds,
-                targets,
-                images,
-                protocol=self.protocol,
-                box_format=self.box_format,
-                class_names=self.class_names,
-                threads=num_threads(self.threads),
-            )
-        if tally is None:
+        if self._add_plain(preds, targets, images):
+            self._remember(images, ids)
+        else:
             settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format, "is_hosted": True}
             settings["iou_type"] = self.protocol.iou_type
             detections = in_argument("preds", Detections.from_images, preds, **settings)
             truths = in_argument("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
-            tally = self._match(detections, truths)
-        self._store(tally, images, ids)
+            self._store(self._match(detections, truths), images, ids)
+
+    def _add_plain(self, preds: Any, targets: Any, images: list[int]) -> bool:
+        """Whether a batch took the fast path: its rows are copied, and wait for others to be matched with."""
+        if self.engine not in ("auto", "native"):
+            return False
+        settings = self.protocol, self.box_format, self.class_names
+        if self._waiting is None or self._waiting.settings != settings:
+            if not PlainBatches.can_match(self.protocol, self.box_format):
+                return False
+            self._match_waiting()
+            self._waiting = PlainBatches(*settings)
+        threads = num_threads(self.threads)
+        if not self._waiting.add(preds, targets, images):
+            return False
+        try:
+            if self._is_watching:
+                self._look_at(*self._waiting.last())
+            if self._waiting.is_full:
+                self._tallies.append(self._waiting.match(threads))
+        except BaseException:
+            self._waiting.remove_last()
+            raise
+        return True
+
+    def _match_waiting(self) -> None:
+        """Match the batches that wait, if there are any."""
+        if self._waiting is not None and len(self._waiting):
+            self._tallies.append(self._waiting.match(num_threads(self.threads)))
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
         keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS))
@@ -375,22 +398,30 @@ class MeanAveragePrecision:
         if self.class_groups is not None and truths.class_groups is None:
             truths = replace(truths, class_groups=self.class_groups)
         tally = match(detections, truths, self.protocol, self.engine, threads=self.threads)
-        if self._is_watching and len(detections) and len(truths):
-            self._num_watched += 1
+        if self._is_watching:
             iou_type = self.protocol.iou_type
-            detections, truths = shaped_by(detections, iou_type), shaped_by(truths, iou_type)
+            self._look_at(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
+        return tally
+
+    def _look_at(self, detections: Detections, truths: Truths) -> None:
+        """Warn about likely mistakes in a batch, and copy it for a diagnosis of the result."""
+        if len(detections) and len(truths):
+            self._num_watched += 1
             self._watch.add(detections, truths)
             for message in self._mistakes(detections, truths):
                 self._warn_once(message)
-        return tally
 
     def _store(self, tally: Tally, images: list[int], ids: ImageIds | None) -> None:
+        self._match_waiting()
+        self._tallies.append(tally.listing(images))
+        self._remember(images, ids)
+
+    def _remember(self, images: list[int], ids: ImageIds | None) -> None:
         if images:
             self._is_numbering = ids is None
         if ids is not None:
             self._names.update(ids.names)
         self._seen.update(images)
-        self._tallies.append(tally.listing(images))
 
     def _mistakes(self, detections: Detections, truths: Truths) -> Iterator[str]:
         """What inputs that are likely a mistake, though they may be right, look like."""
@@ -426,7 +457,7 @@ class MeanAveragePrecision:
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
             self._warned.add(message)
-            warnings.warn(f"{message} (warn=False silences this)", stacklevel=5)
+            warnings.warn(f"{message} (warn=False silences this)", stacklevel=6)
 
 
 def _check_num_ids(ids: ImageIds, num_images: int) -> None:
@@ -436,4 +467,4 @@ def _check_num_ids(ids: ImageIds, num_images: int) -> None:
 
 def _as_list(images: Any) -> Any:
     """A batch of one image, if it is the object of one image; else as it is."""
-    return [images] if is_image_object(images) else images
+    return [images] if type(images) is not list and is_image_object(images) else images

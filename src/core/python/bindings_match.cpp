@@ -4,16 +4,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "assignment.h"
-#include "checks.h"
-#include "geometry/boxes.h"
 #include "geometry/given.h"
+#include "python/boxes.h"
 #include "python/geometry.h"
 
 namespace boxscore {
@@ -32,11 +29,6 @@ public:
     }
 
     size_t size() const override { return box_.size() / 4; }
-
-    // Whether all numbers are finite, and no side is negative or beyond `largest`.
-    bool is_valid(double largest) const override {
-        return with_reals(box_, [&](const auto* data) { return are_boxes_fine(data, size(), format_, largest); });
-    }
 
     template <class Use>
     auto with_policy(const Boxes& truths, Use use) const {
@@ -92,49 +84,6 @@ private:
     std::vector<double> similarity_;
 };
 
-// The ids of the images of rows that stand image by image.
-nb::object repeat_ids(const std::vector<int64_t>& ids, const std::vector<size_t>& num_rows) {
-    if (ids.size() != num_rows.size()) throw std::invalid_argument("num_rows: expected one number per id");
-    const size_t size = std::accumulate(num_rows.begin(), num_rows.end(), size_t{0});
-    Buffer<int64_t> rows(size);
-    int64_t* out = rows.data();
-    for (size_t i = 0; i < ids.size(); ++i) out = std::fill_n(out, num_rows[i], ids[i]);
-    return to_numpy(std::move(rows), {size});
-}
-
-// The kinds of truths whose flags, booleans or integers 0 and 1, mark those of one kind; None if the flags are anything else.
-nb::object kinds_of(const Input& flags, uint8_t marked) {
-    Buffer<uint8_t> kind(flags.size());
-    auto fill = [&](const auto* data) {
-        bool is_fine = true;
-        for (size_t i = 0; i < kind.size(); ++i) {
-            is_fine &= data[i] == 0 || data[i] == 1;
-            kind[i] = data[i] != 0 ? marked : uint8_t{kRegular};
-        }
-        return is_fine;
-    };
-    const bool is_fine =
-        flags.dtype() == nb::dtype<bool>() ? fill(static_cast<const uint8_t*>(flags.data())) : with_integers(flags, fill);
-    const size_t size = kind.size();
-    return is_fine ? to_numpy(std::move(kind), {size}) : nb::none();
-}
-
-bool is_signed(const Input& ids) { return ids.dtype().code == static_cast<uint8_t>(nb::dlpack::dtype_code::Int); }
-
-// Whether there is nothing to say of detections: some with signed labels, finite scores and valid shapes.
-bool are_detections_valid(const DetectionsObject& detections, double largest) {
-    if (detections.size() == 0 || !is_signed(detections.label) || !detections.geometry->is_valid(largest)) return false;
-    return with_reals(detections.score, [&](const auto* score) { return are_finite(score, detections.size()); });
-}
-
-// The same of truths, with areas that are finite and not negative.
-bool are_truths_valid(const TruthsObject& truths, double largest) {
-    if (truths.size() == 0 || !is_signed(truths.label) || !truths.geometry->is_valid(largest)) return false;
-    if (!truths.area) return true;
-    const auto* area = elements<double>(*truths.area);
-    return are_finite(area, truths.size()) && *std::min_element(area, area + truths.size()) >= 0;
-}
-
 nb::object match_objects(const DetectionsObject& detections, const TruthsObject& truths, const Input& class_ids,
                          const Rules& rules, size_t num_threads) {
     const int64_t* ids = typed<int64_t>(class_ids, class_ids.size(), "class_ids");
@@ -188,6 +137,10 @@ nb::object match_across_of(const DetectionsObject& detections, const TruthsObjec
 
 }  // namespace
 
+nb::object make_boxes(Input box, BoxFormat format, bool is_inclusive) {
+    return nb::cast(Boxes(std::move(box), format, is_inclusive));
+}
+
 void bind_match(nb::module_& module) {
     nb::class_<Geometry>(module, "Geometry").def("__len__", &Geometry::size);
     bind_geometry<Boxes, Input, BoxFormat, bool>(module, "Boxes", "box"_a, "box_format"_a, "is_inclusive"_a);
@@ -197,15 +150,11 @@ void bind_match(nb::module_& module) {
     nb::class_<DetectionsObject>(module, "Detections")
         .def(nb::init<Input, Input, Input, nb::object, Column, Column>(), "image"_a, "label"_a, "score"_a, "geometry"_a,
              "coverage"_a = nb::none(), "area"_a = nb::none())
-        .def("__len__", &DetectionsObject::size)
-        .def("is_valid", &are_detections_valid, "largest"_a);
+        .def("__len__", &DetectionsObject::size);
     nb::class_<TruthsObject>(module, "Truths")
         .def(nb::init<Input, Input, nb::object, std::optional<Input>, std::optional<Input>>(), "image"_a, "label"_a,
              "geometry"_a, "area"_a = nb::none(), "kind"_a = nb::none())
-        .def("__len__", &TruthsObject::size)
-        .def("is_valid", &are_truths_valid, "largest"_a);
-    module.def("repeat_ids", &repeat_ids, "ids"_a, "num_rows"_a);
-    module.def("kinds_of", &kinds_of, "flags"_a, "marked"_a);
+        .def("__len__", &TruthsObject::size);
     module.def("match", &match_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "num_threads"_a);
     module.def("evaluate", &evaluate_objects, "detections"_a, "truths"_a, "class_ids"_a, "rules"_a, "wanted"_a, "num_threads"_a);
     module.def("pair", &pair_objects, "detections"_a, "truths"_a, "rules"_a, "num_threads"_a);

@@ -30,8 +30,6 @@ public:
 
     size_t size() const override { return box_.size() / numbers_per_row(format_); }
 
-    bool is_valid(double largest) const override { return find_fault(largest).second == OrientedFault::none; }
-
     // The first row that something is wrong with.
     std::pair<size_t, OrientedFault> find_fault(double largest) const {
         const OrientedColumn boxes = column();

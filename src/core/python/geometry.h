@@ -32,8 +32,6 @@ class Geometry {
 public:
     virtual ~Geometry() = default;
     virtual size_t size() const = 0;
-    // Whether there is nothing to say of any shape, whose sides may be so large.
-    virtual bool is_valid(double /* largest */) const { return true; }
 
     // Each is called on the geometry of the detections.
     // A tally; with what it is finished to, if numbers are wanted.
@@ -113,7 +111,8 @@ struct IdIndex {
         const std::array<const Input*, 4> ids{&detections.image, &detections.label, &truths.image, &truths.label};
         std::array<std::vector<int64_t>, 4> seen;
         IdRuns runs;
-        for_each_task(ids.size(), run, [] { return 0; }, [&](size_t i, int) {
+        const Run run_ids = detections.size() < kFewRows ? Run{1, run.is_cancelled} : run;  // starting a thread takes longer
+        for_each_task(ids.size(), run_ids, [] { return 0; }, [&](size_t i, int) {
             if (i == 0 && !needs_images) {
                 is_by_image = with_integers(*ids[i], [&](const auto* values) { return find_runs(values, ids[i]->size(), runs); });
             }
@@ -143,6 +142,8 @@ struct IdIndex {
     }
 
 private:
+    static constexpr size_t kFewRows = size_t{1} << 16;
+
     // In blocks of rows.
     static void find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& index, const Run& run) {
         constexpr size_t kRows = size_t{1} << 17;

@@ -1,104 +1,108 @@
-"""A batch of dicts to a tally: the fast path of the metric, for batches with nothing to convert or to say."""
+"""Batches of dicts to tallies: the fast path of the metric, for batches with nothing to convert or to say.
+
+The rows of a batch are validated and copied when it comes. They are matched when there are enough of them for several
+threads, or when somebody asks for the tally: `make bench` measures it in the section `stream`.
+"""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import is_in_host_memory, library, to_numpy
 from boxscore.engines.native.columns import class_ids
 from boxscore.engines.native.compiled_engine import tally_of
 from boxscore.engines.native.rules import rules_of
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.boxes import Boxes
-from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys
-from boxscore.model.batches import are_of_kind, concatenate_alike
+from boxscore.geometry.box_formats import BoxFormat, is_oriented
+from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, is_unread
+from boxscore.model.batches import concatenate_alike
+from boxscore.model.dataset import Detections, Truths
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
-Columns = dict[str, NDArray[Any]]
+_NUM_ROWS = 1 << 15
+"""So many rows are matched at once: enough for several threads, and few enough for the caches of a processor."""
+
+_KEYS = _compiled.ImageKeys(DETECTION_KEYS.columns, partial(is_unread, known=DETECTION_KEYS.all))
+_TRUTH_KEYS = _compiled.ImageKeys(TRUTH_KEYS.columns, partial(is_unread, known=TRUTH_KEYS.all))
 
 
-def match_images(
-    preds: Sequence[Mapping[str, Any]],
-    targets: Sequence[Mapping[str, Any]],
-    image_ids: Sequence[int],
-    *,
-    protocol: Protocol,
-    box_format: BoxFormat,
-    class_names: Mapping[int, str] | None,
-    threads: int,
-) -> Tally | None:
-    """The tally of a batch as it mostly comes: tensors or arrays in host memory, all images alike, nothing invalid.
+class PlainBatches:
+    """Batches that wait to be matched, as they mostly come: tensors or arrays in host memory, all images alike.
 
-    None: there is something to convert or to say, which is for `Detections.from_images` and `Truths.from_images`.
+    No two of their images have the same id.
     """
-    if not len(preds) == len(targets) == len({*image_ids}) == len(image_ids):
-        return None
-    detections, truths = _joined(preds, DETECTION_KEYS, image_ids), _joined(targets, TRUTH_KEYS, image_ids)
-    if detections is None or truths is None:
-        return None
-    if class_names is not None and not (_are_named(detections, class_names) and _are_named(truths, class_names)):
-        return None
-    columns = _compiled_columns(detections, truths, box_format, protocol)
-    if columns is None or not (columns[0].is_valid(LARGEST_SIDE) and columns[1].is_valid(LARGEST_SIDE)):
-        return None
-    tally = _compiled.match(*columns, class_ids(class_names), rules_of(protocol), threads)
-    return tally_of(tally, protocol, class_names)
+
+    def __init__(self, protocol: Protocol, box_format: BoxFormat, class_names: Mapping[int, str] | None) -> None:
+        self.settings = protocol, box_format, class_names
+        self._buffer = _compiled.BatchBuffer(
+            keys=_KEYS,
+            truth_keys=_TRUTH_KEYS,
+            box_format=getattr(_compiled.BoxFormat, box_format),
+            is_inclusive=protocol.pixels == "inclusive",
+            largest_side=LARGEST_SIDE,
+            ignored_kind=protocol.ignored_kind,
+            labels=None if class_names is None else class_ids(class_names),
+        )
+
+    @staticmethod
+    def can_match(protocol: Protocol, box_format: BoxFormat) -> bool:
+        """Whether batches under this protocol need nothing but matching."""
+        is_plain = protocol.iou_type == "bbox" and protocol.is_plain and not is_oriented(box_format)
+        return is_plain and not protocol.class_agnostic and not protocol.class_groups
+
+    def __len__(self) -> int:
+        """How many rows there are, detections and truths."""
+        return len(self._buffer) + self._buffer.num_truths
+
+    def add(
+        self, preds: Sequence[Mapping[str, Any]], targets: Sequence[Mapping[str, Any]], image_ids: Sequence[int]
+    ) -> bool:
+        """Whether a batch is among them now, as a copy.
+
+        If not, there is something to convert or to say, which is for `Detections.from_images` and `Truths.from_images`;
+        or its numbers are of other types than those that wait.
+        """
+        if type(preds) is list and type(targets) is list and self._buffer.add_images(preds, targets, image_ids):
+            return True
+        detections, truths = _concatenated(preds, DETECTION_KEYS), _concatenated(targets, TRUTH_KEYS)
+        if detections is None or truths is None:
+            return False
+        return self._buffer.add_columns(*detections, *truths, image_ids)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are enough rows to match them."""
+        return len(self) >= _NUM_ROWS
+
+    def last(self) -> tuple[Detections, Truths]:
+        """The rows of the last batch, as a copy; truths without what marks them, and without areas."""
+        _, box_format, class_names = self.settings
+        columns, truth_columns = self._buffer.last_columns()
+        return (
+            Detections(**columns, box_format=box_format),
+            Truths(**truth_columns, box_format=box_format, class_names=class_names),
+        )
+
+    def remove_last(self) -> None:
+        """Remove the rows of the last batch."""
+        self._buffer.remove_last()
+
+    def match(self, threads: int) -> Tally:
+        """The tally of all of them, which are gone then; after an error they are still there."""
+        protocol, _, class_names = self.settings
+        tally = tally_of(self._buffer.match(rules_of(protocol), threads), protocol, class_names)
+        self._buffer.clear()
+        return tally
 
 
-def _joined(images: Sequence[Mapping[str, Any]], keys: Keys, image_ids: Sequence[int]) -> Columns | None:
-    """The columns of all images in host memory, image by image."""
+def _concatenated(images: Sequence[Mapping[str, Any]], keys: Keys) -> tuple[dict[str, Any], list[int]] | None:
+    """The columns of all images, in host memory, and how many rows each image has."""
     used = keys.used(images)
-    joined = None if used is None else _concatenated(images, used) or concatenate_alike(images, used)
+    joined = None if used is None else concatenate_alike(images, used)
     if joined is None:
         return None
     columns, num_rows = joined
     if library(columns["box"]) not in ("numpy", "torch") or not is_in_host_memory(columns["box"]):
         return None
-    try:
-        image = _compiled.repeat_ids(image_ids, num_rows)
-    except TypeError:  # not all ids are integers of 64 bits
-        return None
-    return {"image": image, **{name: to_numpy(column) for name, column in columns.items()}}
-
-
-def _concatenated(images: Sequence[Mapping[str, Any]], used: Mapping[str, str]) -> tuple[Columns, list[int]] | None:
-    """The same by the compiled core, for tensors that it can read without calling Python: a call takes a microsecond.
-
-    `make bench` measures it in the section `stream`.
-    """
-    if type(images) is not list or len(set(used.values())) < len(used):
-        return None
-    row_sizes = [4 if name == "box" else 1 for name in used.values()]
-    found: tuple[list[NDArray[Any]], list[int]] | None = _compiled.concatenate_images(images, tuple(used), row_sizes)
-    if found is None:
-        return None
-    columns = dict(zip(used.values(), found[0], strict=True))
-    return (columns, found[1]) if are_of_kind(columns) else None
-
-
-def _are_named(columns: Columns, class_names: Mapping[int, str]) -> bool:
-    """Whether every label has a name."""
-    return class_names.keys() >= {*_compiled.distinct(columns["label"]).tolist()}
-
-
-def _compiled_columns(
-    detections: Columns, truths: Columns, box_format: BoxFormat, protocol: Protocol
-) -> tuple[Any, Any] | None:
-    """Both sides as the compiled engine reads them, without a copy; None if there is something to convert."""
-    area, ignore, kind = truths.get("area"), truths.get("ignore"), None
-    try:
-        boxes, truth_boxes = (Boxes.compile_array(side["box"], box_format, protocol) for side in (detections, truths))
-        if ignore is not None and (kind := _compiled.kinds_of(ignore, protocol.ignored_kind)) is None:
-            return None
-        if area is not None and area.dtype == np.float32:
-            area = area.astype(np.float64)
-        return (
-            _compiled.Detections(detections["image"], detections["label"], detections["score"], boxes),
-            _compiled.Truths(truths["image"], truths["label"], truth_boxes, area, kind),
-        )
-    except (TypeError, ValueError):  # another dtype or layout of memory, or sizes that don't fit
-        return None
+    return {name: to_numpy(column) for name, column in columns.items()}, num_rows
