@@ -45,6 +45,16 @@ struct ImageTruths {
     std::vector<TruthEntry> spare;  // to sort by class
     std::vector<uint32_t> next;     // of each class, while its truths are placed
 
+    // Makes room for so many truths; what is there stays.
+    void grow(size_t size, size_t num_words) {
+        given_shape.resize(size);
+        shape.resize(size);
+        is_relative.resize(size);
+        kind.resize(size);
+        is_regular.resize(size * num_words);
+        state.resize(size);
+    }
+
     uint32_t size() const { return static_cast<uint32_t>(entries.size()); }
     TruthShapes<Policy> shapes() const { return {shape.data(), is_relative.data()}; }
 };
@@ -64,18 +74,13 @@ public:
         const uint32_t begin = by_image_.start[image], size = by_image_.start[image + 1] - begin;
         truths.first = begin;
         truths.entries.resize(size);
-        truths.given_shape.resize(size);
+        if (truths.state.size() < size) truths.grow(size, cells_.num_words);
         for (uint32_t i = 0; i < size; ++i) {  // in the order of memory
             const uint32_t row = by_image_.at(begin + i);
             truths.entries[i] = {columns_.label[row], i};
             truths.given_shape[i] = policy_.truth(row);
         }
         sort_by_class(truths);
-        truths.shape.resize(size);
-        truths.is_relative.resize(size);
-        truths.kind.resize(size);
-        truths.is_regular.resize(size * cells_.num_words);
-        truths.state.resize(size);
         truths.has_groups = false;
         for (uint32_t g = 0; g < size; ++g) measure(begin, g, truths);
     }

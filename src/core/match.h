@@ -156,7 +156,7 @@ private:
     // Entries by class, each class in the order of rows.
     void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
         // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
-        work.shapes.resize(end - begin);
+        if (work.shapes.size() < end - begin) work.shapes.resize(end - begin);
         work.entries.resize(end - begin);
         work.larger.clear();
         uint32_t* const counts = work.end.data();
