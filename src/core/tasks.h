@@ -9,9 +9,9 @@
 #include <functional>
 #include <mutex>
 #include <numeric>
-#include <system_error>
-#include <thread>
 #include <vector>
+
+#include "workers.h"
 
 namespace boxscore {
 
@@ -27,19 +27,6 @@ struct Run {
         if (is_cancelled != nullptr && is_cancelled->load(std::memory_order_relaxed)) throw Interrupted();
     }
 };
-
-// Runs `loop` on several threads, of which this is one. No template: the code that starts threads is there once.
-inline void run_on_threads(size_t num_threads, const std::function<void()>& loop) {
-    std::vector<std::thread> threads;
-    threads.reserve(num_threads - 1);
-    try {
-        for (size_t i = 1; i < num_threads; ++i) threads.emplace_back(std::cref(loop));
-    } catch (const std::system_error&) {
-        // The machine has no more threads to give; those that there are do all of it.
-    }
-    loop();
-    for (std::thread& thread : threads) thread.join();
-}
 
 // Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, each thread with a scratch of its own. Tasks must write
 // to memory of their own, so that it does not matter which thread does which.
@@ -61,7 +48,8 @@ void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, W
             next.store(num_tasks, std::memory_order_relaxed);
         }
     };
-    run_on_threads(std::max<size_t>(std::min(run.num_threads, num_tasks), 1), std::ref(loop));
+    const size_t num_threads = std::min(run.num_threads, num_tasks);
+    num_threads > 1 ? workers().run(num_threads - 1, std::ref(loop)) : loop();
     if (failure) std::rethrow_exception(failure);
 }
 

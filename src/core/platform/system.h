@@ -8,6 +8,11 @@
 #include <new>
 #include <string>
 
+#if !defined(_WIN32)
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+#endif
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -30,6 +35,24 @@ inline void* allocate(size_t num_bytes) {
     if (memory == nullptr) memory = std::malloc(std::max<size_t>(num_bytes, 1));
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
+}
+
+// The number of this process where processes can be forked, else 0.
+inline size_t process_id() {
+#if defined(_WIN32)
+    return 0;
+#else
+    return static_cast<size_t>(getpid());
+#endif
+}
+
+// Leaves the signals that a process gets to its other threads.
+inline void block_signals() {
+#if !defined(_WIN32)
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+#endif
 }
 
 // The number that a text starts with. The decimal point is a point, whatever the locale; what is too large is infinite.

@@ -3,10 +3,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
+#include <thread>
 
 #include "tasks.h"
 
@@ -18,6 +20,8 @@ inline void run_without_lock(size_t num_rows, size_t num_threads, const std::fun
     nanobind::gil_scoped_release unlock;
     if (num_rows < kLong) return compute(Run{num_rows < kFew ? 1 : num_threads, nullptr});  // threads are not for nothing
     std::atomic<bool> is_cancelled{false};
+    const size_t num_useful = std::min<size_t>(num_threads, std::thread::hardware_concurrency());
+    if (num_useful > 1) workers().prepare(num_useful - 1);  // they are ready by the time that they are needed
     std::future<void> done = std::async(std::launch::async, [&] { compute(Run{num_threads, &is_cancelled}); });
     while (done.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
         nanobind::gil_scoped_acquire lock;
