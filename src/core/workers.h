@@ -22,8 +22,8 @@ class Workers {
 public:
     // Has so many threads waiting, or as many as the system gives.
     void prepare(size_t num) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        start_missing(num);
+        std::unique_lock<std::mutex> lock(mutex_);
+        start_missing(num, lock);
     }
 
     // Calls `loop` here and on so many other threads at most, and returns when all have returned. It must not throw. Those that have not
@@ -31,11 +31,11 @@ public:
     void run(size_t num_others, const std::function<void()>& loop) {
         Job job{&loop, num_others, 0};
         {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            jobs_.push_back(&job);
-            size_t num_wanted = 0;
+            std::unique_lock<std::mutex> lock(mutex_);
+            size_t num_wanted = num_others;
             for (const Job* each : jobs_) num_wanted += each->num_wanted;
-            start_missing(num_wanted);
+            start_missing(num_wanted, lock);
+            jobs_.push_back(&job);
         }
         for (size_t i = 0; i < num_others; ++i) has_job_.notify_one();
         loop();
@@ -52,18 +52,23 @@ private:
         size_t num_wanted, num_running;  // threads
     };
 
-    void start_missing(size_t num) {
+    // Waits until new threads wait for work, but not for ever: so they get the processor that they may have been put on.
+    void start_missing(size_t num, std::unique_lock<std::mutex>& lock) {
+        constexpr auto kPatience = std::chrono::milliseconds(1);
+        if (num <= num_idle_) return;
         try {
-            for (; num_idle_ < num; ++num_idle_) std::thread([this] { work(); }).detach();
+            for (; num_idle_ < num; ++num_idle_, ++num_starting_) std::thread([this] { work(); }).detach();
         } catch (const std::system_error&) {
             // The machine has no more threads to give; those that there are do all of it.
         }
+        has_started_.wait_for(lock, kPatience, [&] { return num_starting_ == 0; });
     }
 
     void work() {
         constexpr auto kPatience = std::chrono::seconds(1);
         block_signals();
         std::unique_lock<std::mutex> lock(mutex_);
+        if (--num_starting_ == 0) has_started_.notify_all();
         while (has_job_.wait_for(lock, kPatience, [&] { return !jobs_.empty(); })) {
             Job& job = *jobs_.front();
             if (--job.num_wanted == 0) jobs_.pop_front();
@@ -80,9 +85,10 @@ private:
 
     const size_t process_ = process_id();
     std::mutex mutex_;
-    std::condition_variable has_job_, is_done_;
-    std::deque<Job*> jobs_;  // that want more threads
-    size_t num_idle_ = 0;    // threads that wait, or are about to
+    std::condition_variable has_started_, has_job_, is_done_;
+    std::deque<Job*> jobs_;    // that want more threads
+    size_t num_idle_ = 0;      // threads that wait, or are about to
+    size_t num_starting_ = 0;  // those of them that have not come so far
 };
 
 // Those of this process: a process that was forked has none of the threads of its parent.
