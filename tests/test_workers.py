@@ -9,34 +9,24 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, Result, Truths
+from boxscore import Result
+from tests.support.scenes import random_scene
 
 pytestmark = pytest.mark.native
 
-NUM_DETECTIONS = 70_000
-"""More than are evaluated on the calling thread."""
-
-
-def _sides() -> tuple[Detections, Truths]:
-    random = np.random.default_rng(0)
-    corner, size = random.uniform(0, 500, (NUM_DETECTIONS, 2)), random.uniform(5, 100, (NUM_DETECTIONS, 2))
-    image, label = np.sort(random.integers(700, size=NUM_DETECTIONS)), random.integers(20, size=NUM_DETECTIONS)
-    box = np.hstack([corner, corner + size])
-    is_truth = random.random(NUM_DETECTIONS) < 0.1
-    return (
-        Detections(image=image, label=label, score=random.random(NUM_DETECTIONS), box=box),
-        Truths(image=image[is_truth], label=label[is_truth], box=box[is_truth] + 1),
-    )
+NUM_IMAGES = 2500
+"""So many have more detections than are evaluated on the calling thread."""
 
 
 def test_calls_at_the_same_time_give_the_same_bits() -> None:
     """More calls than threads, each of which asks for several."""
-    sides = _sides()
-    alone = boxscore.evaluate(*sides, threads=1)
+    scene = random_scene(0, num_images=NUM_IMAGES, most_detections=80)
+    alone = boxscore.evaluate(scene.detections, scene.truths, threads=1)
 
     def evaluate(threads: int) -> Result:
-        return boxscore.evaluate(*sides, threads=threads)
+        return boxscore.evaluate(scene.detections, scene.truths, threads=threads)
 
+    assert len(scene.detections) > 1 << 16
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(evaluate, [1, 2, 3, 4, 5, 6, 7, 8] * 3))
     for result in results:
@@ -44,17 +34,22 @@ def test_calls_at_the_same_time_give_the_same_bits() -> None:
         assert np.array_equal(result.curves.precision, alone.curves.precision)
 
 
-_FORK = """
-import os, sys
-from tests.test_workers import _sides
+_SCENE = f"""
+import os, sys, time
 import boxscore
-sides = _sides()
-expected = dict(boxscore.evaluate(*sides, threads=2))
+from tests.support.scenes import random_scene
+scene = random_scene(0, num_images={NUM_IMAGES}, most_detections=80)
+def evaluate():
+    return dict(boxscore.evaluate(scene.detections, scene.truths, threads=2))
+"""
+
+_FORK = """
+expected = evaluate()
 child = os.fork()
 if child == 0:
-    os._exit(0 if dict(boxscore.evaluate(*sides, threads=2)) == expected else 1)
+    os._exit(0 if evaluate() == expected else 1)
 _, status = os.waitpid(child, 0)
-assert dict(boxscore.evaluate(*sides, threads=2)) == expected
+assert evaluate() == expected
 sys.exit(os.waitstatus_to_exitcode(status))
 """
 
@@ -62,19 +57,15 @@ sys.exit(os.waitstatus_to_exitcode(status))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes can't be forked here")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     """Those of its parent do not exist in it, and are not waited for."""
-    done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _SCENE + _FORK], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
 _IDLE = """
-import os, time
-from tests.test_workers import _sides
-import boxscore
-sides = _sides()
 def count():
     return len(os.listdir("/proc/self/task"))
 before = count()
-boxscore.evaluate(*sides, threads=2)
+evaluate()
 assert count() > before, "threads are kept for the next call"
 deadline = time.monotonic() + 30
 while count() > before:
@@ -86,5 +77,5 @@ while count() > before:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted by Linux")
 def test_threads_end_when_there_is_nothing_to_do() -> None:
     """So nothing of them is left when a training loop forks its loaders."""
-    done = subprocess.run([sys.executable, "-c", _IDLE], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _SCENE + _IDLE], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
