@@ -11,6 +11,7 @@
 #include "cells.h"
 #include "image_truths.h"
 #include "match_rows.h"
+#include "match_workspace.h"
 #include "order.h"
 #include "ranking.h"
 #include "rules.h"
@@ -47,33 +48,6 @@ struct PairRecorder {
     bool leaves_free(uint32_t, uint32_t) const { return false; }
     void write_verdict(uint32_t row, uint8_t value) const { verdict[row] = value; }
     void write_truth(uint32_t row, bool is_counted) const { counts[row] = is_counted; }
-};
-
-// A thread's own memory; sized once, cleaned up after each image.
-template <class Policy>
-struct MatchWorkspace {
-    std::vector<uint32_t> start, end;            // by class: its entries; both 0 for classes without any
-    std::vector<uint64_t> is_present;            // classes with detections in this image, in bits
-    std::vector<int32_t> present;                // the same, ascending
-    std::vector<int32_t> larger;                 // those of them with more than two
-    std::vector<typename Policy::Shape> shapes;  // of the detections of this image
-    std::vector<RankEntry> entries;              // of this image, class by class
-    std::vector<RankEntry> spare;
-    bool has_pairs = false;            // whether a class has exactly two
-    bool is_ranked = false;            // whether scores fall in the order of rows, as many detectors give them
-    std::vector<uint32_t> limit_rank;  // of each detection, where it is not its index among the entries of its class
-    ImageTruths<Policy> truths;        // of this image
-    std::vector<uint64_t> is_free;     // by truth of this image and cell
-    CandidateList<Policy> candidates;            // of one detection
-    std::vector<Candidate> group_candidates;     // the groups among them
-    std::vector<uint64_t> is_true, is_counted;   // of one detection
-    double similarity = 0;                       // of one detection with the truth that makes it true in the first cell
-    std::vector<uint64_t> hit_true, hit_counted;  // the words of all hits of a chunk
-    std::vector<double> hit_similarity;
-
-    MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
-        : start(num_classes), end(num_classes), is_present(num_classes / kBitsPerWord + 1), candidates(std::move(list)),
-          is_true(num_words), is_counted(num_words) {}
 };
 
 template <class Policy, class Score, class State, class Recorder>
