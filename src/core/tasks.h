@@ -11,21 +11,21 @@
 #include <numeric>
 #include <vector>
 
+#include "interruption.h"
 #include "workers.h"
 
 namespace boxscore {
 
-// Thrown out of a long computation when the user has interrupted it.
-struct Interrupted : std::exception {};
-
 // How a computation may run: on how many threads, and whether it should stop.
 struct Run {
     size_t num_threads = 1;
-    const std::atomic<bool>* is_cancelled = nullptr;
+    Interruption* interruption = nullptr;
 
+    bool should_stop() const { return interruption != nullptr && interruption->is_wanted(); }
     void check() const {
-        if (is_cancelled != nullptr && is_cancelled->load(std::memory_order_relaxed)) throw Interrupted();
+        if (should_stop()) throw Interrupted();
     }
+    Run on_one_thread() const { return {1, interruption}; }
 };
 
 // Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, each thread with a scratch of its own. Tasks must write
@@ -49,7 +49,11 @@ void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, W
         }
     };
     const size_t num_threads = std::min(run.num_threads, num_tasks);
-    num_threads > 1 ? workers().run(num_threads - 1, std::ref(loop)) : loop();
+    if (num_threads > 1) {
+        workers().run(num_threads - 1, std::ref(loop), [&] { run.should_stop(); });
+    } else {
+        loop();
+    }
     if (failure) std::rethrow_exception(failure);
 }
 

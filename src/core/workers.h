@@ -14,34 +14,38 @@
 #include <system_error>
 #include <thread>
 
+#include "interruption.h"
+#include "platform/compiler.h"
 #include "platform/system.h"
 
 namespace boxscore {
 
 class Workers {
 public:
-    // Has so many threads waiting, or as many as the system gives.
-    void prepare(size_t num) {
-        std::unique_lock<std::mutex> lock(mutex_);
-        start_missing(num, lock);
-    }
-
-    // Calls `loop` here and on so many other threads at most, and returns when all have returned. It must not throw. Those that have not
-    // begun when it returns here are not waited for: there is nothing left to do.
-    void run(size_t num_others, const std::function<void()>& loop) {
-        Job job{&loop, num_others, 0};
+    // Calls `loop` here and on so many other threads at most, and returns when all have returned; while they run, `watch` is called here
+    // now and then. Neither may throw. Those that have not begun when `loop` returns here are not waited for: there is nothing left to do.
+    void run(size_t num_others, const std::function<void()>& loop, const std::function<void()>& watch) {
+        Job job{&loop, num_others};
         {
             std::unique_lock<std::mutex> lock(mutex_);
             size_t num_wanted = num_others;
             for (const Job* each : jobs_) num_wanted += each->num_wanted;
             start_missing(num_wanted, lock);
             jobs_.push_back(&job);
+            num_jobs_ = jobs_.size();
         }
         for (size_t i = 0; i < num_others; ++i) has_job_.notify_one();
         loop();
         std::unique_lock<std::mutex> lock(mutex_);
         jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), &job), jobs_.end());
-        is_done_.wait(lock, [&] { return job.num_running == 0; });
+        num_jobs_ = jobs_.size();
+        const auto is_done = [&] { return job.num_running == 0; };
+        wait_a_moment(lock, is_done);
+        while (!is_done_.wait_for(lock, Interruption::kInterval, is_done)) {
+            lock.unlock();
+            watch();
+            lock.lock();
+        }
     }
 
     size_t process() const { return process_; }
@@ -49,7 +53,8 @@ public:
 private:
     struct Job {
         const std::function<void()>* loop;
-        size_t num_wanted, num_running;  // threads
+        size_t num_wanted;                   // threads
+        std::atomic<size_t> num_running{0};  // threads; written under the lock
     };
 
     // Waits until new threads wait for work, but not for ever: so they get the processor that they may have been put on.
@@ -64,14 +69,29 @@ private:
         has_started_.wait_for(lock, kPatience, [&] { return num_starting_ == 0; });
     }
 
+    // Waits busily, without the lock: most of the time it is shorter than to be woken.
+    template <class Condition>
+    static void wait_a_moment(std::unique_lock<std::mutex>& lock, const Condition& is_over) {
+        constexpr auto kMoment = std::chrono::microseconds(50);
+        if (is_over()) return;
+        lock.unlock();
+        const auto end = std::chrono::steady_clock::now() + kMoment;
+        do {
+            for (int i = 0; i < 8 && !is_over(); ++i) relax();
+        } while (!is_over() && std::chrono::steady_clock::now() < end);
+        lock.lock();
+    }
+
     void work() {
         constexpr auto kPatience = std::chrono::seconds(1);
         block_signals();
         std::unique_lock<std::mutex> lock(mutex_);
         if (--num_starting_ == 0) has_started_.notify_all();
-        while (has_job_.wait_for(lock, kPatience, [&] { return !jobs_.empty(); })) {
+        const auto has_job = [&] { return num_jobs_ > 0; };
+        while (has_job_.wait_for(lock, kPatience, has_job)) {
             Job& job = *jobs_.front();
             if (--job.num_wanted == 0) jobs_.pop_front();
+            num_jobs_ = jobs_.size();
             --num_idle_;
             ++job.num_running;
             lock.unlock();
@@ -79,6 +99,7 @@ private:
             lock.lock();
             ++num_idle_;
             if (--job.num_running == 0) is_done_.notify_all();
+            wait_a_moment(lock, has_job);
         }
         --num_idle_;
     }
@@ -86,9 +107,10 @@ private:
     const size_t process_ = process_id();
     std::mutex mutex_;
     std::condition_variable has_started_, has_job_, is_done_;
-    std::deque<Job*> jobs_;    // that want more threads
-    size_t num_idle_ = 0;      // threads that wait, or are about to
-    size_t num_starting_ = 0;  // those of them that have not come so far
+    std::deque<Job*> jobs_;            // that want more threads
+    std::atomic<size_t> num_jobs_{0};  // the size of it
+    size_t num_idle_ = 0;              // threads that wait, or are about to
+    size_t num_starting_ = 0;          // those of them that have not come so far
 };
 
 // Those of this process: a process that was forked has none of the threads of its parent.

@@ -75,7 +75,7 @@ MaskColumn build_masks(size_t num_masks, size_t masks_per_task, const Run& run, 
         build_all(run);
     } catch (const MaskError&) {
         parts = std::vector<MaskColumn>(num_tasks);
-        build_all({1, run.is_cancelled});
+        build_all(run.on_one_thread());
     }
     MaskColumn column;
     size_t num_bytes = 0;

@@ -54,6 +54,15 @@ inline void prefetch(const void*) {}
 // The first byte of a word in memory is its lowest.
 inline uint64_t little_endian(uint64_t word) { return word; }
 
+// A hint that this thread waits busily.
+inline void relax() {
+#if defined(_M_X64)
+    _mm_pause();
+#else
+    __yield();
+#endif
+}
+
 #else
 
 inline unsigned count_trailing_zeros(uint64_t bits) { return static_cast<unsigned>(__builtin_ctzll(bits)); }
@@ -65,6 +74,13 @@ inline uint64_t little_endian(uint64_t word) {
     return __builtin_bswap64(word);
 #else
     return word;
+#endif
+}
+inline void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
 #endif
 }
 

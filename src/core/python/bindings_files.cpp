@@ -8,8 +8,6 @@
 
 #include <cerrno>
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <future>
 #include <optional>
 #include <string>
@@ -258,9 +256,9 @@ std::string string_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 class EarlyFiles {
 public:
     EarlyFiles(const nb::bytes& truths, const nb::bytes& detections, size_t num_threads)
-        : truths_(string_of(truths)), detections_(string_of(detections)), run_{num_threads, &is_cancelled_},
+        : truths_(string_of(truths)), detections_(string_of(detections)), run_{num_threads, &interruption_},
           files_(std::async(std::launch::async, [this] { return read(); })) {}
-    ~EarlyFiles() { is_cancelled_ = true; }  // and `files_` waits for its thread
+    ~EarlyFiles() { interruption_.request(); }  // and `files_` waits for its thread
 
     // Whether these are the files, with the shapes that are wanted, and nobody has taken them.
     bool are(const std::string& truths, const std::string& detections, const ShapeRules& shapes) const {
@@ -268,7 +266,7 @@ public:
     }
 
     std::pair<CocoFile, CocoFile> take(const Run& run) {
-        while (files_.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) run.check();
+        while (files_.wait_for(Interruption::kInterval) != std::future_status::ready) run.check();
         return files_.get();
     }
 
@@ -281,7 +279,7 @@ private:
 
     inline static const ShapeRules kShapes{{IouType::bbox}, 0, false, 0, 0, {}};
     std::string truths_, detections_;
-    std::atomic<bool> is_cancelled_{false};
+    Interruption interruption_;
     Run run_;
     std::future<std::pair<CocoFile, CocoFile>> files_;
 };

@@ -111,7 +111,7 @@ struct IdIndex {
         const std::array<const Input*, 4> ids{&detections.image, &detections.label, &truths.image, &truths.label};
         std::array<std::vector<int64_t>, 4> seen;
         IdRuns runs;
-        const Run run_ids = detections.size() < kFewRows ? Run{1, run.is_cancelled} : run;  // starting a thread takes longer
+        const Run run_ids = detections.size() < kFewRows ? run.on_one_thread() : run;  // starting a thread takes longer
         for_each_task(ids.size(), run_ids, [] { return 0; }, [&](size_t i, int) {
             if (i == 0 && !needs_images) {
                 is_by_image = with_integers(*ids[i], [&](const auto* values) { return find_runs(values, ids[i]->size(), runs); });
