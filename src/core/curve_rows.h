@@ -62,12 +62,15 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
         });
     };
 
-    std::vector<uint32_t> next(num_blocks * num_groups), first_hit(num_blocks + 1);
+    std::vector<std::vector<uint32_t>> next(num_blocks);  // rows of each group, then where the next of them goes
+    std::vector<uint32_t> first_hit(num_blocks + 1);
     for_each_block([&](size_t block, const Part& part, size_t begin, size_t end) {
+        next[block].resize(num_groups);  // by the thread that counts in it: so no two threads write to one line of the cache
+        uint32_t* const num_rows = next[block].data();
         uint32_t num_hits = 0;
         for (size_t position = begin; position < end; ++position) {
             const uint32_t i = by_image.at(static_cast<uint32_t>(position));
-            ++next[block * num_groups + 2 * part.label[i] + !(part.state[i] & 1)];
+            ++num_rows[2 * part.label[i] + !(part.state[i] & 1)];
             num_hits += part.state[i] & 1;
         }
         first_hit[block + 1] += num_hits;
@@ -76,7 +79,9 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
     uint32_t position = 0;
     for (size_t k = 0; k < num_groups; ++k) {
         rows.start.push_back(position);
-        for (size_t block = 0; block < num_blocks; ++block) position += std::exchange(next[block * num_groups + k], position);
+        for (std::vector<uint32_t>& of_block : next) {
+            if (!of_block.empty()) position += std::exchange(of_block[k], position);
+        }
     }
     rows.start.push_back(position);
     for (size_t block = 0; block < num_blocks; ++block) first_hit[block + 1] += first_hit[block];
@@ -99,7 +104,7 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
         const Score* const scores = part.score;
         const uint8_t* const tiers = part.tier;
         const State* const states = part.state;
-        uint32_t* const next_of_group = next.data() + block * num_groups;
+        uint32_t* const next_of_group = next[block].data();
         Row<State>* const row = rows.row.data();
         uint32_t num_hits = first_hit[block];
         for (size_t position = begin; position < end; ++position) {

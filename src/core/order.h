@@ -11,23 +11,38 @@
 #include <vector>
 
 #include "memory.h"
+#include "platform/processor.h"
 #include "rules.h"
 #include "tasks.h"
 
 namespace boxscore {
 
-// The smallest and largest of `values`, as 64-bit integers. Not for empty input.
-template <class Id>
-std::pair<int64_t, int64_t> bounds(const Id* values, size_t size) {
-    Id low = values[0], high = values[0];
-    for (size_t i = 1; i < size; ++i) low = std::min(low, values[i]), high = std::max(high, values[i]);
-    return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
-}
+// The values from `low` to `high`, as offsets that a table may have an entry for.
+struct IdSpan {
+    int64_t low;
+    uint64_t size;
 
-// Whether a table over all of [low, high] is a fair price for `size` look-ups.
-inline bool is_table_cheap(int64_t low, int64_t high, size_t size) {
-    const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-    return span < std::max<uint64_t>(uint64_t{1} << 16, 4 * uint64_t{size});
+    IdSpan(int64_t low, int64_t high) : low(low), size(static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1) {}
+
+    // Whether a table is a fair price for so many look-ups. A span of all that there is has size 0.
+    bool is_cheap(size_t num) const { return size - 1 < std::max<uint64_t>(uint64_t{1} << 16, 4 * uint64_t{num}); }
+    // `size` for all that is out of bounds, as is what another thread writes meanwhile: no value is trusted to be what it was a
+    // moment ago.
+    template <class Id>
+    uint64_t offset(Id value) const {
+        return std::min(static_cast<uint64_t>(static_cast<int64_t>(value)) - static_cast<uint64_t>(low), size);
+    }
+    int64_t value(uint64_t offset) const { return low + static_cast<int64_t>(offset); }
+};
+
+// From the smallest of `values` to the largest. Not for empty input.
+template <class Id>
+IdSpan bounds(const Id* values, size_t size) {
+    return per_processor([&]() BOXSCORE_INLINE {
+        Id low = values[0], high = values[0];
+        for (size_t i = 1; i < size; ++i) low = std::min(low, values[i]), high = std::max(high, values[i]);
+        return IdSpan(static_cast<int64_t>(low), static_cast<int64_t>(high));
+    });
 }
 
 // The distinct values, ascending.
@@ -35,16 +50,12 @@ template <class Id>
 std::vector<int64_t> distinct(const Id* values, size_t size) {
     std::vector<int64_t> found;
     if (size == 0) return found;
-    const auto [low, high] = bounds(values, size);
-    if (is_table_cheap(low, high, size)) {
-        // One entry more, for what another thread writes meanwhile: no value is trusted to be what it was a moment ago.
-        const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
-        std::vector<uint8_t> is_seen(span + 1);
-        for (size_t i = 0; i < size; ++i) {
-            is_seen[std::min(static_cast<uint64_t>(static_cast<int64_t>(values[i])) - static_cast<uint64_t>(low), span)] = 1;
-        }
-        for (size_t index = 0; index < span; ++index) {
-            if (is_seen[index]) found.push_back(low + static_cast<int64_t>(index));
+    const IdSpan span = bounds(values, size);
+    if (span.is_cheap(size)) {
+        std::vector<uint8_t> is_seen(span.size + 1);
+        for (size_t i = 0; i < size; ++i) is_seen[span.offset(values[i])] = 1;
+        for (uint64_t offset = 0; offset < span.size; ++offset) {
+            if (is_seen[offset] != 0) found.push_back(span.value(offset));
         }
         return found;
     }
@@ -72,16 +83,13 @@ bool find_indices(const Id* values, size_t size, const std::vector<int64_t>& tab
         std::fill(index, index + size, -1);
         return false;
     }
-    const int64_t low = table.front(), high = table.back();
-    if (is_table_cheap(low, high, size)) {
-        // One entry more, for all that is out of bounds.
-        const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
-        std::vector<int32_t> by_value(span + 1, -1);
-        for (size_t k = 0; k < table.size(); ++k) by_value[table[k] - low] = static_cast<int32_t>(k);
+    const IdSpan span(table.front(), table.back());
+    if (span.is_cheap(size)) {
+        std::vector<int32_t> by_offset(span.size + 1, -1);
+        for (size_t k = 0; k < table.size(); ++k) by_offset[span.offset(table[k])] = static_cast<int32_t>(k);
         int32_t lowest = 0;
         for (size_t i = 0; i < size; ++i) {
-            const uint64_t offset = static_cast<uint64_t>(static_cast<int64_t>(values[i])) - static_cast<uint64_t>(low);
-            index[i] = by_value[std::min(offset, span)];
+            index[i] = by_offset[span.offset(values[i])];
             lowest = std::min(lowest, index[i]);
         }
         return lowest == 0;
@@ -110,40 +118,6 @@ struct Groups {
     uint32_t at(uint32_t position) const { return row.empty() ? position : row[position]; }
 };
 
-// Rows that stand by id, ascending: the ids, and where the rows of each start; then their end.
-struct IdRuns {
-    std::vector<int64_t> id;
-    std::vector<uint32_t> start;
-
-    // Groups by the index of each id in a table that has all of them, ascending.
-    Groups groups(const std::vector<int64_t>& table) const {
-        Groups groups;
-        groups.start.reserve(table.size() + 1);
-        size_t run = 0;
-        for (const int64_t each : table) {
-            groups.start.push_back(start[run]);
-            if (run < id.size() && id[run] == each) ++run;
-        }
-        groups.start.push_back(start.back());
-        return groups;
-    }
-};
-
-// False if rows do not stand so.
-template <class Id>
-bool find_runs(const Id* values, size_t size, IdRuns& runs) {
-    for (size_t i = 0; i < size; ++i) {
-        if (i > 0 && values[i] == values[i - 1]) continue;
-        const auto id = static_cast<int64_t>(values[i]);
-        // Compared with what was read before: another thread may write meanwhile.
-        if (!runs.id.empty() && id <= runs.id.back()) return false;
-        runs.id.push_back(id);
-        runs.start.push_back(static_cast<uint32_t>(i));
-    }
-    runs.start.push_back(static_cast<uint32_t>(size));
-    return true;
-}
-
 inline Groups group(const int32_t* index, size_t size, size_t num_indices) {
     Groups groups;
     groups.start.assign(num_indices + 1, 0);
@@ -158,6 +132,76 @@ inline Groups group(const int32_t* index, size_t size, size_t num_indices) {
     groups.row = Buffer<uint32_t>(size);
     for (size_t i = 0; i < size; ++i) groups.row[next[index[i]]++] = static_cast<uint32_t>(i);
     return groups;
+}
+
+// Rows grouped by id: the ids, ascending, and where the rows of each start; then their end. `row` as in Groups.
+struct RowsById {
+    std::vector<int64_t> id;
+    std::vector<uint32_t> start;
+    Buffer<uint32_t> row;
+
+    // Groups by the index of each id in a table that has all of them, ascending.
+    Groups groups(const std::vector<int64_t>& table) && {
+        Groups groups;
+        groups.start.reserve(table.size() + 1);
+        size_t i = 0;
+        for (const int64_t each : table) {
+            groups.start.push_back(start[i]);
+            if (i < id.size() && id[i] == each) ++i;
+        }
+        groups.start.push_back(start.back());
+        groups.row = std::move(row);
+        return groups;
+    }
+};
+
+// The rows of ids that ascend as they stand; false if they do not.
+template <class Id>
+bool find_runs(const Id* values, size_t size, RowsById& rows) {
+    for (size_t i = 0; i < size; ++i) {
+        if (i > 0 && values[i] == values[i - 1]) continue;
+        const auto id = static_cast<int64_t>(values[i]);
+        // Compared with what was read before: another thread may write meanwhile.
+        if (!rows.id.empty() && id <= rows.id.back()) return false;
+        rows.id.push_back(id);
+        rows.start.push_back(static_cast<uint32_t>(i));
+    }
+    rows.start.push_back(static_cast<uint32_t>(size));
+    return true;
+}
+
+// Groups rows; false if it was noticed that another thread changed ids meanwhile.
+template <class Id>
+bool group_by_id(const Id* values, size_t size, RowsById& rows) {
+    if (find_runs(values, size, rows)) return true;
+    rows = RowsById();
+    const IdSpan span = bounds(values, size);
+    if (!span.is_cheap(size)) {
+        rows.id = distinct(values, size);
+        Buffer<int32_t> index(size);
+        if (!find_indices(values, size, rows.id, index.data())) return false;
+        Groups groups = group(index.data(), size, rows.id.size());
+        rows.start = std::move(groups.start), rows.row = std::move(groups.row);
+        return true;
+    }
+    std::vector<uint32_t> next(span.size + 1);  // rows of each offset, then where the next of them goes
+    Buffer<uint32_t> offset(size);
+    for (size_t i = 0; i < size; ++i) {
+        offset[i] = static_cast<uint32_t>(span.offset(values[i]));
+        ++next[offset[i]];
+    }
+    uint32_t position = 0;
+    for (uint64_t each = 0; each < span.size; ++each) {
+        if (next[each] == 0) continue;
+        rows.id.push_back(span.value(each));
+        rows.start.push_back(position);
+        position += std::exchange(next[each], position);
+    }
+    rows.start.push_back(position);
+    rows.row = Buffer<uint32_t>(size);
+    if (position < size) return false;
+    for (size_t i = 0; i < size; ++i) rows.row[next[offset[i]]++] = static_cast<uint32_t>(i);
+    return true;
 }
 
 // A key that ascends as a score falls; equal scores have equal keys, 0.0 and -0.0 included.

@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
@@ -18,6 +19,7 @@
 #include "memory.h"
 #include "order.h"
 #include "rules.h"
+#include "tasks.h"
 
 namespace boxscore {
 
@@ -127,6 +129,36 @@ inline std::vector<int64_t> ascending(const Input& ids, const char* name) {
 // The index of each id in a table that ascends; whether all of them are there.
 inline bool find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& index) {
     return with_integers(ids, [&](const auto* values) { return find_indices(values, ids.size(), table, index.data()); });
+}
+
+// A column of ids, the table that they are looked up in, and where their indices go.
+struct LookUp {
+    const Input& ids;
+    const std::vector<int64_t>& table;
+    Buffer<int32_t>& index;
+};
+
+// The same for several columns, in blocks of rows.
+inline bool find_all(const std::vector<LookUp>& columns, const Run& run) {
+    struct Block {
+        const LookUp* column;
+        size_t begin, num;
+    };
+    constexpr size_t kRows = size_t{1} << 16;
+    std::vector<Block> blocks;
+    for (const LookUp& column : columns) {
+        const size_t size = column.ids.size();
+        column.index = Buffer<int32_t>(size);
+        for (size_t begin = 0; begin < size; begin += kRows) blocks.push_back({&column, begin, std::min(size - begin, kRows)});
+    }
+    std::atomic<bool> is_all_there{true};
+    for_each_task(blocks.size(), run, [] { return 0; }, [&](size_t task, int) {
+        const auto [column, begin, num] = blocks[task];
+        with_integers(column->ids, [&, begin = begin, num = num, column = column](const auto* values) {
+            if (!find_indices(values + begin, num, column->table, column->index.data() + begin)) is_all_there = false;
+        });
+    });
+    return is_all_there;
 }
 
 inline Buffer<int32_t> indices_of(const Input& ids, const std::vector<int64_t>& table, const char* name,

@@ -127,24 +127,9 @@ struct TallyParts {
             images = distinct_of(image_ids[0]);
             image = indices_of(image_ids[0], images, "image", "the images");
         }
-        struct Block {
-            size_t part, begin, end;
-        };
-        constexpr size_t kRows = size_t{1} << 16;
-        std::vector<Block> blocks;
-        for (size_t i = 0; i < parts.size(); ++i) {
-            label[i] = Buffer<int32_t>(parts[i].size());
-            for (size_t begin = 0; begin < label[i].size(); begin += kRows) {
-                blocks.push_back({i, begin, std::min(begin + kRows, label[i].size())});
-            }
-        }
-        for_each_task(blocks.size(), run, [] { return 0; }, [&](size_t task, int) {
-            const Block& block = blocks[task];
-            const bool is_there = with_integers(parts[block.part].label, [&](const auto* ids) {
-                return find_indices(ids + block.begin, block.end - block.begin, tallies.classes, label[block.part].data() + block.begin);
-            });
-            if (!is_there) throw std::invalid_argument("label: not among the classes");
-        });
+        std::vector<LookUp> labels;
+        for (size_t i = 0; i < parts.size(); ++i) labels.push_back({parts[i].label, tallies.classes, label[i]});
+        if (!find_all(labels, run)) throw std::invalid_argument("label: not among the classes");
         for (size_t i = 0; i < parts.size(); ++i) {
             columns.push_back({parts[i].size(), label[i].data(), image.empty() ? nullptr : image.data(),
                                elements<Score>(parts[i].score), elements<uint8_t>(parts[i].tier),

@@ -100,31 +100,35 @@ struct TruthsObject {
 // The images and classes of both sides, and the index of each row among them.
 struct IdIndex {
     std::vector<int64_t> images, classes;
-    std::array<Buffer<int32_t>, 4> index;  // image and label of the detections, and of the truths
-    Groups by_image;                       // the detections, where they stand by image; then they have no index of images
-    bool is_by_image = false;
+    Buffer<int32_t> image, label, truth_image, truth_label;
+    Groups by_image;  // the detections, if they have no index of images
 
-    // `needs_images`: the index of images is needed in any case.
+    // `needs_images`: the detections are not grouped, but have an index of images.
     IdIndex(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& more_classes,
-            const Run& run, bool needs_images) {
+            const Run& run, bool needs_images)
+        : is_grouped_(!needs_images) {
         // The two columns of the detections are the long ones; so they come first, one thread each.
         const std::array<const Input*, 4> ids{&detections.image, &detections.label, &truths.image, &truths.label};
         std::array<std::vector<int64_t>, 4> seen;
-        IdRuns runs;
-        const Run run_ids = detections.size() < kFewRows ? run.on_one_thread() : run;  // starting a thread takes longer
+        RowsById rows;
+        const Run run_ids = detections.size() < kFewRows ? run.on_one_thread() : run;  // waking a thread takes longer
         for_each_task(ids.size(), run_ids, [] { return 0; }, [&](size_t i, int) {
-            if (i == 0 && !needs_images) {
-                is_by_image = with_integers(*ids[i], [&](const auto* values) { return find_runs(values, ids[i]->size(), runs); });
+            if (i == 0 && is_grouped_) {
+                check(with_integers(*ids[i], [&](const auto* values) { return group_by_id(values, ids[i]->size(), rows); }));
+                seen[i] = rows.id;
+            } else {
+                seen[i] = distinct_of(*ids[i]);
             }
-            seen[i] = i == 0 && is_by_image ? runs.id : distinct_of(*ids[i]);
         });
         images = united(seen[0], seen[2]);
         classes = united(united(seen[1], seen[3]), more_classes);
-        if (is_by_image) by_image = runs.groups(images);
-        for (size_t i = is_by_image ? 1 : 0; i < ids.size(); ++i) {
-            index[i] = Buffer<int32_t>(ids[i]->size());
-            find_all(*ids[i], i % 2 == 0 ? images : classes, index[i], run);
+        std::vector<LookUp> columns{{detections.label, classes, label}, {truths.image, images, truth_image}, {truths.label, classes, truth_label}};
+        if (is_grouped_) {
+            by_image = std::move(rows).groups(images);
+        } else {
+            columns.push_back({detections.image, images, image});
         }
+        check(find_all(columns, run_ids));
     }
 
     MatchSizes sizes() const { return {images.size(), classes.size()}; }
@@ -132,29 +136,23 @@ struct IdIndex {
     template <class Score>
     DetectionColumns<Score> columns_of(const DetectionsObject& detections, const Score* score) const {
         const uint8_t* coverage = detections.coverage ? elements<uint8_t>(*detections.coverage) : nullptr;
-        return {detections.size(), index[0].data(), index[1].data(), score, coverage,
-                detections.area ? elements<double>(*detections.area) : nullptr, is_by_image ? &by_image : nullptr};
+        return {detections.size(), image.data(), label.data(), score, coverage,
+                detections.area ? elements<double>(*detections.area) : nullptr, is_grouped_ ? &by_image : nullptr};
     }
 
     TruthColumns columns_of(const TruthsObject& truths) const {
-        return {truths.size(), index[2].data(), index[3].data(), truths.area ? elements<double>(*truths.area) : nullptr,
+        return {truths.size(), truth_image.data(), truth_label.data(), truths.area ? elements<double>(*truths.area) : nullptr,
                 truths.kind ? elements<uint8_t>(*truths.kind) : nullptr};
     }
 
 private:
-    static constexpr size_t kFewRows = size_t{1} << 16;
+    static constexpr size_t kFewRows = size_t{1} << 15;
 
-    // In blocks of rows.
-    static void find_all(const Input& ids, const std::vector<int64_t>& table, Buffer<int32_t>& index, const Run& run) {
-        constexpr size_t kRows = size_t{1} << 17;
-        with_integers(ids, [&](const auto* values) {
-            for_each_task((ids.size() + kRows - 1) / kRows, run, [] { return 0; }, [&](size_t task, int) {
-                const size_t begin = task * kRows, num = std::min(ids.size() - begin, kRows);
-                if (find_indices(values + begin, num, table, index.data() + begin)) return;
-                throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
-            });
-        });
+    static void check(bool is_all_there) {
+        if (!is_all_there) throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
     }
+
+    const bool is_grouped_;
 };
 
 // Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes indices, or, where nothing else needs
@@ -329,8 +327,8 @@ public:
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(detections.size(), num_threads, [&](const Run& run) {
                 const IdIndex ids(detections, truths, {}, run, true);
-                pairs = boxscore::find_pairs(policy, UsedRows{detections.size(), ids.index[0].data(), ids.index[1].data(), all.data()},
-                                             UsedRows{truths.size(), ids.index[2].data(), ids.index[3].data(), all_truths.data()},
+                pairs = boxscore::find_pairs(policy, UsedRows{detections.size(), ids.image.data(), ids.label.data(), all.data()},
+                                             UsedRows{truths.size(), ids.truth_image.data(), ids.truth_label.data(), all_truths.data()},
                                              ids.images.size(), is_relative, rules, run);
             });
         });
@@ -369,8 +367,8 @@ private:
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(detections.size(), num_threads, [&](const Run& run) {
                 const IdIndex ids(detections, truths, {}, run, true);
-                use(policy, UsedRows{detections.size(), ids.index[0].data(), ids.index[1].data(), flags},
-                    UsedRows{truths.size(), ids.index[2].data(), ids.index[3].data(), truth_flags}, ids.images.size(), run);
+                use(policy, UsedRows{detections.size(), ids.image.data(), ids.label.data(), flags},
+                    UsedRows{truths.size(), ids.truth_image.data(), ids.truth_label.data(), truth_flags}, ids.images.size(), run);
             });
         });
     }
