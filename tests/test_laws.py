@@ -84,6 +84,18 @@ def test_rows_are_sorted_as_numpy_sorts_them(pairs: list[tuple[int, float]]) -> 
         assert np.array_equal(order_by(value, number), np.lexsort((number, value)))
 
 
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4", "f4", "f8"])
+def test_many_rows_are_sorted_by_many_columns(kind: str) -> None:
+    """More columns than one key holds, of all kinds of numbers, with many equal rows."""
+    rng = np.random.default_rng(0)
+    last = np.finfo(kind).max if kind.startswith("f") else np.iinfo(kind).max
+    columns = [rng.choice(np.array([0, 1, 5, last // 2, last], kind), 5000) for _ in range(4)]
+    if not kind.startswith("u"):
+        columns = [column * rng.choice(np.array([-1, 1], kind), 5000) for column in columns]
+    assert np.array_equal(order_by(*columns), np.lexsort(columns[::-1]))
+    assert order_by(*(column[:0] for column in columns)).size == 0
+
+
 @given(scenes(), protocol_names, st.permutations(range(5)))
 @few
 def test_the_order_of_images_does_not_matter(scene: Scene, protocol: str, order: list[int]) -> None:

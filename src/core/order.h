@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -211,6 +212,13 @@ inline uint64_t falling_key(double score) {
     std::memcpy(&bits, &score, sizeof bits);
     const uint64_t rising = (bits >> 63) != 0 ? ~bits : bits | (uint64_t{1} << 63);
     return ~rising;
+}
+
+// A key that ascends as an integer does; of all columns of one type.
+template <class Id>
+uint64_t rising_key(Id value) {
+    constexpr uint64_t kSign = std::is_signed_v<Id> ? uint64_t{1} << 63 : 0;
+    return static_cast<uint64_t>(static_cast<int64_t>(value)) ^ kSign;
 }
 
 inline double score_of(uint64_t key) {

@@ -44,9 +44,7 @@ inline constexpr size_t kBitsPerWord = 64;
 
 // How many bits a number takes; 0 for 0.
 inline unsigned bit_width(uint64_t number) {
-    unsigned width = 0;
-    for (; number != 0; number >>= 1) ++width;
-    return width;
+    return number == 0 ? 0 : static_cast<unsigned>(kBitsPerWord) - count_leading_zeros(number);
 }
 
 struct Rules {

@@ -142,8 +142,7 @@ class Boxes(Geometry):
 
     def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
         """Of corners and areas: `MeasuredBoxes`. Shape (N, D) each."""
-        gather_boxes = gatherer_of([self.box], like)
-        return lambda rows: padded_boxes(gather_boxes(rows)[0], self.box_format, protocol)
+        return gatherer_of(self._measured(protocol, like), like)
 
     def _measured(self, protocol: Protocol, like: Array) -> MeasuredBoxes:
         return padded_boxes(convert(self.box, like=like), self.box_format, protocol)

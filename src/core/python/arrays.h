@@ -72,6 +72,8 @@ auto with_integers(const Input& array, Use use) {
     throw std::invalid_argument("expected an array of integers");
 }
 
+inline bool is_real(const Input& array) { return array.dtype() == nb::dtype<double>() || array.dtype() == nb::dtype<float>(); }
+
 template <class Use>
 auto with_reals(const Input& array, Use use) {
     if (array.dtype() == nb::dtype<double>()) return use(elements<double>(array));

@@ -19,6 +19,7 @@
 #include "order.h"
 #include "python/tally.h"
 #include "python/unlocked.h"
+#include "row_order.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -70,6 +71,26 @@ nb::object count_ids(const Input& ids, const Input& table) {
         for (size_t i = 0; i < index.size(); ++i) ++count[index[i]];
     }
     return to_numpy(count, {count.size()});
+}
+
+// The order of rows by the first column, then by the next; of equal rows the first stays first. Columns of integers or floats.
+nb::object order_of_rows(const std::vector<Input>& columns) {
+    const size_t size = columns.at(0).size();
+    for (const Input& column : columns) check_size(column, size, "column");
+    Buffer<int64_t> order(size);
+    {
+        nb::gil_scoped_release unlock;
+        RowOrder rows(size);
+        for (size_t i = columns.size(); i-- > 0;) {
+            if (is_real(columns[i])) {
+                with_reals(columns[i], [&](const auto* values) { rows.add([&](size_t row) { return ~falling_key(values[row]); }); });
+            } else {
+                with_integers(columns[i], [&](const auto* values) { rows.add([&](size_t row) { return rising_key(values[row]); }); });
+            }
+        }
+        rows.finish(order.data());
+    }
+    return to_numpy(std::move(order), {size});
 }
 
 bool are_finite_values(const Input& values) {
@@ -126,6 +147,7 @@ NB_MODULE(_compiled, module) {
     module.def("distinct", &distinct_ids, "ids"_a);
     module.def("find", &find_ids, "ids"_a, "table"_a);
     module.def("count", &count_ids, "ids"_a, "table"_a);
+    module.def("order_of_rows", &order_of_rows, "columns"_a);
     bind_tally(module);
     bind_curves(module);
     bind_match(module);

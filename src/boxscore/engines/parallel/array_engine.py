@@ -55,8 +55,8 @@ __all__ = ["curves", "match"]
 CELLS_PER_BLOCK = 2**21
 """How many cells of candidates are settled together: enough for an accelerator to be busy."""
 
-SHARE_IN_HOST_MEMORY = 64
-"""In host memory batches and blocks are a 64th of that: they stay in cache, and are too small for a library to share
+SHARE_IN_HOST_MEMORY = 16
+"""In host memory batches and blocks are a 16th of that: they stay in cache, and are too small for a library to share
 them among threads, which may take longer than the work."""
 
 
