@@ -471,7 +471,7 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
             }
             matcher.end_chunk(work, chunk);
         });
-    if constexpr (!Recorder::kIsActive) close_gaps(chunks, tally);
+    if constexpr (!Recorder::kIsActive) close_gaps(chunks, run, tally);
 }
 
 // The same, with a recorder instead of a tally.

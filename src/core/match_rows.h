@@ -9,6 +9,7 @@
 
 #include "memory.h"
 #include "order.h"
+#include "tasks.h"
 
 namespace boxscore {
 
@@ -70,13 +71,9 @@ inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t nu
 
 // Closes the gaps that detections without a row left between chunks, and concatenates the verdicts of hits.
 template <class Score, class State>
-void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally) {
-    size_t num_words = 0;
-    for (const MatchChunk& chunk : chunks) num_words += chunk.num_words();
-    tally.is_true = Buffer<uint64_t>(num_words);
-    tally.is_counted = Buffer<uint64_t>(num_words);
-    uint64_t *is_true = tally.is_true.data(), *is_counted = tally.is_counted.data();
-    for (MatchChunk& chunk : chunks) {
+void close_gaps(const std::vector<MatchChunk>& chunks, const Run& run, TallyRows<Score, State>& tally) {
+    std::vector<size_t> first_word{0};
+    for (const MatchChunk& chunk : chunks) {
         if (chunk.first_row != tally.size) {
             auto move = [&](auto* column) {
                 std::copy(column + chunk.first_row, column + chunk.first_row + chunk.num_rows, column + tally.size);
@@ -84,11 +81,17 @@ void close_gaps(std::vector<MatchChunk>& chunks, TallyRows<Score, State>& tally)
             move(tally.image), move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
         }
         tally.size += chunk.num_rows;
-        is_true = std::copy_n(chunk.words.data(), chunk.num_words(), is_true);
-        is_counted = std::copy_n(chunk.words.data() + chunk.num_words(), chunk.num_words(), is_counted);
         tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());
-        chunk = {};
+        first_word.push_back(first_word.back() + chunk.num_words());
     }
+    tally.is_true = Buffer<uint64_t>(first_word.back());
+    tally.is_counted = Buffer<uint64_t>(first_word.back());
+    for_each_task(chunks.size(), run, [] { return 0; }, [&](size_t task, int) {
+        const uint64_t* const words = chunks[task].words.data();
+        const size_t num_words = chunks[task].num_words();
+        std::copy_n(words, num_words, tally.is_true.data() + first_word[task]);
+        std::copy_n(words + num_words, num_words, tally.is_counted.data() + first_word[task]);
+    });
 }
 
 }  // namespace boxscore
