@@ -9,7 +9,7 @@
 #include <new>
 #include <vector>
 
-#include "platform/system.h"
+#include "memory.h"
 
 namespace boxscore {
 
@@ -22,14 +22,21 @@ struct ColumnAllocator {
     ColumnAllocator(const ColumnAllocator<Other>&) {}
 
     T* allocate(size_t size) {
-        constexpr size_t kMostBytes = size_t{1} << 25;
-        if (size <= kMostBytes / sizeof(T)) return static_cast<T*>(boxscore::allocate(size * sizeof(T)));
+        if (size <= kMostBytes / sizeof(T)) return static_cast<T*>(take_block(size * sizeof(T)).memory);
         if (size > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
         void* const memory = std::malloc(size * sizeof(T));
         if (memory == nullptr) throw std::bad_alloc();
         return static_cast<T*>(memory);
     }
-    void deallocate(T* memory, size_t) { std::free(memory); }
+    void deallocate(T* memory, size_t size) noexcept {
+        if (size <= kMostBytes / sizeof(T)) {
+            give_back({memory, size * sizeof(T)});
+        } else {
+            std::free(memory);
+        }
+    }
+
+    static constexpr size_t kMostBytes = size_t{1} << 25;
 
     template <class Other>
     bool operator==(const ColumnAllocator<Other>&) const { return true; }

@@ -25,17 +25,6 @@ std::vector<int64_t> distinct_of(const Ids& ids) {
     return distinct(ids.data(), ids.size());
 }
 
-// Whether `is_fine(first, last)` is true for all rows, which several threads look at in blocks.
-template <class IsFine>
-bool are_all_fine(size_t num_rows, const Run& run, const IsFine& is_fine) {
-    constexpr size_t kBlock = size_t{1} << 16;
-    std::atomic<bool> are_fine{true};
-    for_each_task((num_rows + kBlock - 1) / kBlock, run, [] { return 0; }, [&](size_t block, int) {
-        if (!is_fine(block * kBlock, std::min(num_rows, (block + 1) * kBlock))) are_fine = false;
-    });
-    return are_fine;
-}
-
 // Whether no annotation has the id 0 or the id of another: with such ids pycocotools gives other numbers.
 bool are_ids_fine(const ColumnVector<int64_t>& ids) {
     if (std::find(ids.begin(), ids.end(), 0) != ids.end()) return false;
@@ -155,32 +144,48 @@ void draw(CocoBoxes& boxes, const CocoImages& images, const Run& run) {
 // A tally that owns its columns.
 template <class State>
 struct OwnTally {
-    Buffer<int32_t> image, label;  // indices
+    Buffer<int32_t> label;  // indices
     Buffer<double> score;
     Buffer<uint8_t> tier;
     Buffer<State> state;
     TallyRows<double, State> rows{};
 
-    explicit OwnTally(size_t size) : image(size), label(size), score(size), tier(size), state(size) {}
+    explicit OwnTally(size_t size) : label(size), score(size), tier(size), state(size) {}
 };
 
-// Images and classes of the rows of a file as indices.
+// The rows of a file by image, and their classes as indices.
 struct RowIndex {
-    Buffer<int32_t> image, label;
+    Groups by_image;
+    Buffer<int32_t> label;
 
-    explicit RowIndex(size_t num_rows) : image(num_rows), label(num_rows) {}
+    explicit RowIndex(size_t num_rows) : label(num_rows) {}
 
     // Looks up all rows; false if one has an image or a class that is not listed, or numbers that columns would not take.
     bool find(const CocoBoxes& boxes, const std::vector<int64_t>& images, const std::vector<int64_t>& classes,
               const ShapeRules& shapes, const Run& run) {
-        const bool has_boxes = shapes.has(IouType::bbox), has_scores = !boxes.score.empty();
-        return are_all_fine(boxes.size(), run, [&](size_t first, size_t last) {
-            const size_t size = last - first;
-            return (!has_boxes || are_boxes_fine(boxes.box.data() + 4 * first, size, BoxFormat::xywh, shapes.largest)) &&
-                   (!has_scores || are_finite(boxes.score.data() + first, size)) &&
-                   find_indices(boxes.image.value.data() + first, size, images, image.data() + first) &&
-                   find_indices(boxes.category.data() + first, size, classes, label.data() + first);
+        constexpr size_t kBlock = size_t{1} << 16;
+        const size_t num_blocks = (boxes.size() + kBlock - 1) / kBlock;
+        std::atomic<bool> are_fine{true};
+        for_each_task(1 + num_blocks, run, [] { return 0; }, [&](size_t task, int) {
+            const size_t first = task == 0 ? 0 : (task - 1) * kBlock, num = std::min(boxes.size() - first, kBlock);
+            if (!(task == 0 ? group(boxes.image.value, images) : find_classes(boxes, first, num, classes, shapes))) are_fine = false;
         });
+        return are_fine;
+    }
+
+private:
+    bool group(const ColumnVector<int64_t>& ids, const std::vector<int64_t>& images) {
+        RowsById rows;
+        group_by_id(ids.data(), ids.size(), rows);
+        if (!std::includes(images.begin(), images.end(), rows.id.begin(), rows.id.end())) return false;
+        by_image = std::move(rows).groups(images);
+        return true;
+    }
+
+    bool find_classes(const CocoBoxes& boxes, size_t first, size_t num, const std::vector<int64_t>& classes, const ShapeRules& shapes) {
+        if (shapes.has(IouType::bbox) && !are_boxes_fine(boxes.box.data() + 4 * first, num, BoxFormat::xywh, shapes.largest)) return false;
+        if (!boxes.score.empty() && !are_finite(boxes.score.data() + first, num)) return false;
+        return find_indices(boxes.category.data() + first, num, classes, label.data() + first);
     }
 };
 
@@ -218,15 +223,15 @@ struct FileIndex {
 template <class State, class Policy>
 OwnTally<State> match_files(const Policy& policy, const FileIndex& ids, const CocoBoxes& detections, size_t num_classes,
                             const Rules& rules, const Run& run) {
-    const size_t size = detections.size(), num_truths = ids.truth.label.size();
+    const size_t size = ids.row.label.size(), num_truths = ids.truth.label.size();
     OwnTally<State> tally(size);
     tally.rows.image_id = tally.rows.label_id = ids.index.data();
-    tally.rows.image = tally.image.data(), tally.rows.label = tally.label.data();
+    tally.rows.label = tally.label.data();
     tally.rows.score = tally.score.data(), tally.rows.tier = tally.tier.data(), tally.rows.state = tally.state.data();
-    const TruthColumns truth_columns{num_truths, ids.truth.image.data(), ids.truth.label.data(),
+    const TruthColumns truth_columns{num_truths, &ids.truth.by_image, ids.truth.label.data(),
                                      ids.truth_area.empty() ? nullptr : ids.truth_area.data(),
                                      ids.truth_kind.empty() ? nullptr : ids.truth_kind.data()};
-    const DetectionColumns<double> columns{size,    ids.row.image.data(), ids.row.label.data(), detections.score.data(),
+    const DetectionColumns<double> columns{size,    &ids.row.by_image, ids.row.label.data(), detections.score.data(),
                                            nullptr, ids.area.empty() ? nullptr : ids.area.data()};
     match(policy, columns, truth_columns, {ids.images.size(), num_classes}, rules, run, tally.rows);
     return tally;
@@ -290,10 +295,12 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
     FileIndex ids(truths, boxes, classes, shapes.ignored_kind);
     if (!ids.row.find(boxes, ids.images, classes, shapes, run)) return results;
     if (!ids.truth.find(truths.boxes, ids.images, classes, shapes, run)) return results;
+    const size_t num_read = boxes.size();
+    boxes.image = CocoIds(), boxes.category = ColumnVector<int64_t>();  // their memory is for what comes
     const auto evaluate = [&](const auto& policy, auto state) {
-        using State = decltype(state);
-        results.push_back(finish_files(match_files<State>(policy, ids, boxes, classes.size(), rules, run), classes, boxes.size(),
-                                       rules, measures, run));
+        const OwnTally<decltype(state)> tally = match_files<decltype(state)>(policy, ids, boxes, classes.size(), rules, run);
+        if (results.size() + 1 == shapes.iou_types.size()) boxes = CocoBoxes();
+        results.push_back(finish_files(tally, classes, num_read, rules, measures, run));
     };
     for (const IouType type : shapes.iou_types) {
         const auto with_policy = [&](auto state) {

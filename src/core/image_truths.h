@@ -17,8 +17,8 @@ namespace boxscore {
 
 struct TruthColumns {
     size_t size;
-    const int32_t* image;
-    const int32_t* label;
+    const Groups* by_image;
+    const int32_t* label;  // indices among the classes
     const double* area;   // may be null: those of the shapes
     const uint8_t* kind;  // may be null: all are regular
 };
@@ -62,10 +62,9 @@ struct ImageTruths {
 template <class Policy>
 class TruthReader {
 public:
-    TruthReader(const Policy& policy, const TruthColumns& columns, size_t num_images, size_t num_classes, const Rules& rules,
-                const Cells& cells)
+    TruthReader(const Policy& policy, const TruthColumns& columns, size_t num_classes, const Rules& rules, const Cells& cells)
         : policy_(policy), columns_(columns), num_classes_(num_classes), rules_(rules), cells_(cells), ranges_(rules),
-          by_image_(group(columns.image, columns.size, num_images)) {}
+          by_image_(*columns.by_image) {}
 
     // Where the truth was given that has this position among those of all images.
     uint32_t row(uint32_t position) const { return by_image_.at(position); }
@@ -122,7 +121,7 @@ private:
     const Rules& rules_;
     const Cells& cells_;
     const AreaRanges ranges_;
-    const Groups by_image_;
+    const Groups& by_image_;
 };
 
 }  // namespace boxscore

@@ -78,9 +78,10 @@ public:
         const std::vector<int32_t> label(std::max(num_detections_, num_truths_));
         const std::vector<double> score(num_detections_);
         const MatrixPolicy policy{columns_.overlap, row_start.data(), column.data()};
-        match_into(*this, policy, {num_detections_, group_.data(), label.data(), score.data(), nullptr, nullptr},
-                   {num_truths_, truth_group_.data(), label.data(), columns_.truth_area, kind.data()}, {groups_.size(), 1},
-                   rules, run);
+        const Groups by_image{{groups_.start.begin(), groups_.start.end()}, {}};
+        const Groups truths_by_image{{groups_.truth_start.begin(), groups_.truth_start.end()}, {}};
+        match_into(*this, policy, {num_detections_, &by_image, label.data(), score.data(), nullptr, nullptr},
+                   {num_truths_, &truths_by_image, label.data(), columns_.truth_area, kind.data()}, {groups_.size(), 1}, rules, run);
         ignore_outside();
     }
 

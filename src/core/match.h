@@ -22,12 +22,11 @@ namespace boxscore {
 template <class Score>
 struct DetectionColumns {
     size_t size;
-    const int32_t* image;  // indices among the images
+    const Groups* by_image;
     const int32_t* label;  // indices among the classes
     const Score* score;
     const uint8_t* coverage;  // may be null: all are exhaustive
     const double* area;       // may be null: those of the shapes
-    const Groups* by_image = nullptr;  // null: made of `image`, which is not read otherwise
 };
 
 // The matcher writes a tally, or calls a recorder instead.
@@ -57,10 +56,9 @@ public:
     using Workspace = MatchWorkspace<Policy>;
 
     Matcher(const Policy& policy, const DetectionColumns<Score>& detections, const TruthReader<Policy>& truths,
-            const Groups& by_image, const Rules& rules, const Cells& cells, TallyRows<Score, State>& tally,
-            const Recorder& recorder)
-        : policy_(policy), detections_(detections), truths_(truths), by_image_(by_image), rules_(rules), cells_(cells),
-          tally_(tally), recorder_(recorder), rows_(by_image.row.empty() ? nullptr : by_image.row.data()),
+            const Rules& rules, const Cells& cells, TallyRows<Score, State>& tally, const Recorder& recorder)
+        : policy_(policy), detections_(detections), truths_(truths), by_image_(*detections.by_image), rules_(rules), cells_(cells),
+          tally_(tally), recorder_(recorder), rows_(by_image_.row.empty() ? nullptr : by_image_.row.data()),
           finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first), ranges_(rules),
           num_words_(rules.num_words()), num_areas_(rules.num_areas()),
           is_next_best_(rules.matching == Matching::next_best),
@@ -259,7 +257,7 @@ private:
                 out_tier[i] = static_cast<uint8_t>(tier);
                 out_state[i] = static_cast<State>(unmatched_state(row, shapes[entry.index()]));
             }
-            std::fill_n(tally_.image + first_out, num, tally_.image_id[image]);
+            if (tally_.image != nullptr) std::fill_n(tally_.image + first_out, num, tally_.image_id[image]);
         }
     }
 
@@ -450,18 +448,14 @@ void match(const Policy& policy, const DetectionColumns<Score>& detections, cons
            const MatchSizes& sizes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally,
            const Recorder& recorder = {}) {
     const Cells cells(rules);
-    const TruthReader<Policy> truths(policy, truth_columns, sizes.num_images, sizes.num_classes, rules, cells);
-    Groups made;
-    if (detections.by_image == nullptr) made = group(detections.image, detections.size, sizes.num_images);
-    const Groups& by_image = detections.by_image == nullptr ? made : *detections.by_image;
-    run.check();
-    const Matcher<Policy, Score, State, Recorder> matcher(policy, detections, truths, by_image, rules, cells, tally, recorder);
+    const TruthReader<Policy> truths(policy, truth_columns, sizes.num_classes, rules, cells);
+    const Matcher<Policy, Score, State, Recorder> matcher(policy, detections, truths, rules, cells, tally, recorder);
     if constexpr (!Recorder::kIsActive) {
         tally.truth_image = Buffer<int32_t>(truth_columns.size);
         tally.truth_label = Buffer<int32_t>(truth_columns.size);
         tally.truth_state = Buffer<State>(truth_columns.size);
     }
-    std::vector<MatchChunk> chunks = cut_into_chunks(by_image, sizes.num_images);
+    std::vector<MatchChunk> chunks = cut_into_chunks(*detections.by_image, sizes.num_images);
     for_each_task(
         chunks.size(), run, [&] { return matcher.make_workspace(sizes.num_classes); },
         [&](size_t task, MatchWorkspace<Policy>& work) {

@@ -19,7 +19,7 @@ namespace boxscore {
 template <class Score, class State>
 struct TallyRows {
     const int32_t *image_id, *label_id;  // what is written for each index
-    int32_t* image;
+    int32_t* image;  // may be null: not wanted
     int32_t* label;
     Score* score;
     uint8_t* tier;  // the first limit that the detection's rank is within
@@ -78,7 +78,8 @@ void close_gaps(const std::vector<MatchChunk>& chunks, const Run& run, TallyRows
             auto move = [&](auto* column) {
                 std::copy(column + chunk.first_row, column + chunk.first_row + chunk.num_rows, column + tally.size);
             };
-            move(tally.image), move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
+            if (tally.image != nullptr) move(tally.image);
+            move(tally.label), move(tally.score), move(tally.tier), move(tally.state);
         }
         tally.size += chunk.num_rows;
         tally.similarity.insert(tally.similarity.end(), chunk.similarity.begin(), chunk.similarity.end());

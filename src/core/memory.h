@@ -27,13 +27,13 @@ inline constexpr size_t kMostKept = size_t{1} << 26;   // of all blocks together
 // another thread was in here does not wait for ever.
 class KeptBlocks {
 public:
-    // The smallest that is large enough and no more than twice as large as it must be; none if there is no such.
+    // The smallest that is large enough and no more than four times as large as it must be; none if there is no such.
     Block take(size_t num_bytes) {
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         if (!lock) return {};
         auto best = blocks_.end();
         for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
-            const bool is_fitting = num_bytes <= block->num_bytes && block->num_bytes <= 2 * num_bytes;
+            const bool is_fitting = num_bytes <= block->num_bytes && block->num_bytes <= 4 * num_bytes;
             if (is_fitting && (best == blocks_.end() || block->num_bytes < best->num_bytes)) best = block;
         }
         if (best == blocks_.end()) return {};

@@ -97,36 +97,38 @@ struct TruthsObject {
     size_t size() const { return image.size(); }
 };
 
-// The images and classes of both sides, and the index of each row among them.
+// The images and classes of both sides; the rows of each by image, and their classes as indices.
 struct IdIndex {
-    std::vector<int64_t> images, classes;
-    Buffer<int32_t> image, label, truth_image, truth_label;
-    Groups by_image;  // the detections, if they have no index of images
+    enum Use { kForMatching, kForUsedRows };
+    struct Side {
+        Groups by_image;        // for matching
+        Buffer<int32_t> image;  // indices, for used rows
+        Buffer<int32_t> label;
+    };
 
-    // `needs_images`: the detections are not grouped, but have an index of images.
-    IdIndex(const DetectionsObject& detections, const TruthsObject& truths, const std::vector<int64_t>& more_classes,
-            const Run& run, bool needs_images)
-        : is_grouped_(!needs_images) {
+    std::vector<int64_t> images, classes;
+    Side detections, truths;
+
+    IdIndex(const DetectionsObject& given, const TruthsObject& given_truths, const std::vector<int64_t>& more_classes, const Run& run,
+            Use use) {
         // The two columns of the detections are the long ones; so they come first, one thread each.
-        const std::array<const Input*, 4> ids{&detections.image, &detections.label, &truths.image, &truths.label};
+        const std::array<const Input*, 4> ids{&given.image, &given.label, &given_truths.image, &given_truths.label};
         std::array<std::vector<int64_t>, 4> seen;
-        RowsById rows;
-        const Run run_ids = detections.size() < kFewRows ? run.on_one_thread() : run;  // waking a thread takes longer
+        std::array<RowsById, 2> rows;
+        const Run run_ids = given.size() < kFewRows ? run.on_one_thread() : run;  // waking a thread takes longer
         for_each_task(ids.size(), run_ids, [] { return 0; }, [&](size_t i, int) {
-            if (i == 0 && is_grouped_) {
-                check(with_integers(*ids[i], [&](const auto* values) { return group_by_id(values, ids[i]->size(), rows); }));
-                seen[i] = rows.id;
-            } else {
-                seen[i] = distinct_of(*ids[i]);
-            }
+            const bool is_grouped = use == kForMatching && i % 2 == 0;
+            seen[i] = is_grouped ? group(*ids[i], rows[i / 2]) : distinct_of(*ids[i]);
         });
         images = united(seen[0], seen[2]);
         classes = united(united(seen[1], seen[3]), more_classes);
-        std::vector<LookUp> columns{{detections.label, classes, label}, {truths.image, images, truth_image}, {truths.label, classes, truth_label}};
-        if (is_grouped_) {
-            by_image = std::move(rows).groups(images);
+        std::vector<LookUp> columns{{given.label, classes, detections.label}, {given_truths.label, classes, truths.label}};
+        if (use == kForMatching) {
+            detections.by_image = std::move(rows[0]).groups(images);
+            truths.by_image = std::move(rows[1]).groups(images);
         } else {
-            columns.push_back({detections.image, images, image});
+            columns.push_back({given.image, images, detections.image});
+            columns.push_back({given_truths.image, images, truths.image});
         }
         check(find_all(columns, run_ids));
     }
@@ -134,16 +136,20 @@ struct IdIndex {
     MatchSizes sizes() const { return {images.size(), classes.size()}; }
 
     template <class Score>
-    DetectionColumns<Score> columns_of(const DetectionsObject& detections, const Score* score) const {
-        const uint8_t* coverage = detections.coverage ? elements<uint8_t>(*detections.coverage) : nullptr;
-        return {detections.size(), image.data(), label.data(), score, coverage,
-                detections.area ? elements<double>(*detections.area) : nullptr, is_grouped_ ? &by_image : nullptr};
+    DetectionColumns<Score> columns_of(const DetectionsObject& given, const Score* score) const {
+        const uint8_t* coverage = given.coverage ? elements<uint8_t>(*given.coverage) : nullptr;
+        return {given.size(), &detections.by_image, detections.label.data(), score, coverage,
+                given.area ? elements<double>(*given.area) : nullptr};
     }
 
-    TruthColumns columns_of(const TruthsObject& truths) const {
-        return {truths.size(), truth_image.data(), truth_label.data(), truths.area ? elements<double>(*truths.area) : nullptr,
-                truths.kind ? elements<uint8_t>(*truths.kind) : nullptr};
+    TruthColumns columns_of(const TruthsObject& given) const {
+        return {given.size(), &truths.by_image, truths.label.data(), given.area ? elements<double>(*given.area) : nullptr,
+                given.kind ? elements<uint8_t>(*given.kind) : nullptr};
     }
+
+    // Those for which a flag is not 0.
+    UsedRows used_detections(const uint8_t* is_used) const { return used_rows(detections, is_used); }
+    UsedRows used_truths(const uint8_t* is_used) const { return used_rows(truths, is_used); }
 
 private:
     static constexpr size_t kFewRows = size_t{1} << 15;
@@ -152,7 +158,14 @@ private:
         if (!is_all_there) throw std::invalid_argument("`image` or `label` was changed by another thread while it was read");
     }
 
-    const bool is_grouped_;
+    static std::vector<int64_t> group(const Input& ids, RowsById& rows) {
+        check(with_integers(ids, [&](const auto* values) { return group_by_id(values, ids.size(), rows); }));
+        return rows.id;
+    }
+
+    static UsedRows used_rows(const Side& side, const uint8_t* is_used) {
+        return {side.label.size(), side.image.data(), side.label.data(), is_used};
+    }
 };
 
 // Ids as a tally holds them: in 32 bits where all of a table fit, else in 64. Matching writes indices, or, where nothing else needs
@@ -217,7 +230,7 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
     std::vector<int64_t> num_truths;
     Finished finished;
     run_without_lock(size, num_threads, [&](const Run& run) {
-        ids.emplace(detections, truths, classes, run, false);
+        ids.emplace(detections, truths, classes, run, IdIndex::kForMatching);
         image = TallyIds(ids->images, size, false);
         label = TallyIds(ids->classes, size, wanted != nullptr);
         tally.image_id = image.written.data(), tally.label_id = label.written.data();
@@ -286,7 +299,7 @@ public:
         std::vector<int32_t> taken(size, -1);
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(size, num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run, false);
+                const IdIndex ids(detections, truths, {}, run, IdIndex::kForMatching);
                 match_into(PairRecorder{verdict.data(), taken.data(), counts.data()}, policy,
                            ids.columns_of(detections, score), ids.columns_of(truths), ids.sizes(), rules, run);
             });
@@ -326,9 +339,8 @@ public:
         SimilarPairs pairs;
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(detections.size(), num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run, true);
-                pairs = boxscore::find_pairs(policy, UsedRows{detections.size(), ids.image.data(), ids.label.data(), all.data()},
-                                             UsedRows{truths.size(), ids.truth_image.data(), ids.truth_label.data(), all_truths.data()},
+                const IdIndex ids(detections, truths, {}, run, IdIndex::kForUsedRows);
+                pairs = boxscore::find_pairs(policy, ids.used_detections(all.data()), ids.used_truths(all_truths.data()),
                                              ids.images.size(), is_relative, rules, run);
             });
         });
@@ -366,9 +378,8 @@ private:
         const uint8_t* truth_flags = typed<uint8_t>(is_truth_used, truths.size(), "is_truth_used");
         with_policy(truths, [&](const auto& policy) {
             run_without_lock(detections.size(), num_threads, [&](const Run& run) {
-                const IdIndex ids(detections, truths, {}, run, true);
-                use(policy, UsedRows{detections.size(), ids.image.data(), ids.label.data(), flags},
-                    UsedRows{truths.size(), ids.truth_image.data(), ids.truth_label.data(), truth_flags}, ids.images.size(), run);
+                const IdIndex ids(detections, truths, {}, run, IdIndex::kForUsedRows);
+                use(policy, ids.used_detections(flags), ids.used_truths(truth_flags), ids.images.size(), run);
             });
         });
     }
