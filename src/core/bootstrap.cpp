@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "average.h"
+#include "bootstrap_workspace.h"
 #include "draws.h"
 #include "lanes.h"
-#include "memory.h"
 #include "platform/processor.h"
 #include "precision.h"
 
@@ -16,57 +16,6 @@ namespace boxscore {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// The points of a curve in each lane, one per true positive that matters: how many detections are true up to it, and how many
-// count. Lanes in which its image was not drawn, or less often, repeat the point before it.
-template <size_t kLanes>
-struct CurvePoints {
-    std::vector<int32_t> num_true, num_counted;  // [size, lanes]
-    size_t size = 0;
-
-    void reserve(size_t num) {
-        if (num_true.size() >= (size + num) * kLanes) return;
-        num_true.resize(2 * (size + num) * kLanes);
-        num_counted.resize(num_true.size());
-    }
-};
-
-// The numbers of one resample in the area range at hand, of the classes that have truths there: D of them.
-struct Numbers {
-    std::vector<uint32_t> classes;          // their indices, ascending
-    std::vector<double> num_truths;         // [D]
-    std::vector<double> average_precision;  // [T, D]
-    std::vector<double> recall;             // [M, T, D]
-
-    size_t num_defined() const { return classes.size(); }
-};
-
-// A thread's own memory for several resamples at once. What is of all of them has them side by side, a lane each, so that one
-// instruction works on many.
-template <size_t kLanes>
-struct ResampleWorkspace {
-    std::vector<uint16_t> drawn;      // how often each image is, in one resample
-    std::vector<uint16_t> weight;     // [N + 1, lanes]: the same in all, and of an image that is none
-    std::vector<int32_t> num_truths;  // [K, lanes]
-    // Of the class at hand.
-    std::vector<uint16_t> num_copies;  // [stops, lanes]
-    std::vector<int32_t> num_counted;  // [stops, lanes]: rows up to each that count at every threshold
-    std::array<int32_t, kLanes> total{};  // all rows that count at every threshold
-    std::vector<uint32_t> reach;       // [true positives, lanes]: recall points reached, times the lanes
-    // Of the threshold at hand.
-    std::vector<int32_t> num_extra;  // [rows, lanes]: up to each of a cell's own
-    CurvePoints<kLanes> points;
-    std::vector<double> best;  // [R + 1, lanes]: precision where so many recall points are reached; zeros between cells
-    std::vector<double> values;   // precisions at the true positives of one lane
-    std::vector<double> counted;  // detections that count up to each of them
-    // Of the area range at hand: precisions at recall points, as [T, R, most D, lanes]. Each lane has its own D classes, with no gaps
-    // among them; as hardly any class is without truths, most are next to the same class in the other lanes.
-    Buffer<double> samples;
-    size_t most_defined = 0;
-    Numbers numbers[kLanes];
-
-    const uint16_t* weight_of(uint32_t image) const { return weight.data() + size_t{image} * kLanes; }
-};
 
 // With vectors only where the processor has AVX2.
 template <size_t kLanes, bool kIsVector>
@@ -152,7 +101,7 @@ private:
     }
 
     void count_truths(size_t area, ResampleWorkspace<kLanes>& work) const {
-        for (Numbers& numbers : work.numbers) numbers.classes.clear(), numbers.num_truths.clear();
+        for (ResampleNumbers& numbers : work.numbers) numbers.classes.clear(), numbers.num_truths.clear();
         for (size_t k = 0; k < layout_.num_classes; ++k) {
             Counts num_truths;
             on_processor([&]() BOXSCORE_INLINE { num_truths = counts(sum_weights(layout_.field(k, area).truths, work)); });
@@ -164,7 +113,7 @@ private:
             }
         }
         work.most_defined = 0;
-        for (Numbers& numbers : work.numbers) {
+        for (ResampleNumbers& numbers : work.numbers) {
             work.most_defined = std::max(work.most_defined, numbers.num_defined());
             const size_t num_values = num_thresholds_ * numbers.num_defined();
             numbers.average_precision.resize(num_values);
@@ -319,7 +268,7 @@ private:
                                       ResampleWorkspace<kLanes>& work) const {
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (place.num_truths[lane] == 0) continue;
-            Numbers& numbers = work.numbers[lane];
+            ResampleNumbers& numbers = work.numbers[lane];
             const size_t row = limit * num_thresholds_ + threshold;
             numbers.recall[row * numbers.num_defined() + place.index[lane]] = num_true[lane] / double(place.num_truths[lane]);
         }
@@ -393,7 +342,7 @@ private:
         for (size_t r = 0; r < num_reached; ++r) sum += mean.share(FloatLanes(best + r * kLanes));
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (place.num_truths[lane] == 0) continue;
-            Numbers& numbers = work.numbers[lane];
+            ResampleNumbers& numbers = work.numbers[lane];
             numbers.average_precision[threshold * numbers.num_defined() + place.index[lane]] = mean.mean(sum[lane]);
         }
     }
@@ -402,7 +351,7 @@ private:
         const Cell& cell = layout_.field(place.label, place.area).cells[threshold];
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (place.num_truths[lane] == 0) continue;
-            Numbers& numbers = work.numbers[lane];
+            ResampleNumbers& numbers = work.numbers[lane];
             numbers.average_precision[threshold * numbers.num_defined() + place.index[lane]] =
                 area_under(cell, lane, place.num_truths[lane], work);
         }
@@ -445,7 +394,7 @@ private:
         }
     }
 
-    void write_classes(size_t resample, const Numbers& numbers) const {
+    void write_classes(size_t resample, const ResampleNumbers& numbers) const {
         double *ap = out_.ap + resample * layout_.num_classes, *ar = out_.ar + resample * layout_.num_classes;
         std::fill(ap, ap + layout_.num_classes, kNaN);
         std::fill(ar, ar + layout_.num_classes, kNaN);
@@ -458,12 +407,12 @@ private:
         }
     }
 
-    const double* recall_of(const Numbers& numbers, size_t limit) const {
+    const double* recall_of(const ResampleNumbers& numbers, size_t limit) const {
         return numbers.recall.data() + limit * num_thresholds_ * numbers.num_defined();
     }
 
     // Whether each class with truths counts in a measure.
-    static std::vector<uint8_t> members_of(const Measure& measure, const Numbers& numbers) {
+    static std::vector<uint8_t> members_of(const Measure& measure, const ResampleNumbers& numbers) {
         std::vector<uint8_t> is_member;
         for (const uint32_t label : numbers.classes) is_member.push_back(measure.has(label));
         return is_member;
@@ -494,7 +443,7 @@ private:
     }
 
     double average_of(const Measure& measure, size_t lane, const ResampleWorkspace<kLanes>& work) const {
-        const Numbers& numbers = work.numbers[lane];
+        const ResampleNumbers& numbers = work.numbers[lane];
         const size_t num_defined = numbers.num_defined();
         auto over_classes = [&](const double* values) { return Samples{values, 1, num_defined, num_defined, 0, 1}; };
         const size_t point_stride = work.most_defined * kLanes;
