@@ -161,7 +161,7 @@ class COCO:
         imgIds, catIds = _as_list(imgIds), _as_list(catIds)
         if len(imgIds) == len(catIds) == 0:
             lazy = get_lazy(self)
-            return list(lazy.images if isinstance(lazy, LazyDataset) else self.imgs)
+            return lazy.image_ids() if isinstance(lazy, LazyDataset) else list(self.imgs)
         ids = set(imgIds)
         for row, label in enumerate(catIds):
             with_class = set(self.catToImgs[label])

@@ -9,8 +9,9 @@ import os
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,14 +137,30 @@ class LazyDataset:
     """A dataset's file whose annotations are all in columns. Its masks are read when they are first wanted."""
 
     def __init__(
-        self, file: FileSnapshot, columns: AnnotationColumns, images: "ImageSizes", categories: dict[int, str]
+        self, file: FileSnapshot, columns: AnnotationColumns, images: "ListedImages", categories: dict[int, str]
     ) -> None:
-        self.columns, self.images, self.categories = columns, images, categories
+        self.columns, self.categories = columns, categories
+        self._listed = images
         self._file: FileSnapshot | None = file
         self._parsed: Dict = {}
         self._masks: Masks | None = None
         self._keypoints: Keypoints | None = None
         self._by_image: Pairs | None = None
+
+    @property
+    def num_images(self) -> int:
+        """How many images the file lists."""
+        return len(self._listed.id)
+
+    def image_ids(self) -> list[int]:
+        """The ids of all images, in the order of the file."""
+        return list(dict.fromkeys(self._listed.id.tolist()))
+
+    @cached_property
+    def images(self) -> "ImageSizes":
+        """The sizes of all images, in the order of the file."""
+        sizes = zip(self._listed.height.tolist(), self._listed.width.tolist(), strict=True)
+        return dict(zip(self._listed.id.tolist(), sizes, strict=True))
 
     def rows_of(self, images: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of some images, ascending, without a look at all others: for evaluations batch by batch."""
@@ -178,7 +195,7 @@ class LazyDataset:
             is_crowd=boxes.is_crowd,
         )
         names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
-        return cls(file, columns, image_sizes(read.images), names)
+        return cls(file, columns, ListedImages.of(read.images), names)
 
     def masks(self) -> Masks | None:
         """The masks of all annotations; None if not all have one."""
@@ -348,10 +365,17 @@ def _detected(boxes: Any) -> Keypoints | None:
     return None if given is None else Keypoints(point=given.point.reshape(len(boxes.image), -1, 2))
 
 
-def image_sizes(images: Any) -> ImageSizes:
-    """The sizes of a file's images, in their order."""
-    sizes = zip(images.height.tolist(), images.width.tolist(), strict=True)
-    return dict(zip(images.id.tolist(), sizes, strict=True))
+class ListedImages(NamedTuple):
+    """The images that a file lists. Shape (N,) each."""
+
+    id: NDArray[np.int64]
+    height: NDArray[np.float64]
+    width: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, images: Any) -> "ListedImages":
+        """Those of a `_compiled.CocoImages`."""
+        return cls(images.id, images.height, images.width)
 
 
 def _sizes_of(header: LazyDataset | Dict) -> ImageSizes:

@@ -18,9 +18,8 @@ from boxscore.coco.lazy_annotations import (
     AnnotationColumns,
     FileName,
     FileSnapshot,
-    ImageSizes,
     LazyDataset,
-    image_sizes,
+    ListedImages,
     read_boxes,
 )
 
@@ -62,7 +61,7 @@ class LazyFederated(LazyDataset):
         self,
         file: FileSnapshot,
         columns: AnnotationColumns,
-        images: ImageSizes,
+        images: ListedImages,
         categories: dict[int, str],
         *,
         frequency: dict[int, str],
@@ -100,7 +99,7 @@ class LazyFederated(LazyDataset):
         return cls(
             file,
             columns,
-            image_sizes(images),
+            ListedImages.of(images),
             dict(zip(labels, categories.name, strict=True)),
             frequency=dict(zip(labels, categories.frequency, strict=True)),
             negative=negative,

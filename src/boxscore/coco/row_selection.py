@@ -85,7 +85,7 @@ class ImageClassIndex:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
         columns, wanted = lazy.columns, np.array(self.images, np.int64)
         near: Rows = ALL
-        if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < len(lazy.images):
+        if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < lazy.num_images:
             near = lazy.rows_of(wanted)
         row, image, label = self.select_labels(_compiled.find(columns.image[near], wanted), columns.category[near])
         row = row if near is ALL else near[row]
