@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import LazyField
 from boxscore._support.threads import num_threads
 from boxscore.coco.coco_dataset import get_lazy
 from boxscore.coco.oks import detected_keypoints, keypoint_numbers, keypoints_of_dicts, labelled_keypoints, oks_protocol
@@ -29,7 +30,7 @@ TRUTH_KEYPOINT_KEYS = ("iscrowd", "area", "bbox", "num_keypoints")
 """What truths with keypoints have besides these."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SideColumns:
     """Truths or detections, one row each. Rows of one image and class are in the order that breaks ties."""
 
@@ -43,8 +44,8 @@ class SideColumns:
     """The masks, where they are evaluated."""
     keypoints: Keypoints | None = None
     """The keypoints, where they are evaluated."""
-    area: Floats
-    id: NDArray[Any]
+    area: Floats = LazyField()  # type: ignore[assignment]
+    id: NDArray[Any] = LazyField()  # type: ignore[assignment]
     """Integers, or objects if not all ids are integers."""
 
     @property
@@ -77,7 +78,7 @@ def take_side(side: Side, row: Ints) -> Side:
     return replace(side, **taken)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DetectionColumns(SideColumns):
     """Detections."""
 
@@ -88,6 +89,8 @@ class DetectionColumns(SideColumns):
     """Whether the class was not annotated exhaustively in the image; None: all were. Shape (D,)."""
     has_box_areas: bool = False
     """Whether all areas are surely those of the boxes."""
+    is_numbered: bool = False
+    """Whether all ids surely are above 0."""
 
     @property
     def scores(self) -> list[Any]:
@@ -95,7 +98,7 @@ class DetectionColumns(SideColumns):
         return self.score.tolist() if self.given_score is None else self.given_score
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TruthColumns(SideColumns):
     """Truths."""
 
@@ -139,7 +142,7 @@ class EvaluationColumns:
         if detections.given_score is not None and bool in map(type, detections.given_score):
             return None  # as in COCO: whether bools can be sorted depends on the other scores of the class
         # as in COCO: the id 0 means no match, so neither such a truth nor such a detection is ever matched
-        if (truths.comparable_id == 0).any() or not (detections.comparable_id > 0).all():
+        if (truths.comparable_id == 0).any() or not (detections.is_numbered or (detections.comparable_id > 0).all()):
             return None
         if truths.keypoints is None and (truths.is_crowd != truths.is_ignored).any():
             return None
@@ -230,7 +233,9 @@ def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns
     lazy = index.lazy_columns(results)
     if lazy is not None and lazy.columns.score is not None:
         row, shared = index.select_rows(lazy)
-        return DetectionColumns(**shared, score=lazy.columns.score[row], has_box_areas=lazy.columns.has_box_areas)
+        return DetectionColumns(
+            **shared, score=lazy.columns.score[row], has_box_areas=lazy.columns.has_box_areas, is_numbered=True
+        )
     selected = index.select_dicts(results, ("area", "score"))
     columns, row, shared = selected.columns, selected.row, selected.shared
     if columns is not None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import Lazy, LazyField
 from boxscore._support.threads import num_threads
 from boxscore.coco import mask
 from boxscore.geometry.keypoints import Keypoints
@@ -117,7 +118,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AnnotationColumns:
     """Annotations, one row each, in the order of the file or array."""
 
@@ -125,8 +126,8 @@ class AnnotationColumns:
     category: NDArray[np.int64]
     box: NDArray[np.float64]
     """In xywh. Shape (N, 4)."""
-    area: NDArray[np.float64]
-    id: NDArray[np.int64]
+    area: LazyField[NDArray[np.float64]] = LazyField()
+    id: LazyField[NDArray[np.int64]] = LazyField()
     is_crowd: NDArray[np.uint8] | None = None
     score: NDArray[np.float64] | None = None
     has_box_areas: bool = False
@@ -278,7 +279,7 @@ class LazyResults:
         masks = None if boxes.segmentations is None else drawn(boxes, _sizes_of(header))
         if boxes.segmentations is not None and masks is None:
             return None
-        box, area = boxes.box, boxes.box[:, 2] * boxes.box[:, 3]
+        box, area = boxes.box, None
         complete: Callable[[list[Dict]], bool] = complete_boxes
         keypoints = _detected(boxes)
         if keypoints is not None and np.isnan(box).any():
@@ -286,7 +287,6 @@ class LazyResults:
             if not np.isnan(box).all():
                 return None
             complete, box = complete_keypoints, boxes.keypoints.around
-            area = box[:, 2] * box[:, 3]
         if boxes.mask_area is not None:
             complete = complete_masks
             # as in COCO: the first result decides whether all have boxes; where it has none, masks have the areas
@@ -297,8 +297,8 @@ class LazyResults:
             image=boxes.image,
             category=boxes.category,
             box=box,
-            area=area,
-            id=np.arange(1, len(box) + 1),
+            area=Lazy(lambda: box[:, 2] * box[:, 3]) if area is None else area,
+            id=Lazy(lambda: np.arange(1, len(box) + 1)),
             score=boxes.score,
             has_box_areas=boxes.mask_area is None,
         )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import boxscore._compiled as _compiled
 from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import Lazy
 from boxscore.coco.coco_dataset import get_lazy, get_snapshot
 from boxscore.coco.dict_columns import read_columns
 from boxscore.coco.lazy_annotations import LazyDataset, LazyResults
@@ -89,7 +90,11 @@ class ImageClassIndex:
             near = lazy.rows_of(wanted)
         row, image, label = self.select_labels(_compiled.find(columns.image[near], wanted), columns.category[near])
         row = row if near is ALL else near[row]
-        shared: Dict = {"box": columns.box[row], "area": columns.area[row], "id": columns.id[row]}
+        shared: Dict = {
+            "box": columns.box[row],
+            "area": Lazy(lambda: columns.area[row]),
+            "id": Lazy(lambda: columns.id[row]),
+        }
         if self.has_masks and (masks := self._masks(lazy)) is not None:
             shared["mask"] = masks if row is ALL else masks.take(row)
         if self.has_keypoints and (keypoints := lazy.keypoints()) is not None:
