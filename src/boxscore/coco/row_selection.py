@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class ImageClassIndex:
 
     def select_rows(self, lazy: "LazyDataset | LazyResults") -> tuple[Rows, Dict]:
         """The rows of the evaluation's images and classes, and the columns that both sides have."""
-        columns, wanted = lazy.columns, np.array(self.images, np.int64)
+        columns, wanted = lazy.columns, self._image_ids.astype(np.int64, copy=False)
         near: Rows = ALL
         if isinstance(lazy, LazyDataset) and 0 < len(wanted) * 8 < lazy.num_images:
             near = lazy.rows_of(wanted)
@@ -103,12 +104,12 @@ class ImageClassIndex:
 
     def select_labels(self, image: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
         """The rows of the evaluation's images and classes, and the indices of these; `image`: indices, or -1."""
-        row, label = select_classes(category, np.array(self.classes, np.int64), image >= 0)
+        row, label = select_classes(category, self._class_ids.astype(np.int64, copy=False), image >= 0)
         return self._ordered(row, image[row], label)
 
     def _select(self, image_id: Ints, category: Ints) -> tuple[Rows, Ints, Ints]:
         """The rows of the evaluation's images and classes, with the indices of both."""
-        return self.select_labels(_compiled.find(image_id, np.array(self.images, np.int64)), category)
+        return self.select_labels(_compiled.find(image_id, self._image_ids.astype(np.int64, copy=False)), category)
 
     def select_dicts(self, coco: Any, keys: Sequence[str]) -> "SelectedDicts":
         """The annotations of the evaluation's images and classes, which are dicts; `keys`: what their side needs."""
@@ -140,8 +141,16 @@ class ImageClassIndex:
             anns = [{**self.defaults, **ann} for ann in anns]
         return anns, read_columns(anns, keys, skips_crowds=skips_crowds) if has_integers else None
 
+    @cached_property
+    def _image_ids(self) -> NDArray[Any]:
+        return np.array(self.images)
+
+    @cached_property
+    def _class_ids(self) -> NDArray[Any]:
+        return np.array(self.classes)
+
     def _has_integers(self) -> bool:
-        return all(np.array(ids).dtype.kind == "i" for ids in (self.images, self.classes))
+        return self._image_ids.dtype.kind == self._class_ids.dtype.kind == "i"
 
     def _select_by_hand(self, anns: list[Dict], coco: Any) -> "SelectedDicts":
         """The general path: for values of any type."""
