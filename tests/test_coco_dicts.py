@@ -152,6 +152,17 @@ def check_same_columns(found: Any, expected: Any) -> None:
             assert same_types(given[0], given[1])
 
 
+def test_scores_of_other_images_do_not_matter() -> None:
+    """One that is no float makes no difference to those that are evaluated, or to none."""
+    other = {"image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1], "area": 1, "score": 1, "id": 1}
+    own = {**other, "image_id": 1, "score": 0.5, "id": 2}
+    for results in ([other], [other, own]):
+        found = selected([], results)
+        assert found.detections.given_score is None
+        with without_compiled_reader():
+            check_same_columns(found, selected([], results))
+
+
 @settings(max_examples=200, deadline=None)
 @given(truths=annotation_lists(is_truth=True), results=annotation_lists(is_truth=False), pooled=st.booleans())
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")

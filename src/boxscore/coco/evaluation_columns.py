@@ -241,19 +241,24 @@ def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns
     if columns is not None:
         if index.has_keypoints:
             shared["keypoints"] = detected_keypoints(columns.keypoints[row])
-        given = None if columns.has_plain_scores else [ann["score"] for ann in selected.anns]
+        given = None if columns.has_plain_scores else _odd_scores(selected.anns)
         return DetectionColumns(**shared, area=columns.area[row], score=columns.score[row], given_score=given)
     anns = selected.anns
     if index.has_keypoints:
         shared["keypoints"] = detected_keypoints(keypoint_numbers(anns))
-    given = [ann["score"] for ann in anns]
-    is_plain = all(type(each) is float for each in given)
+    given = _odd_scores(anns)
     return DetectionColumns(
         **shared,
         area=np.array([ann["area"] for ann in anns], np.float64),
-        score=np.array(given, np.float64) if is_plain else _scores(given, anns),
-        given_score=None if is_plain else given,
+        score=np.array([ann["score"] for ann in anns], np.float64) if given is None else _scores(given, anns),
+        given_score=given,
     )
+
+
+def _odd_scores(anns: Sequence[Dict]) -> list[Any] | None:
+    """Scores as they were given; None if all of them are floats."""
+    given = [ann["score"] for ann in anns]
+    return None if all(type(each) is float for each in given) else given
 
 
 def _scores(given: Sequence[Any], anns: Sequence[Dict]) -> Floats:
