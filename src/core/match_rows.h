@@ -55,7 +55,7 @@ struct MatchChunk {
 // Some chunks per thread, so that one slow image does not keep all waiting; the same for any number of threads.
 inline std::vector<MatchChunk> cut_into_chunks(const Groups& by_image, size_t num_images) {
     constexpr size_t kLeastRows = size_t{1} << 11, kMostRows = size_t{1} << 14;
-    const size_t rows_per_chunk = std::min(std::max(size_t{by_image.start[num_images]} / 8, kLeastRows), kMostRows);
+    const size_t rows_per_chunk = std::min(std::max(size_t{by_image.start[num_images]} / 32, kLeastRows), kMostRows);
     std::vector<MatchChunk> chunks;
     for (size_t image = 0; image < num_images;) {
         MatchChunk chunk{};
@@ -87,7 +87,9 @@ void close_gaps(const std::vector<MatchChunk>& chunks, const Run& run, TallyRows
     }
     tally.is_true = Buffer<uint64_t>(first_word.back());
     tally.is_counted = Buffer<uint64_t>(first_word.back());
-    for_each_task(chunks.size(), run, [] { return 0; }, [&](size_t task, int) {
+    constexpr size_t kFewWords = size_t{1} << 16;  // are copied before a thread is woken
+    const Run run_words = first_word.back() < kFewWords ? run.on_one_thread() : run;
+    for_each_task(chunks.size(), run_words, [] { return 0; }, [&](size_t task, int) {
         const uint64_t* const words = chunks[task].words.data();
         const size_t num_words = chunks[task].num_words();
         std::copy_n(words, num_words, tally.is_true.data() + first_word[task]);

@@ -146,7 +146,7 @@ inline bool find_all(const std::vector<LookUp>& columns, const Run& run) {
         const LookUp* column;
         size_t begin, num;
     };
-    constexpr size_t kRows = size_t{1} << 16;
+    constexpr size_t kRows = size_t{1} << 15;
     std::vector<Block> blocks;
     for (const LookUp& column : columns) {
         const size_t size = column.ids.size();
