@@ -142,14 +142,15 @@ private:
             work.shapes[i - begin] = policy_.detection(row);
         }
         uint32_t position = 0;
-        bool has_pairs = false;
+        int32_t* pair = work.pairs.data();
         for (size_t word = 0; word < work.is_present.size(); ++word) {
             for (uint64_t& bits = is_present[word]; bits != 0; bits &= bits - 1) {
                 const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
                 const uint32_t num = std::exchange(counts[label], position);
                 work.present.push_back(label);
                 if (num > 2) work.larger.push_back(label);
-                has_pairs |= num == 2;
+                *pair = label;
+                pair += num == 2;  // which can't be predicted
                 work.start[label] = position;
                 position += num;
             }
@@ -166,7 +167,7 @@ private:
             last_key = key;
         }
         work.is_ranked = is_ranked;
-        work.has_pairs = has_pairs;
+        work.num_pairs = pair - work.pairs.data();
     }
 
     // Rows of one image may be far apart: ask for those to come while the ones before are worked on.
@@ -179,7 +180,7 @@ private:
     // Sorts the entries of each class by falling score; of equal ones the first row stays first.
     static void rank_in_classes(Workspace& work) {
         if (work.is_ranked) return;
-        if (work.has_pairs) sort_pairs(work.entries.data(), work.entries.size());
+        for (size_t i = 0; i < work.num_pairs; ++i) sort_pair(work.entries.data() + work.start[work.pairs[i]]);
         for (const int32_t label : work.larger) {
             sort_by_score(work.entries.data() + work.start[label], work.end[label] - work.start[label], work.spare);
         }

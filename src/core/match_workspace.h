@@ -19,11 +19,12 @@ struct MatchWorkspace {
     std::vector<uint32_t> start, end;            // by class: its entries; both 0 for classes without any
     std::vector<uint64_t> is_present;            // classes with detections in this image, in bits
     std::vector<int32_t> present;                // the same, ascending
+    std::vector<int32_t> pairs;                  // those of them with exactly two come first
+    size_t num_pairs = 0;                        // so many
     std::vector<int32_t> larger;                 // those of them with more than two
     std::vector<typename Policy::Shape> shapes;  // of the detections of this image
     std::vector<RankEntry> entries;              // of this image, class by class
     std::vector<RankEntry> spare;
-    bool has_pairs = false;            // whether a class has exactly two
     bool is_ranked = false;            // whether scores fall in the order of rows, as many detectors give them
     std::vector<uint32_t> limit_rank;  // of each detection, where it is not its index among the entries of its class
     ImageTruths<Policy> truths;        // of this image
@@ -36,7 +37,7 @@ struct MatchWorkspace {
     std::vector<double> hit_similarity;
 
     MatchWorkspace(size_t num_classes, size_t num_words, CandidateList<Policy> list)
-        : start(num_classes), end(num_classes), is_present(num_classes / kBitsPerWord + 1), candidates(std::move(list)),
+        : start(num_classes), end(num_classes), is_present(num_classes / kBitsPerWord + 1), pairs(num_classes + 1), candidates(std::move(list)),
           is_true(num_words), is_counted(num_words) {}
 };
 

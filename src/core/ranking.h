@@ -25,18 +25,13 @@ struct RankEntry {
     uint32_t label() const { return static_cast<uint32_t>(packed >> 32); }
 };
 
-// Sorts the entries of classes that have two, where entries stand class by class; others keep their entries in some order. Of equal
-// ones the first stays first. Not for none.
-inline void sort_pairs(RankEntry* entries, size_t num) {
-    RankEntry last = entries[0];
-    for (size_t i = 1; i < num; ++i) {
-        const RankEntry entry = entries[i];
-        const uint64_t is_before = (entry.key < last.key) & (entry.label() == last.label());
-        const uint64_t key = (entry.key ^ last.key) & -is_before, packed = (entry.packed ^ last.packed) & -is_before;
-        entries[i - 1] = {last.key ^ key, last.packed ^ packed};
-        last = {entry.key ^ key, entry.packed ^ packed};
-    }
-    entries[num - 1] = last;
+// Sorts two entries; of equal ones the first stays first.
+inline void sort_pair(RankEntry* entries) {
+    const RankEntry first = entries[0], second = entries[1];
+    const uint64_t is_before = -uint64_t{second.key < first.key};
+    const uint64_t key = (first.key ^ second.key) & is_before, packed = (first.packed ^ second.packed) & is_before;
+    entries[0] = {first.key ^ key, first.packed ^ packed};
+    entries[1] = {second.key ^ key, second.packed ^ packed};
 }
 
 // Sorts a few entries: the rank of each is the number of those before it. `from` and `to` are not the same.
