@@ -266,18 +266,21 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 @pytest.mark.not_sanitized
-def test_ctrl_c_stops_a_long_evaluation_within_a_second() -> None:
-    """In a single image of one class, where matching would take minutes."""
-    code = """
+@pytest.mark.parametrize("num_small", [0, 4])
+def test_ctrl_c_stops_a_long_evaluation_within_a_second(num_small: int) -> None:
+    """In an image of one class, where matching would take minutes; others beside it are done while one thread works."""
+    code = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have it ignored
 import numpy as np, boxscore
-num = 100_000
-box = np.random.default_rng(0).uniform(0, 1, (num, 4)) + [0, 0, 100, 100]
-columns = dict(image=np.zeros(num, int), label=np.zeros(num, int), box=box)
-found = boxscore.Detections(**columns, score=np.linspace(0, 1, num))
+num, small = 100_000, 5_000
+image = np.repeat(np.arange(1 + {num_small}), [num] + [small] * {num_small})
+box = np.random.default_rng(0).uniform(0, 1, (image.size, 4)) + [0, 0, 100, 100]
+box[num:] += 1000 * np.arange(image.size - num)[:, None]
+columns = dict(image=image, label=np.zeros(image.size, int), box=box)
+found = boxscore.Detections(**columns, score=np.linspace(0, 1, image.size))
 print("ready", flush=True)
-boxscore.evaluate(found, boxscore.Truths(**columns), boxscore.Protocol.named("coco", limits=(None,)))
+boxscore.evaluate(found, boxscore.Truths(**columns), boxscore.Protocol.named("coco", limits=(None,)), threads=2)
 """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     run = subprocess.Popen([sys.executable, "-c", code], **pipes)  # type: ignore[call-overload]
