@@ -19,7 +19,7 @@ struct BootstrapOptions {
     size_t max_lanes = 8;  // resamples that may be computed side by side; 1 for a benchmark of what that buys
 };
 
-// A row a resample. All of them get written; NaN is undefined.
+// One row per resample. All of them get written; NaN is undefined.
 struct BootstrapArrays {
     double* numbers;   // [S, measures]
     double *ap, *ar;  // [S, K]: means over thresholds, in the first area range and within the last limit

@@ -19,8 +19,8 @@ struct MatchWorkspace {
     std::vector<uint32_t> start, end;            // by class: its entries; both 0 for classes without any
     std::vector<uint64_t> is_present;            // classes with detections in this image, in bits
     std::vector<int32_t> present;                // the same, ascending
-    std::vector<int32_t> pairs;                  // those of them with exactly two come first
-    size_t num_pairs = 0;                        // so many
+    std::vector<int32_t> pairs;                  // the first `num_pairs` are those of them with exactly two
+    size_t num_pairs = 0;
     std::vector<int32_t> larger;                 // those of them with more than two
     std::vector<typename Policy::Shape> shapes;  // of the detections of this image
     std::vector<RankEntry> entries;              // of this image, class by class
