@@ -48,18 +48,20 @@ docs: .venv/.installed-for-tests
 SECONDS ?= 60
 SEED ?= 0
 SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
-  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 .venv-sanitize/bin/python
+  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 PYTHONMALLOC=malloc .venv-sanitize/bin/python
 
-# The native tests under the address and undefined-behaviour sanitizers, in an environment of their own.
+# The native tests under the address and undefined-behaviour sanitizers, in an environment of their own. Python's objects
+# come from malloc there: a use after free in its own pools would go unseen.
 sanitize: .venv-sanitize/.installed
 	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q --numprocesses 2 \
 	  -m "native and not not_sanitized" $$(grep --files-with-matches "mark.native" tests/test_*.py)
 
-# Random cases through the compiled engine, and random files through its reader, under the same sanitizers; then damaged
-# files of every format through every reader, within limits of time and memory.
+# Random cases through the compiled engine, random files through its reader, and hostile Python objects through its readers of
+# dicts, under the same sanitizers; then damaged files of every format through every reader, within limits of time and memory.
 fuzz: .venv-sanitize/.installed .venv/.installed-for-tests
 	$(SANITIZED) -m tests.fuzz_native $(SECONDS) $(SEED)
 	$(SANITIZED) -m tests.fuzz_json $(SECONDS) $(SEED)
+	$(SANITIZED) -m tests.fuzz_objects $(SECONDS) $(SEED)
 	$(BIN)/python -m tests.fuzz_oriented $(SECONDS) $(SEED)
 	$(BIN)/python -m tests.fuzz_readers $(SECONDS) $(SEED)
 

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 import warnings
+from typing import Any
 
 import boxscore
 from benchmarks.workloads import SHARED
@@ -18,8 +19,8 @@ def main(name: str) -> None:
     truths = read_truths(SHARED / "voc2007/Annotations.zip")
     with warnings.catch_warnings(action="ignore"):
         detections = read_detections(SHARED / "voc2007/results", truths)
-    protocol = "paper" if name == "as published" else "voc2012"
-    engine = "parallel" if name in ("as published", "parallel, torch") else name
+    protocol: Any = "paper" if name == "as published" else "voc2012"
+    engine: Any = "parallel" if name in ("as published", "parallel, torch") else name
     if name == "parallel, torch":
         detections, truths = _as_tensors(detections, truths)
     seconds = []

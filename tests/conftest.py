@@ -175,6 +175,10 @@ def libm_exp(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy's exp is the C library's, as on processors without AVX-512: pycocotools' last bits depend on that."""
 
     def exp(values: Any) -> Any:
-        return np.array([math.exp(value) for value in np.ravel(values).tolist()]).reshape(np.shape(values))
+        if np.asarray(values).dtype == object:
+            return numpy_exp(values)  # and its error
+        exps = [math.exp(value) if value < 709 else float(numpy_exp(value)) for value in np.ravel(values).tolist()]
+        return np.array(exps).reshape(np.shape(values))
 
+    numpy_exp = np.exp
     monkeypatch.setattr(np, "exp", exp)

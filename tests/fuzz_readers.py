@@ -292,7 +292,7 @@ def read_in_pieces(folder: Path) -> Any:
 
 def tally(rand: random.Random) -> Files:
     """A stored tally."""
-    protocol = rand.choice(["coco", "voc2007", "paper"])
+    protocol: Any = rand.choice(["coco", "voc2007", "paper"])
     return {"t": to_bytes(boxscore.match(FOUND, TRUTHS, protocol))}
 
 

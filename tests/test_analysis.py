@@ -103,7 +103,7 @@ def test_a_confusion_matrix_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["coco", "voc2007", "paper"])
 @pytest.mark.parametrize("seed", range(5))
-def test_rows_are_truths_columns_detections_and_the_diagonal_true_positives(name: str, seed: int) -> None:
+def test_rows_are_truths_columns_detections_and_the_diagonal_true_positives(name: Any, seed: int) -> None:
     """Those of the tally, from a score on."""
     scene = random_scene(seed)
     result = boxscore.evaluate(scene.detections, scene.truths, name)

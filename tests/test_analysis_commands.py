@@ -92,8 +92,11 @@ def test_slices_have_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -
     table = printed(capsys, *command, "--csv", "numbers.csv").splitlines()
     assert table[0].split()[:5] == ["coco", "all", "night", "day", "(none)"]
     assert table[2].split()[1:5] == [f"{number:.4f}" for number in (result["map"], *(p["map"] for p in parts.values()))]
-    assert table[-4].split() == ["images", "40", "15", "15", "10"]
-    assert table[-1] == "comparable with published numbers: COCO leaderboard rules"
+    assert table[-5].split() == ["images", "40", "15", "15", "10"]
+    assert table[-2:] == [
+        "comparable with published numbers: COCO leaderboard rules",
+        "slices are not comparable with published numbers: they have a part of the images",
+    ]
     assert str(parts["day"].comparable) == "not comparable with COCO leaderboard rules: 15 images of 40, a slice"
     rows = list(csv.DictReader(io.StringIO(Path("numbers.csv").read_text())))
     (row,) = [row for row in rows if (row["slice"], row["class"], row["number"]) == ("day", "", "map_50")]

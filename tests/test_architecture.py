@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ LAYERS = [
     ["model.result"],
     ["scaling.bins"],
     ["scaling.map_reduce"],
+    ["analysis.resizing"],
     ["pipeline", "analysis.diagnosis"],
     ["scaling.saved_results"],
     ["analysis"],
@@ -185,7 +187,7 @@ def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
 
 AFTER_MATCHING = re.compile(
     r"^boxscore/(model/(tally|curves|per_class|result|summary|measures)|pipeline|scaling/(map_reduce|bins|storage)"
-    r"|analysis/(?!diagnosis)|report/|coco/(accumulation|summary_lines))|^core/(match|nearest|candidates|image_truths|area_ranges|cells|"
+    r"|analysis/(?!diagnosis|resizing)|report/|coco/(accumulation|summary_lines))|^core/(match|nearest|candidates|image_truths|area_ranges|cells|"
     r"curves|finish|bootstrap|average|precision)"
 )
 
@@ -273,6 +275,14 @@ def test_files_that_the_architecture_names_are_there() -> None:
         assert any((folder / name).exists() for folder in (SOURCE, ROOT, CORE)), name
 
 
+def test_no_row_of_the_architecture_appears_twice() -> None:
+    """A formula has one home, and a change one list of files."""
+    text = (ROOT / "docs" / "how-it-works" / "architecture.md").read_text()
+    first_cells = re.findall(r"^\| ([^|]+) \|", text, flags=re.MULTILINE)
+    assert len(first_cells) > 40
+    assert [cell for cell, count in Counter(first_cells).items() if count > 1] == []
+
+
 @pytest.mark.parametrize("module", [boxscore, parallel])
 def test_all_is_exact(module: types.ModuleType) -> None:
     """Every public name is listed, and every listed name is there."""
@@ -311,7 +321,7 @@ print(json.dumps([name for name in sys.modules if name.startswith("boxscore.")])
     names = set(run(code))
     assert "boxscore.model.result" in names
     of_analysis = {name for name in names if name.startswith("boxscore.analysis.")}
-    assert of_analysis <= {"boxscore.analysis.diagnosis", "boxscore.analysis.suspicion"}
+    assert of_analysis <= {f"boxscore.analysis.{name}" for name in ("diagnosis", "resizing", "suspicion")}
     assert not [name for name in names if name.startswith(("boxscore.report", "boxscore.formats"))]
 
 

@@ -1,4 +1,4 @@
-"""Arrays whose numbers are not all there, masked or sparse or without values, are refused wherever arrays enter."""
+"""Arrays whose numbers are not all there (masked, sparse, quantized, without values) are refused where they enter."""
 
 import warnings
 from collections.abc import Callable
@@ -28,6 +28,13 @@ def nested(values: Any) -> Any:
         return torch.nested.nested_tensor([torch.as_tensor(values), torch.as_tensor(values)[:1]])
 
 
+def quantized(values: Any) -> Any:
+    """A tensor of small integers, with a scale."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch has another way now
+        return torch.quantize_per_tensor(torch.as_tensor(values).float(), 0.1, 0, torch.qint32)
+
+
 KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "masked": (masked, "must not be a masked array, whose mask would be lost"),
     "masked, nothing": (np.ma.array, "must not be a masked array, whose mask would be lost"),
@@ -38,6 +45,7 @@ KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "meta": (lambda values: torch.as_tensor(values).to("meta"), "must have values; got a tensor on the meta device"),
     "nested": (nested, "must not be a nested tensor"),
+    "quantized": (quantized, r"must not be quantized, `values.dequantize\(\)`; got torch.qint32"),
 }
 
 NUMBERS: dict[str, Any] = {
@@ -68,7 +76,7 @@ def test_columns_of_such_kinds_are_refused(kind: str, key: str) -> None:
 def test_dicts_of_such_kinds_are_refused(kind: str, key: str, is_whole: bool) -> None:
     """One column of a dict, or all of it, as a tensor of another kind comes with others of its kind."""
     make, message = KINDS[kind]
-    plain = torch.as_tensor if kind in ("sparse", "meta", "nested") else np.asarray
+    plain = torch.as_tensor if kind in ("sparse", "meta", "nested", "quantized") else np.asarray
     wrap = {name: make if is_whole or name == key else plain for name in NUMBERS}
     pred = {name: wrap[name](values) for name, values in NUMBERS.items()}
     target = {name: plain(NUMBERS[name]) for name in ("boxes", "labels")}
@@ -83,7 +91,7 @@ def test_dicts_of_such_kinds_are_refused(kind: str, key: str, is_whole: bool) ->
             boxscore.collate_truths([(0, bad)])
 
 
-@pytest.mark.parametrize("kind", ["masked", "sparse", "meta"])
+@pytest.mark.parametrize("kind", ["masked", "sparse", "meta", "quantized"])
 def test_padded_batches_of_such_kinds_are_refused(kind: str) -> None:
     """With the argument and its key."""
     make, message = KINDS[kind]
@@ -114,6 +122,28 @@ def test_numbers_of_eight_bits_are_refused() -> None:
             InputError, match=r"must have at least 16 bits per number, `values.float\(\)`; got torch.fl"
         ):
             metric.update([tiny], [{"boxes": torch.ones(1, 4), "labels": torch.ones(1).int()}])
+
+
+@pytest.mark.parametrize("engine", ["native", "parallel"])
+@pytest.mark.parametrize("reversed_column", ["image", "label", "score", "area"])
+def test_a_reversed_view_of_one_row_stands_beside_tensors(reversed_column: str, engine: Any) -> None:
+    """NumPy calls it contiguous, though its stride is negative, which PyTorch has no tensors for."""
+    row = {
+        "image": np.array([9, 3]),
+        "label": np.array([9, 1]),
+        "score": np.array([0.0, 0.5]),
+        "area": np.array([0.0, 81]),
+    }
+    columns: dict[str, Any] = {name: torch.as_tensor(column[1:]) for name, column in row.items()}
+    view = row[reversed_column][::-1][:1]
+    assert view.flags.c_contiguous
+    assert view.strides[0] < 0
+    columns |= {"box": torch.tensor([[0.0, 0, 9, 9]]), reversed_column: view}
+    detections = Detections(**{name: columns[name] for name in ("image", "label", "score", "box")})
+    truths = Truths(**{name: columns[name] for name in ("image", "label", "area", "box")})
+    result = boxscore.evaluate(detections, truths, engine=engine)
+    assert result["map"] == 1 / (1 + np.spacing(1))
+    assert result["map_small"] == result["map"]
 
 
 def test_lists_of_tensors_are_arrays() -> None:

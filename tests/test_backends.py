@@ -96,7 +96,7 @@ def test_non_maximum_suppression(backend: Backend, batch: Any, is_by_class: bool
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_match_batch(backend: Backend, batch: Any, protocol: str) -> None:
+def test_match_batch(backend: Backend, batch: Any, protocol: Any) -> None:
     """Alg. 5 to 9 for all areas and thresholds in one call, the loop to the fixed point included."""
     found, truths = batch
 
@@ -261,7 +261,7 @@ def test_inductor_compiles_the_whole_of_matching() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_evaluate_gives_the_same_bits_on_every_library(eager: Backend, protocol: str) -> None:
+def test_evaluate_gives_the_same_bits_on_every_library(eager: Backend, protocol: Any) -> None:
     """Verdicts and AP, from flat columns of any library."""
     scene = random_scene(0)
     expected = boxscore.evaluate(scene.detections, scene.truths, protocol, "sequential")

@@ -82,7 +82,11 @@ def test_detections(changes: dict[str, Any], message: str) -> None:
         ({"ignore": [0.0, 1.0]}, "`ignore` must hold booleans, or integers 0 and 1; got float64"),
         ({"area": [1.0, -2.0]}, "`area` row 1 must not be negative; got -2.0"),
         ({"area": [1.0, float("inf")]}, "`area` row 1 must be finite; got inf"),
-        ({"class_names": ["cat", "dog"]}, "`label` must be one of those in `class_names` (0, 1); got 2"),
+        (
+            {"class_names": ["cat", "dog"]},
+            "`label` must be one of those in `class_names` (0, 1); got 2;"
+            " labels that count from 1 need class_names={1: …}, or a name for 0 in front",
+        ),
         ({"class_names": "cat"}, "`class_names` must be a sequence or a mapping of names; got 'cat'"),
         ({"class_names": 5}, "`class_names` must be a sequence or a mapping of names; got 5"),
         ({"label": None}, "`label` must be given; got None"),
@@ -168,7 +172,8 @@ def test_padded_batches() -> None:
         ({"areas": [("a", 0, 1), ("a", 1, 2)]}, "`areas` must have different names; got ['a', 'a']"),
         ({"areas": {"50": (0, 1)}}, "`areas` must have names that are not numbers, as `map_50` is one; got '50'"),
         ({"class_agnostic": "no"}, "`class_agnostic` must be True or False; got 'no'"),
-        ({"precision_epsilon": float("nan")}, "`precision_epsilon` must be finite and not negative; got nan"),
+        ({"precision_epsilon": float("nan")}, "`precision_epsilon` must be a finite number; got nan"),
+        ({"precision_epsilon": -1.0}, "`precision_epsilon` must not be negative; got -1.0"),
         ({"areas": {"all": 5}}, "`areas` must map names to (low, high); got {'all': 5}"),
         ({"pixels": "round"}, "`pixels` must be one of continuous, inclusive; got 'round'"),
         ({"matching": "any"}, "`matching` must be one of best, best_regular, next_best; got 'any'"),
@@ -192,11 +197,11 @@ def test_unknown_fields_of_a_protocol_are_refused() -> None:
 def test_evaluate() -> None:
     """Unknown names and foreign types."""
     with refused(f"`protocol` must be one of {', '.join(PROTOCOLS)}; got 'lvis2'"):
-        boxscore.evaluate(detections(), truths(), "lvis2")
+        boxscore.evaluate(detections(), truths(), "lvis2")  # type: ignore[arg-type]
     with refused("`protocol` must be a name or a boxscore.Protocol; got int"):
         boxscore.evaluate(detections(), truths(), 5)  # type: ignore[arg-type]
     with refused("`engine` must be one of auto, native, parallel, sequential; got 'warp'"):
-        boxscore.evaluate(detections(), truths(), engine="warp")
+        boxscore.evaluate(detections(), truths(), engine="warp")  # type: ignore[arg-type]
     with refused("`detections` must be boxscore.Detections; got list"):
         boxscore.evaluate([], truths())  # type: ignore[arg-type]
     with refused("`truths` must be boxscore.Truths; got dict"):

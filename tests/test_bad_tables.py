@@ -11,6 +11,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Truths
+from tests.support.memory_limits import plenty
 from tests.support.small_files import refused, write
 
 HEADER = "image_id,category_id,class_name,x1,y1,x2,y2\n"
@@ -81,7 +82,7 @@ def test_a_class_has_one_name_in_parquet_and_its_metadata(tmp_path: Path) -> Non
         pyarrow.parquet.write_table(table, path)
         refused(lambda: boxscore.read_truths(path), "class 1 must have one name; got ")  # noqa: B023
         refused(
-            lambda: evaluate_files(str(tmp_path / "good.parquet"), str(path), memory="4GB"),  # noqa: B023
+            lambda: evaluate_files(str(tmp_path / "good.parquet"), str(path), memory=plenty()),  # noqa: B023
             "class 1 must have one name; got ",
         )
     (tmp_path / "parts").mkdir()
@@ -89,7 +90,7 @@ def test_a_class_has_one_name_in_parquet_and_its_metadata(tmp_path: Path) -> Non
         part = arrow.table(columns | {"class_name": [name, name]})
         pyarrow.parquet.write_table(part, tmp_path / "parts" / f"{name}.parquet")
     refused(
-        lambda: evaluate_files(str(tmp_path / "good.parquet"), str(tmp_path / "parts"), memory="4GB"),
+        lambda: evaluate_files(str(tmp_path / "good.parquet"), str(tmp_path / "parts"), memory=plenty()),
         "dog.parquet: class 1 must have one name; got 'dog' and 'cat'",
     )
 
@@ -285,7 +286,7 @@ def test_metadata_of_parquet_that_is_not_ours(tmp_path: Path, metadata: bytes) -
     path = write_arrow(tmp_path / "t.parquet", table.replace_schema_metadata({b"boxscore": metadata}))
     complaint = f"{path}: the metadata `boxscore` must list images and classes by id"
     refused(lambda: boxscore.read_truths(path), complaint)
-    refused(lambda: evaluate_files(str(path), str(path), memory="4GB"), complaint)
+    refused(lambda: evaluate_files(str(path), str(path), memory=plenty()), complaint)
     for other in (b"[" * 100_000, b"\xff", b"5"):
         write_arrow(path, table.replace_schema_metadata({b"boxscore": other}))
         assert len(boxscore.read_truths(path)) == 2
@@ -301,7 +302,7 @@ def test_parquet_that_would_explode_is_refused_before_it_is_read(tmp_path: Path)
     assert path.stat().st_size < 1_000_000
     refused(lambda: boxscore.read_truths(path), "t.parquet: would grow from ")
     refused(lambda: boxscore.read_truths(path), "to 320,000,000 bytes or more; beyond 256 MiB no more than 200 times")
-    refused(lambda: evaluate_files(str(path), str(path), memory="4GB"), "t.parquet: would grow from ")
+    refused(lambda: evaluate_files(str(path), str(path), memory=plenty()), "t.parquet: would grow from ")
     options = arrow.ipc.IpcWriteOptions(compression="zstd")
     path = write_arrow(tmp_path / "t.arrow", arrow.table({"image_id": np.zeros(num, np.int64)}), options=options)
     refused(lambda: boxscore.read_truths(path), "t.arrow: would grow from ")

@@ -13,6 +13,8 @@ import pytest
 import boxscore
 from boxscore.cli import main, sample
 
+FILES = [str(sample.FOLDER / name) for name in ("truths.json", "detections.json")]
+
 
 def test_demo_prints_the_tables_of_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
     """Under COCO, by class, and under VOC 2012."""
@@ -173,3 +175,116 @@ sys.exit(main(sys.argv[1:]))
             assert (run.returncode, out, err) == (130, "", "boxscore: interrupted\n")
         finally:
             run.kill()
+
+
+_INTERRUPTED = """
+import os, signal, sys
+from boxscore.__main__ import command
+module = sys.argv.pop(1)
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupter())
+sys.exit(command())
+"""
+
+
+@pytest.mark.parametrize("module", ["boxscore._compiled", "argparse", "numpy", "numpy.linalg", "boxscore.cli.evaluate"])
+def test_ctrl_c_while_modules_are_imported_is_exit_code_130(module: str) -> None:
+    """Whichever module it is, and whatever that one would do with an exception."""
+    command = [sys.executable, "-c", _INTERRUPTED, module, "eval", *FILES, "--errors"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "boxscore: interrupted\n")
+
+
+def limited(*command: str, memory: int | None = None, stack: int | None = None) -> "subprocess.CompletedProcess[str]":
+    """A command in a process of at most so many bytes of addresses, and so many for the stack of each thread."""
+    resource = pytest.importorskip("resource")
+
+    def limit() -> None:
+        for number, num_bytes in ((resource.RLIMIT_STACK, stack), (resource.RLIMIT_AS, memory)):
+            if num_bytes is not None:
+                resource.setrlimit(number, (num_bytes, num_bytes))
+
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "boxscore", *command],
+        preexec_fn=limit,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems don't limit addresses")
+@pytest.mark.parametrize("command", [["eval"], ["eval", "--errors"], ["check"]])
+def test_too_little_memory_is_one_line(command: list[str], tmp_path: Path) -> None:
+    """Whether the core, NumPy or an import is refused more of it; with enough, the command succeeds.
+
+    OpenBLAS, which NumPy imports while files are read, ends the process itself, with a line of its own.
+    """
+    truths, found = tmp_path / "truths.json", tmp_path / "found.json"
+    image = {"id": 1, "width": 100, "height": 100}
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 2, 30, 40], "area": 1200, "iscrowd": 0}
+    truths.write_text(json.dumps({"images": [image], "annotations": [box], "categories": [{"id": 1, "name": "cat"}]}))
+    row = '{"image_id": 1, "category_id": 1, "bbox": [1, 2, 30, 40], "score": 0.5}'
+    found.write_text(f"[{','.join([row] * 400_000)}]")
+    codes, told = [], set()
+    for megabytes in (160, 190, 220, 4000):
+        done = limited(command[0], str(truths), str(found), *command[1:], "--quiet", memory=megabytes << 20)
+        codes.append(done.returncode)
+        told.add(done.stderr)
+        assert (done.stderr == "") == (done.returncode == 0)
+    assert codes[-1] == 0
+    ours = "boxscore: out of memory; `boxscore eval --memory` evaluates Parquet files of any size within a limit\n"
+    assert told - {"", "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.\n"} <= {ours}
+    assert len(command) == 1 or 1 in codes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems don't limit addresses")
+@pytest.mark.parametrize("more", [[], ["--threads", "4"]])
+def test_without_more_threads_one_does_it_all(more: list[str]) -> None:
+    """No other thread can be started: each would have a stack larger than all memory."""
+    usual = limited("eval", *FILES, *more)
+    done = limited("eval", *FILES, *more, memory=3 << 30, stack=4 << 30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == usual.stdout
+
+
+LONG = "n" * 300
+"""A name that no file system has room for."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["eval", LONG, FILES[1]],
+        ["eval", FILES[0], f"{LONG}.json"],
+        ["eval", *FILES, "--json", LONG],
+        ["eval", *FILES, "--html", f"{LONG}/a.html"],
+        ["eval", *FILES, "--plots", LONG],
+        ["eval", *FILES, "--save", LONG],
+        ["eval", *FILES, "--sizes", LONG],
+        ["compare", FILES[0], LONG, FILES[1]],
+        ["explain", FILES[0], LONG],
+        ["convert", FILES[0], LONG, "--to", "yolo"],
+        ["convert", LONG, "out.csv"],
+        ["serve", LONG],
+        ["label-errors", *FILES, "--html", LONG],
+    ],
+)
+def test_a_name_that_is_too_long_is_one_line(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an input and of an output."""
+    assert main(command) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.endswith("File name too long\n")
+
+
+def test_a_name_that_is_too_long_is_a_finding_of_check(capsys: pytest.CaptureFixture[str]) -> None:
+    """As any other file that can't be read."""
+    assert main(["check", LONG]) == 1
+    assert f"error: cannot be read\n  {LONG}: File name too long\n" in capsys.readouterr().out

@@ -310,6 +310,8 @@ def test_odd_arguments_have_the_same_outcome(name: str, arguments: tuple[Any, ..
         (lambda: mask.frPyObjects([[float("nan")] * 6], 3, 4), "a polygon must have finite numbers"),
         (lambda: mask.frPyObjects([[1e300] * 6], 3, 4), "none of them beyond 4e8"),
         (lambda: mask.frPyObjects([POLYGON], 10**9, 10**9), "at most 4294967295 pixels"),
+        (lambda: mask.frPyObjects([[0, 0, 4e8, 5, 4e8, 9, 0, 3]], 10, 4 * 10**8), "at most 10,000,000 columns"),
+        (lambda: mask.frPyObjects(np.array([[0, 0, 4e8, 9]]), 10, 4 * 10**8), "at most 10,000,000 columns"),
         (lambda: mask.iou([RLE | {"counts": b"4"}], [RLE], [0]), None),
         (lambda: mask.iou([RLE | {"counts": b"42"}], [RLE], [0]), "run lengths for as many pixels"),
         (lambda: mask.merge([RLE | {"counts": b"42"}, RLE]), "run lengths for as many pixels"),

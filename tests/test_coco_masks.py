@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,26 @@ def test_results_that_have_boxes_alone_are_evaluated_by_the_masks_of_these(tmp_p
     check_same(lambda tool: run(from_files(tool, files, "segm")))
 
 
+@pytest.mark.parametrize("row", [0, 3])
+def test_a_file_in_which_a_result_has_no_mask(row: int, tmp_path: Path) -> None:
+    """It has the mask of its box, and all others have their own, as in pycocotools."""
+    dataset, results = random_masks(5, has_boxes=True)
+    del results[row]["segmentation"]
+    files = write_files(tmp_path, dataset, results)
+    check_same(lambda tool: run(from_files(tool, files, "segm")))
+
+
+@pytest.mark.parametrize("broken", [None, "5", 7, [], {"size": [9, 9], "counts": "zzzz"}])
+@pytest.mark.parametrize("row", [0, 3])
+def test_a_file_in_which_a_mask_is_invalid_is_refused(row: int, broken: Any, tmp_path: Path) -> None:
+    """By name, and no other mask is replaced by its box."""
+    dataset, results = random_masks(5, has_boxes=True)
+    results[row]["segmentation"] = broken
+    files = write_files(tmp_path, dataset, results)
+    with pytest.raises(boxscore.InputError, match=rf"annotation {row + 1} of image \d+: `segmentation` "):
+        run(from_files(OURS, files, "segm"))
+
+
 def test_steps_by_themselves() -> None:
     """As evaluators call them that match image by image: `_prepare`, `computeIoU`, `evaluateImg`."""
     dataset, results = random_masks(7)
@@ -179,8 +200,8 @@ def test_dicts_read_after_an_evaluation_are_pycocotools_own(tmp_path: Path) -> N
         ({"size": [4, 4], "counts": [17, -1]}, "`counts` must"),
         ({"size": [10**9, 10**9], "counts": "0"}, "must have at most 4294967295 pixels"),
         ({"size": [4], "counts": "0"}, "must have a `size` of two whole numbers, height and width"),
-        ([[1, 2, 3]], "must have polygons of pairs x, y; got 3 numbers"),
-        ([[1, 2, float("nan"), 4]], "must have polygons of finite numbers"),
+        ([[1, 2, 3, 4, 5, 6, 7]], "must have polygons of pairs x, y; got 7 numbers"),
+        ([[1, 2, float("nan"), 4, 5, 6]], "must have polygons of finite numbers"),
         ([], "must have at least one polygon; got none"),
         (None, "must be a dict with `size` and `counts`, or a list of polygons; got NoneType"),
     ],
@@ -233,3 +254,44 @@ def test_nothing_of_pycocotools_is_needed() -> None:
     assert "pycocotools" not in boxscore.coco.mask.iou.__module__
     evaluation = run(from_dicts(OURS, dataset, results, iou_type="segm"))
     check_equal(len(evaluation.stats), 12)
+
+
+def _run_files(files: tuple[str, str], tool: Tool) -> Any:
+    return run(from_files(tool, files, "segm"))
+
+
+EMPTY_RUNS: dict[str, Any] = {"text": "Yk00a0f9", "a list": [873, 0, 17, 310]}
+"""The last 310 of 30 x 40 pixels, with a run of no pixels before them."""
+
+
+@pytest.mark.parametrize("given", EMPTY_RUNS)
+@pytest.mark.parametrize("is_crowd", [0, 1])
+def test_masks_are_compared_up_to_where_both_have_an_empty_run_as_in_coco(
+    given: str, is_crowd: int, tmp_path: Path
+) -> None:
+    """A quirk of the drop-in, from dicts, files and step by step. Everything else compares pixels."""
+    pixels = np.zeros(1200, np.uint8)
+    pixels[890:] = 1
+    empty = {"size": [30, 40], "counts": EMPTY_RUNS[given]}
+    usual = reference.encode(np.asfortranarray(pixels.reshape(30, 40, order="F")))
+    usual = {"size": usual["size"], "counts": usual["counts"].decode()}
+    shape = {"image_id": 1, "category_id": 1, "bbox": [29, 0, 11, 30]}
+    overlaps = {}
+    for name, masks in {"both": (empty, empty), "one": (empty, usual), "none": (usual, usual)}.items():
+        truth = {**shape, "id": 1, "area": 310, "iscrowd": is_crowd, "segmentation": masks[0]}
+        dataset = {"images": [{"id": 1, "height": 30, "width": 40}], "categories": [{"id": 1, "name": "a"}]}
+        dataset |= {"annotations": [truth]}
+        results = [{**shape, "score": 0.9, "segmentation": masks[1]}]
+        if given == "a list" and masks[1] is empty:
+            results[0]["segmentation"] = {"size": [30, 40], "counts": EMPTY_RUNS["text"]}
+        files = write_files(tmp_path, dataset, results)
+        found = check_same(partial(evaluated, dataset=dataset, results=results, iou_type="segm"))
+        check_same(partial(_run_files, files))
+        overlaps[name] = found.ious[1, 1].tolist()
+        truths = boxscore.read_truths(files[0], iou_type="segm")
+        detections = boxscore.read_detections(files[1], truths, iou_type="segm")
+        pixelwise = boxscore.evaluate(detections, truths, boxscore.Protocol.named("coco", iou_type="segm"))
+        assert is_crowd or pixelwise["map"] == 1 / (1 + np.spacing(1))
+    assert overlaps == {"both": [[0.0]], "one": [[1.0]], "none": [[1.0]]}
+    text = {"size": [30, 40], "counts": EMPTY_RUNS["text"]}
+    assert boxscore.coco.mask.iou([text], [text], [is_crowd]).tolist() == [[0.0]]

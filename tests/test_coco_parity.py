@@ -19,12 +19,25 @@ STATS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]
 
 
 def assert_equal(result: boxscore.Result, reference: Any) -> None:
-    """All of pycocotools' arrays, bit for bit."""
+    """All of pycocotools' arrays and the means of each class, bit for bit."""
     for name in ("precision", "recall", "scores"):
         assert np.array_equal(getattr(result.curves, name), reference.eval[name]), name
+    precision, recall = reference.eval["precision"][..., 0, -1], reference.eval["recall"][..., 0, -1]
+    for k in range(len(result.per_class)):
+        assert np.array_equal(result.per_class.ap[k], mean_as_in_summarize(precision[:, :, k]), equal_nan=True), k
+        assert np.array_equal(result.per_class.ar[k], mean_as_in_summarize(recall[:, k]), equal_nan=True), k
+        ap_at = [mean_as_in_summarize(precision[t, :, k]) for t in range(len(precision))]
+        assert np.array_equal(result.per_class.ap_at[k], ap_at, equal_nan=True), k
+        assert np.array_equal(result.curves.average_precision[:, k, 0, -1], ap_at, equal_nan=True), k
 
 
-def assert_scene_is_equal(scene: Scene, engine: str) -> None:
+def mean_as_in_summarize(values: Any) -> float:
+    """The mean of all that is defined, as pycocotools takes it."""
+    defined = values[values > -1]
+    return float(np.mean(defined)) if defined.size else np.nan
+
+
+def assert_scene_is_equal(scene: Scene, engine: Any) -> None:
     """The arrays and the twelve numbers."""
     reference = scene.pycocotools()
     result = boxscore.evaluate(scene.detections, scene.truths, "coco", engine)
@@ -35,13 +48,33 @@ def assert_scene_is_equal(scene: Scene, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("seed", range(12))
-def test_random_scenes_equal_pycocotools(seed: int, engine: str) -> None:
+def test_random_scenes_equal_pycocotools(seed: int, engine: Any) -> None:
     """Crowds, ties, empty boxes and images, area borders, classes without truths or detections."""
     assert_scene_is_equal(random_scene(seed, is_whole=seed % 2 == 0), engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_more_than_100_detections_of_a_class_in_an_image(engine: str) -> None:
+@pytest.mark.parametrize("average", ["macro", "weighted"])
+def test_the_numbers_of_the_only_class_are_those_of_all_classes(average: str, engine: Any) -> None:
+    """To the last bit: both are the same mean."""
+    for seed in range(8):
+        scene = random_scene(seed)
+        rows = {name: columns["label"] == 0 for name, columns in (("truth", scene.truth), ("found", scene.detection))}
+        truths = boxscore.Truths(**{key: each[rows["truth"]] for key, each in scene.truth.items()}, box_format="xywh")
+        found = {key: each[rows["found"]] for key, each in scene.detection.items()}
+        protocol = boxscore.Protocol.named("coco", average=average)
+        result = boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), truths, protocol, engine)
+        (row,) = result.per_class.rows()
+        expected = [result[name] for name in ("map", "map_50", "mar_100")]
+        if average == "macro":
+            assert [row.ap, row.ap_50, row.ar] == expected
+        else:  # times its number of truths, and divided by it again
+            num = row.num_truths
+            assert [row.ap * num / num, row.ap_50 * num / num, row.ar * num / num] == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_more_than_100_detections_of_a_class_in_an_image(engine: Any) -> None:
     """Only the best 100 count, ties in file order."""
     scene = random_scene(99, num_images=3, num_classes=3, most_detections=450, most_truths=40)
     places = np.stack([scene.detection["image"], scene.detection["label"]])
@@ -50,7 +83,7 @@ def test_more_than_100_detections_of_a_class_in_an_image(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_many_truths_in_one_image_force_next_best_choices(engine: str) -> None:
+def test_many_truths_in_one_image_force_next_best_choices(engine: Any) -> None:
     """A crowd of equal boxes: who gets which truth takes many rounds to settle."""
     random = np.random.default_rng(5)
     num = 60
@@ -72,6 +105,8 @@ def test_many_truths_in_one_image_force_next_best_choices(engine: str) -> None:
     [
         ({"iouThrs": np.array([0.0, 0.3, 1.0])}, {"thresholds": (0.0, 0.3, 1.0)}),
         ({"recThrs": np.array([0.1, 1 / 3, 0.9])}, {"recall_points": (0.1, 1 / 3, 0.9)}),
+        ({"recThrs": np.linspace(0, 1, 301)}, {"recall_points": np.linspace(0, 1, 301)}),
+        ({"recThrs": np.array([0.5])}, {"recall_points": (0.5,)}),
         ({"maxDets": [1, 2, 3, 100]}, {"limits": (1, 2, 3, 100)}),
         ({"useCats": 0}, {"class_agnostic": True}),
         (
@@ -81,7 +116,7 @@ def test_many_truths_in_one_image_force_next_best_choices(engine: str) -> None:
     ],
     ids=lambda value: next(iter(value)),
 )
-def test_changed_protocols_equal_changed_params(params: dict[str, Any], changes: dict[str, Any], engine: str) -> None:
+def test_changed_protocols_equal_changed_params(params: dict[str, Any], changes: dict[str, Any], engine: Any) -> None:
     """Any field can be changed; the result is that of pycocotools with the same change."""
     for seed in (3, 4):
         scene = random_scene(seed)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ TRUTHS, DETECTIONS = str(sample.FOLDER / "truths.json"), str(sample.FOLDER / "de
 Captured = pytest.CaptureFixture[str]
 
 
-def numbers(truths: str | Path, detections: str | Path, protocol: str | boxscore.Protocol = "coco") -> dict[str, float]:
+def numbers(truths: str | Path, detections: str | Path, protocol: Any = "coco") -> dict[str, float]:
     """The numbers of two files."""
     there = read_truths(truths)
     return dict(boxscore.evaluate(read_detections(detections, there), there, protocol))

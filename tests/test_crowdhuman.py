@@ -27,7 +27,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("engine", ["native", "parallel", "sequential"])
-def test_numbers_are_those_of_mmdetection(tmp_path: Path, engine: str) -> None:
+def test_numbers_are_those_of_mmdetection(tmp_path: Path, engine: Any) -> None:
     """AP and miss rate always; the Jaccard index where it makes as many pairs: it makes the most, of an IoU of 0.5,
     too, and the published rule makes those of the largest sum, above 0.5.
     """
@@ -141,7 +141,7 @@ def three_persons(*, ignored: list[Any] | None = None) -> tuple[Detections, Trut
 class TestByHand:
     """Two images, three boxes."""
 
-    def test_three_persons(self, engine: str) -> None:
+    def test_three_persons(self, engine: Any) -> None:
         """Recalls 1/3, 1/3, 2/3 and precisions 1, 1/2, 2/3: one trapezoid, 1/3 (1/2 + 2/3) / 2 = 7/36.
 
         False positives per image are 0, 1/2, 1/2, so the seven numbers up to 0.3162 are reached with the second
@@ -155,7 +155,7 @@ class TestByHand:
         assert result["mr"] == pytest.approx((2 / 3) ** (7 / 9) * (1 / 3) ** (2 / 9), abs=1e-15)
         assert result["ji"] == 2 / (4 + 1e-6)
 
-    def test_what_lies_in_an_ignored_region_does_not_count(self, engine: str) -> None:
+    def test_what_lies_in_an_ignored_region_does_not_count(self, engine: Any) -> None:
         """Half of the false one is not more than half; then 60 of 100 are: precision 1 at recalls 1/3 and 2/3, no false
         positive, so 1/3 are missed everywhere; 2 pairs of 3 truths and 2 detections.
         """
@@ -167,7 +167,7 @@ class TestByHand:
         assert result["mr"] == pytest.approx(1 / 3, abs=1e-15)
         assert result["ji"] == 2 / (3 + 1e-6)
 
-    def test_an_iou_of_one_half_is_not_enough(self, engine: str) -> None:
+    def test_an_iou_of_one_half_is_not_enough(self, engine: Any) -> None:
         """A detection of 5 x 10 in A."""
         truths = Truths(image=[0], label=[0], box=[A], image_sizes={0: (100, 100)})
         for width, is_found in ((5, False), (6, True)):
@@ -175,7 +175,7 @@ class TestByHand:
             result = boxscore.evaluate(detections, truths, "crowdhuman", engine)
             assert (result["mar"], round(result["ji"], 5)) == (is_found, is_found)
 
-    def test_boxes_end_where_their_image_ends(self, engine: str) -> None:
+    def test_boxes_end_where_their_image_ends(self, engine: Any) -> None:
         """Beyond the image of 10 x 10 nobody looks: both are the whole image then."""
         truths = Truths(image=[0], label=[0], box=[(-50, -50, 10, 10)], image_sizes={0: (10, 10)})
         detections = Detections(image=[0], label=[0], score=[0.9], box=[(0, 0, 90, 90)])

@@ -12,11 +12,11 @@ import pytest
 
 import boxscore
 from boxscore import Detections, MeanAveragePrecision, Truths
-from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, diagnose
-from boxscore.analysis.suspicion import Counts
+from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, find_mistakes
 from boxscore.cli import main
 from boxscore.geometry.boxes import Boxes
 from boxscore.model.dataset import take
+from tests.support.memory_limits import plenty
 from tests.support.near_truths import SIZE, centers, corners, data
 from tests.support.shared import shared_data
 
@@ -34,9 +34,10 @@ def changed(detections: Detections, **changes: Any) -> Detections:
 
 
 def look(detections: Detections, truths: Truths) -> Diagnosis | None:
-    """What is found behind the result."""
-    result = boxscore.evaluate(detections, truths)
-    return diagnose(Counts.of_result(result.per_class), detections, truths, Words())
+    """The one mistake that is found behind the result."""
+    found = find_mistakes(boxscore.evaluate(detections, truths), detections, truths, Words())
+    assert len(found) <= 1
+    return found[0] if found else None
 
 
 MISTAKES: dict[str, tuple[str, str, Callable[[Detections], dict[str, Any]]]] = {
@@ -313,7 +314,7 @@ def test_a_bad_detector_gets_a_soft_sentence(tmp_path: Path, capsys: pytest.Capt
     found, truths = data()
     paths = files(tmp_path, replace(found, image=np.roll(np.asarray(found.image), 25)), truths)
     assert main(["eval", *paths]) == 0
-    assert "the detections may just be bad, or those of other images; try `boxscore check" in capsys.readouterr().err
+    assert "the detections may just be bad, or belong to other images; try `boxscore check" in capsys.readouterr().err
     assert main(["eval", *paths, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -329,7 +330,7 @@ def test_files_beyond_memory_are_looked_at_too(tmp_path: Path) -> None:
         tmp_path / "dt.parquet", replace(found, geometry=boxes(found, centers(found.box))), truths
     )
     with pytest.warns(UserWarning, match=r"dt.parquet look like cxcywh, but are read as xywh"):
-        evaluate_files(str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet"), memory="16GB")
+        evaluate_files(str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet"), memory=plenty())
 
 
 def test_annotation_ids_from_1_on_need_no_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

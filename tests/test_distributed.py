@@ -108,6 +108,21 @@ def test_a_process_group_is_all_that_is_gathered(world: list[dict[str, Any]]) ->
         assert rank["pair"] == "`process_group` must have this process in it; got one without it"
 
 
+def test_a_box_that_can_not_be_fails_on_no_rank(world: list[dict[str, Any]]) -> None:
+    """One rank has dropped it; all have the numbers without it, and say so."""
+    expected = plain(numbered(EVERYTHING).compute())
+    for rank in world:
+        found, num_invalid, words = rank["invalid"]
+        check_equal(found, expected)
+        assert num_invalid == 1
+        assert words == "not comparable with COCO leaderboard rules: 1 invalid detection dropped"
+
+
+def test_what_was_dropped_in_copies_of_an_image_counts_once(world: list[dict[str, Any]]) -> None:
+    """As the image does: every rank has dropped a box in it."""
+    assert {rank["invalid, twice"] for rank in world} == {1}
+
+
 def test_two_collectives_are_enough(world: list[dict[str, Any]]) -> None:
     """Whatever the number of batches and of processes."""
     assert all(rank["collectives"] == ["all_gather", "all_gather"] for rank in world)
@@ -118,15 +133,26 @@ def test_what_a_process_has_counted_stays_its_own(world: list[dict[str, Any]]) -
     assert all(rank["stays"] for rank in world)
 
 
-@pytest.mark.parametrize("fate", ["dies", "sleeps"])
-def test_a_process_that_never_computes_is_an_error_not_a_hang(fate: str, tmp_path: Path) -> None:
-    """Within the time-out of the process group, with PyTorch's own error as the cause."""
-    folder = tmp_path / fate
+@pytest.mark.parametrize(
+    ("fate", "metric"),
+    [("dies", "metric"), ("sleeps", "metric"), ("sleeps", "torchmetrics"), ("sleeps", "evaluator")],
+)
+def test_a_process_that_never_computes_is_an_error_not_a_hang(fate: str, metric: str, tmp_path: Path) -> None:
+    """Within the time-out of the process group, with the cure, and with PyTorch's own error as the cause."""
+    if metric == "torchmetrics":
+        pytest.importorskip("torchmetrics")
+    folder = tmp_path / f"{fate}_{metric}"
     folder.mkdir()
     (message, cause, seconds), other = run_world("tests.support.world_with_a_death", 2, folder, seconds=60)
     assert other is None
-    expected = "gathering the tallies of 2 processes failed on rank 0"
-    assert message == f"{expected}: a process may have died, or not called compute()"
+    call = "synchronize_between_processes()" if metric == "evaluator" else "compute()"
+    advice = {
+        "metric": "; MeanAveragePrecision(sync=False) computes the numbers of one process",
+        "torchmetrics": "; MeanAveragePrecision(sync_on_compute=False) computes the numbers of one process",
+        "evaluator": "",
+    }[metric]
+    expected = "gathering from 2 processes failed on rank 0: a process may have died, or not called"
+    assert message == f"{expected} {call}. Every process must call it, also one without data{advice}"
     assert cause.endswith("Error")
     assert seconds < TIMEOUT + 10
 

@@ -155,6 +155,15 @@ def test_invalid_inputs_are_refused_as_they_are_added(
     assert metric.compute()["map"] == pytest.approx(0.9)
 
 
+@pytest.mark.filterwarnings("ignore:1 invalid prediction:UserWarning")
+def test_predictions_that_can_not_be_are_dropped_if_asked(tmp_path: Path) -> None:
+    """As if they had not been there."""
+    metric = make_metric(tmp_path, invalid="drop")
+    spoilt = {"boxes": [[0, 0, np.nan, 9], [0, 0, 10, 9]], "scores": [0.95, 0.9], "labels": [1, 1]}
+    metric.add(prediction=spoilt, reference=TARGET)
+    assert metric.compute()["map"] == pytest.approx(0.9)
+
+
 def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
     """And what is no list."""
     metric = make_metric(tmp_path)

@@ -172,7 +172,7 @@ def test_the_steps_lead_from_one_number_to_the_other(names: tuple[str, str], see
     """Each begins where the one before ended, so the differences add up to the whole."""
     scene = random_scene(seed, num_images=20)
     explanation = boxscore.explain(scene.detections, scene.truths, *names)
-    ends = [TOOLS[name].protocol if name in TOOLS else name for name in names]
+    ends: list[Any] = [TOOLS[name].protocol if name in TOOLS else name for name in names]
     assert explanation.first == boxscore.evaluate(scene.detections, scene.truths, ends[0])["map"]
     assert explanation.last == boxscore.evaluate(scene.detections, scene.truths, ends[1])["map"]
     numbers = [explanation.first, *(step.after for step in explanation.steps)]

@@ -3,13 +3,17 @@
 import csv
 import io
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Truths
 from boxscore.cli import main, sample
+from boxscore.report.html import make_report
 
 BOX = [[0, 0, 10, 10]]
 
@@ -38,8 +42,9 @@ def test_classes_that_share_a_name_keep_apart_in_loggers() -> None:
 
 def test_csv_has_all_digits_and_nothing_for_undefined(result: boxscore.Result, tmp_path: Path) -> None:
     """As a string, and as a file."""
-    content = result.to_csv(tmp_path / "scores.csv")
-    assert (tmp_path / "scores.csv").read_text() == content == result.to_csv()
+    content = result.to_csv()
+    result.to_csv(tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_text() == content
     rows = list(csv.DictReader(io.StringIO(content)))
     assert rows[0] == {"class": "", "number": "map", "value": "0.5"}
     assert {row["value"] for row in rows if row["class"] == "dog" and row["number"] == "ap"} == {""}
@@ -197,3 +202,28 @@ def test_extra_numbers_of_classes_are_in_every_export() -> None:
     assert r" & detections & MR\textsuperscript{-2} & " in head
     (last,) = [line for line in table if line.startswith("dog ")]
     assert last.endswith(rf" & {100 * extra['olrp_fn']:.1f} & {extra['olrp_score']:.4f} \\")
+
+
+def test_with_a_path_nothing_is_returned(tmp_path: Path) -> None:
+    """As by pandas: a notebook would print the whole file."""
+    result = boxscore.evaluate(*sample.load())
+    comparison = boxscore.compare([result, result], resamples=2)
+    errors = boxscore.label_errors([result])
+    file = tmp_path / "file"
+    calls: list[tuple[Callable[..., str | None], dict[str, Any], str]] = [
+        (result.to_csv, {}, "class,number,value"),
+        (comparison.to_csv, {}, "first,second,class"),
+        (errors.to_csv, {}, "kind,suspicion"),
+        (result.to_html, {"resamples": 0}, "<!doctype html>"),
+        (comparison.to_html, {}, "<!doctype html>"),
+        (errors.to_html, {}, "<!doctype html>"),
+        (partial(make_report, {"model": result}), {"intervals": {}}, "<!doctype html>"),
+    ]
+    for call, options, start in calls:
+        for path in (str(file), file):
+            assert call(path, **options) is None
+            assert file.read_text().startswith(start)
+            file.unlink()
+        content = call(**options)
+        assert content is not None
+        assert content.startswith(start)

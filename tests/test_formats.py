@@ -114,7 +114,8 @@ def test_the_format_is_found_out_or_given(tmp_path: Path) -> None:
     """A path that is none of them gets the list of what was looked for."""
     path = write(tmp_path / "odd.bin", b"\x00\x01")
     with pytest.raises(
-        boxscore.InputError, match=r"odd.bin: the file is in no known format for truths. Known formats: labelme: "
+        boxscore.InputError,
+        match=r"odd.bin: the file is in no known format for truths; if it is in one of these, name it by `format`: lab",
     ):
         boxscore.read_truths(path)
     (tmp_path / "empty").mkdir()

@@ -160,6 +160,36 @@ def test_the_keras_callback_reports_map() -> None:
     assert names["history"]["val_map_75"] == pytest.approx([1, 1])
 
 
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")  # Keras' own default
+def test_an_untrained_head_does_not_end_fit() -> None:
+    """The page as it stands, with a head of random weights: boxes are inverted, and one has NaN."""
+    keras = pytest.importorskip("keras", reason="Keras is not installed")
+    keras.utils.set_random_seed(0)
+    box, targets = boxes(12)
+    inputs = keras.Input((4,))
+    features = keras.layers.Dense(8)(inputs)
+    heads = {
+        "box": keras.layers.Reshape((1, 4))(keras.layers.Dense(4)(features)),
+        "score": keras.layers.Reshape((1, 2))(keras.layers.Dense(2, "softmax")(features)),
+    }
+    model = keras.Model(inputs, heads)
+    model.compile(keras.optimizers.SGD(1e-6), {"box": "mae", "score": "mae"})
+    train_targets = {"box": targets["boxes"], "score": np.ones((12, 1, 2), np.float32)}
+    spoilt = box.copy()
+    spoilt[3] = np.nan
+    names: dict[str, Any] = {
+        "model": model,
+        "train_dataset": _as_dataset(box, train_targets),
+        "val_dataset": [(spoilt[:6], _part(targets, slice(0, 6))), (spoilt[6:], _part(targets, slice(6, 12)))],
+    }
+    with pytest.warns(UserWarning, match="invalid predictions of a batch were dropped") as caught:
+        exec(KERAS.replace("epochs=2,", "epochs=2, verbose=0,"), names)
+    assert len(names["history"]["val_map"]) == 2
+    assert len([each for each in caught if "invalid" in str(each.message)]) == 1
+    outputs = model.predict_on_batch(box)["box"][:, 0]
+    assert (outputs[:, :2] > outputs[:, 2:]).any()
+
+
 def test_the_jax_loop_computes_map() -> None:
     """A detector that gives its input back as a box, and a second one beside it."""
     jax = pytest.importorskip("jax", reason="JAX is not installed")

@@ -66,7 +66,7 @@ def assert_same(result: Result, expected: Result) -> None:
 
 @pytest.mark.parametrize("protocol", [COCO, Protocol.named("voc2012", pixels="continuous")])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_gives_the_tally_of_boxes(engine: str, protocol: Protocol) -> None:
+def test_every_engine_gives_the_tally_of_boxes(engine: Any, protocol: Protocol) -> None:
     """Crowds and area ranges included; and some of the detections are right."""
     scene = make_scene()
     tally, expected = (
@@ -82,7 +82,7 @@ def test_every_engine_gives_the_tally_of_boxes(engine: str, protocol: Protocol) 
 class TestEverythingAfter:
     """What comes after matching never asks what a shape is."""
 
-    def test_evaluate_and_bootstrap(self, engine: str) -> None:
+    def test_evaluate_and_bootstrap(self, engine: Any) -> None:
         """The same numbers, and the same confidence intervals."""
         scene = make_scene()
         result, expected = (
@@ -94,7 +94,7 @@ class TestEverythingAfter:
         assert sure.low == other.low
         assert sure.high == other.high
 
-    def test_metric_and_merge(self, engine: str) -> None:
+    def test_metric_and_merge(self, engine: Any) -> None:
         """Two halves of the images, in one metric and in two tallies that are merged."""
         scene = make_scene()
         results = []
@@ -110,7 +110,7 @@ class TestEverythingAfter:
             assert_same(tallies[0].merge(tallies[1]).finish(), results[-1])
         assert_same(*results)
 
-    def test_class_agnostic(self, engine: str) -> None:
+    def test_class_agnostic(self, engine: Any) -> None:
         """All classes as one: rows are sorted by label first."""
         scene = make_scene()
         protocol = COCO.replace(class_agnostic=True)

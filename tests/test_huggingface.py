@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -413,6 +414,29 @@ def test_an_image_that_comes_twice_is_an_error() -> None:
     metrics.update(OUTPUTS, [label])
     with pytest.raises(InputError, match="image 0 was in an update before"):
         metrics.update(OUTPUTS, [label])
+
+
+def test_predictions_that_can_not_be_end_no_training() -> None:
+    """They are dropped, with a warning, unless they shall be errors."""
+    metrics = DetectionMetrics(transformers.DetrImageProcessorPil(), id2label=ID2LABEL)
+    spoilt = OUTPUTS | {"pred_boxes": OUTPUTS["pred_boxes"] * torch.tensor([1.0, torch.nan])[:, None]}
+    with pytest.warns(UserWarning, match="1 invalid prediction of a batch was dropped"):
+        metrics.update(spoilt, [LABEL])
+    metrics.compute()
+    assert metrics.result is not None
+    assert metrics.result.num_invalid == 1
+    strict = DetectionMetrics(transformers.DetrImageProcessorPil(), id2label=ID2LABEL, invalid="error")
+    with pytest.raises(InputError, match=r"preds\[0\]: `boxes` row 1 must have 4 finite numbers"):
+        strict.update(spoilt, [LABEL])
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy])
+def test_a_copy_goes_on_by_itself(copied: Callable[[Any], Any]) -> None:
+    """What it sees does not count in the original."""
+    metrics = DetectionMetrics(transformers.DetrImageProcessorPil(), id2label=ID2LABEL)
+    metrics.update(OUTPUTS, [LABEL])
+    copied(metrics).update(OUTPUTS, [LABEL])
+    assert len(metrics.metric.tally.images) == 1
 
 
 @pytest.fixture(scope="module")

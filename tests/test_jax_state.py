@@ -54,7 +54,7 @@ def batched(scene: Scene, size: int, *, areas: bool = True) -> list[tuple[dict[s
     ]
 
 
-def fresh(protocol: str | Protocol, capacity: int = 2000) -> Any:
+def fresh(protocol: Any, capacity: int = 2000) -> Any:
     """A state for scenes."""
     return metric.empty(protocol, capacity, box_format="xywh", class_names=NAMES)
 
@@ -73,7 +73,7 @@ PROTOCOLS: list[str | Protocol] = ["coco", "voc2007", "voc2012", "paper", Protoc
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=["coco", "voc2007", "voc2012", "paper", "agnostic"])
-def test_jitted_updates_give_the_bits_of_evaluate(protocol: str | Protocol) -> None:
+def test_jitted_updates_give_the_bits_of_evaluate(protocol: Any) -> None:
     """Over batches of three, the last padded with empty images."""
     scene = random_scene(3, num_images=11)
     donating = jax.jit(metric.update, donate_argnums=0)
@@ -84,7 +84,7 @@ def test_jitted_updates_give_the_bits_of_evaluate(protocol: str | Protocol) -> N
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012"])
-def test_a_scan_over_batches_gives_the_bits_of_evaluate(protocol: str) -> None:
+def test_a_scan_over_batches_gives_the_bits_of_evaluate(protocol: Any) -> None:
     """The whole epoch is one compiled program."""
     scene = random_scene(4)
     batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batched(scene, 4))
@@ -176,7 +176,7 @@ def test_numbers_that_are_not_finite_are_reported_by_compute() -> None:
     for key, value in (("scores", np.nan), ("boxes", np.inf)):
         spoilt = PRED | {key: PRED[key].copy()}
         spoilt[key][1, 2] = value
-        state = update(metric.empty("voc2012", 10), spoilt, TARGET, np.array([0, 1]))
+        state = update(metric.empty("voc2012", 10, invalid="error"), spoilt, TARGET, np.array([0, 1]))
         rule = r"must have finite numbers, no negative size, and sides up to 1e\+18"
         with pytest.raises(InputError, match=f"{rule}; got 1 row that had not"):
             metric.compute(state)
@@ -185,6 +185,41 @@ def test_numbers_that_are_not_finite_are_reported_by_compute() -> None:
     reversed_box = TARGET | {"boxes": -TARGET["boxes"]}
     with pytest.raises(InputError, match="got 2 rows"):
         metric.compute(update(metric.empty("voc2012", 10), PRED, reversed_box, np.array([0, 1])))
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+@pytest.mark.parametrize("step", [update, metric.update], ids=["jitted", "eager"])
+def test_detections_that_can_not_be_are_dropped(protocol: str, step: Any) -> None:
+    """As if they had been discarded: they take no room, and `compute` counts them."""
+    random = np.random.default_rng(0)
+    low = random.integers(0, 20, (2, 9, 2)).astype(float)
+    pred = {"boxes": np.concatenate([low, low + random.integers(5, 20, (2, 9, 2))], axis=2)}
+    pred |= {"labels": random.integers(0, 2, (2, 9)), "scores": random.random((2, 9))}
+    target = {"boxes": pred["boxes"][:, ::3] + 1, "labels": pred["labels"][:, ::3]}
+    spoilt = {key: column.copy() for key, column in pred.items()}
+    spoilt["boxes"][0, 1, 2], spoilt["boxes"][0, 4], spoilt["boxes"][1, 0, 0] = np.nan, [9, 9, 1, 1], -np.inf
+    spoilt["scores"][1, 6] = np.nan
+    discarded = np.zeros((2, 9), bool)
+    discarded[[0, 0, 1, 1], [1, 4, 0, 6]] = True
+    states = [
+        step(metric.empty(protocol, 18), each, target, np.arange(2))
+        for each in (spoilt, pred | {"discarded": discarded})
+    ]
+    with pytest.warns(
+        UserWarning, match=r'^4 invalid detections dropped; empty\(invalid="error"\) makes them an error$'
+    ):
+        result = metric.compute(states[0])
+    expected = metric.compute(states[1])
+    assert int(states[0].detections.num) == int(states[1].detections.num)
+    assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)
+    assert np.array_equal(result.curves.precision, expected.curves.precision, equal_nan=True)
+    assert (result.num_invalid, expected.num_invalid) == (4, 0)
+    assert "4 invalid detections dropped" in result.comparable.differences
+    later = step(metric.empty(protocol, 18), spoilt, target, np.arange(2, 4))
+    with pytest.warns(UserWarning, match="8 invalid detections dropped"):
+        assert metric.compute(metric.merge(states[0], later)).num_invalid == 8
+    with pytest.raises(InputError, match=r"^`invalid` must be one of error, drop; got 'no'$"):
+        metric.empty(protocol, 18, invalid="no")
 
 
 @pytest.mark.parametrize("box", [np.array([9, 9, 0, 0], np.uint8), np.array([0, 0, 1e30, 1e30], np.float32)])

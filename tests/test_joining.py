@@ -14,6 +14,7 @@ from boxscore import Detections, InputError, Truths
 from boxscore.cli import main
 from boxscore.cli.sample import FOLDER
 from boxscore.scaling.out_of_core import evaluate_files
+from tests.support.memory_limits import plenty
 
 NAMES = {1: "x/000007.jpg", 7: "x/000001.jpg", 12: "x/cat.v2.png"}
 
@@ -292,11 +293,11 @@ def test_files_beyond_memory_join_ids_to_names_or_refuse(tmp_path: Path) -> None
     for images, is_fine in (([3, 5, 10], True), ([0, 1, 2], False)):
         found = pa.table({"image_id": images, "label": ["cat"] * 3, "box": box, "score": [0.9] * 3})
         pa.parquet.write_table(found, tmp_path / "dt.parquet")
-        files = [str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet")]
+        files = str(tmp_path / "dt.parquet"), str(tmp_path / "gt.parquet")
         if is_fine:
             detections = boxscore.read_detections(files[0], named, box_format="xyxy")
             expected = boxscore.evaluate(detections, named)["map"]
-            assert evaluate_files(*files, memory="16GB", box_format="xyxy")["map"] == expected == pytest.approx(1)
+            assert evaluate_files(*files, memory=plenty(), box_format="xyxy")["map"] == expected == pytest.approx(1)
         else:
             with pytest.raises(InputError, match=r"dt.parquet: images have ids \(0, 1, 2\), but those of the truths"):
-                evaluate_files(*files, memory="16GB", box_format="xyxy")
+                evaluate_files(*files, memory=plenty(), box_format="xyxy")

@@ -8,11 +8,11 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Protocol
-from boxscore._support.memory_size import resident_memory
 from boxscore.cli import main
 from boxscore.model.dataset import take
 from boxscore.scaling import arrow, out_of_core
 from tests.support.comparisons import assert_same
+from tests.support.memory_limits import plenty
 from tests.support.pose_tables import OKS, expected, pose_tables, read, scene, table_rows, write
 
 pyarrow: Any = pytest.importorskip("pyarrow")
@@ -27,7 +27,7 @@ def files(folder: Path, *, has_boxes: bool = False, kind: str = "parquet", chang
 
 def evaluate_files(paths: tuple[Path, Path], protocol: Protocol = OKS, **options: Any) -> boxscore.Result:
     """Within a limit that is large enough."""
-    memory = f"{resident_memory() // 10**6 + 2000}MB"
+    memory = plenty()
     return out_of_core.evaluate_files(*paths, protocol, memory=memory, **options)
 
 
@@ -65,7 +65,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     """With and without a limit of memory."""
     found, there = files(tmp_path)
     options = ["--iou-type", "keypoints", "--sigmas", ",".join(map(str, OKS.sigmas)), "--json", "-", "--quiet"]
-    memory = ["--memory", f"{resident_memory() // 10**6 + 2000}MB"]
+    memory = ["--memory", plenty()]
     printed = []
     for more in ([], memory):
         assert main(["eval", str(there), str(found), *options, *more]) == 0

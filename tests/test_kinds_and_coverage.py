@@ -31,7 +31,7 @@ TALLY = (
 )
 
 
-def verdicts(detections: Detections, truths: Truths, protocol: Protocol, engine: str) -> list[int]:
+def verdicts(detections: Detections, truths: Truths, protocol: Protocol, engine: Any) -> list[int]:
     """One verdict per detection of one class in one image, by falling score."""
     return list(boxscore.match(detections, truths, protocol, engine).sorted().verdict[:, 0, 0].tolist())
 
@@ -55,7 +55,7 @@ class TestKinds:
     """What a detection on a truth of each kind becomes."""
 
     @pytest.mark.parametrize("protocol", MATCHINGS)
-    def test_kinds_are_what_the_protocol_would_make_of_ignore(self, engine: str, protocol: Protocol) -> None:
+    def test_kinds_are_what_the_protocol_would_make_of_ignore(self, engine: Any, protocol: Protocol) -> None:
         """`ignore` under "crowd" and kind 2 are one thing, as are `ignore` under "difficult" and kind 1."""
         detections = detect(BOX, NEAR, INSIDE, INSIDE)
         flagged = Truths(image=[0, 0], label=[0, 0], box=np.array([BOX, LARGE], float), ignore=[False, True])
@@ -66,14 +66,14 @@ class TestKinds:
         assert verdicts(detections, annotate([REGULAR, CROWD], BOX, LARGE), COCO, engine) == [2, 1, 0, 0]
         assert verdicts(detections, annotate([REGULAR, DIFFICULT], BOX, LARGE), COCO, engine) == [2, 1, 1, 1]
 
-    def test_difficult_and_crowd_may_stand_side_by_side(self, engine: str) -> None:
+    def test_difficult_and_crowd_may_stand_side_by_side(self, engine: Any) -> None:
         """In COCO's matching a difficult truth takes one detection, a crowd any number."""
         truths = annotate([DIFFICULT, CROWD], BOX, LARGE)
         assert verdicts(detect(BOX, NEAR, INSIDE, INSIDE), truths, COCO, engine) == [0, 1, 0, 0]
 
     @pytest.mark.parametrize("protocol", MATCHINGS)
     def test_the_first_detection_of_a_group_is_true_and_the_others_are_ignored(
-        self, engine: str, protocol: Protocol
+        self, engine: Any, protocol: Protocol
     ) -> None:
         """Each lies in the group whole; the group counts as one truth."""
         truths, detections = annotate([GROUP], LARGE), detect(INSIDE, (60, 60, 70, 70), (35, 35, 80, 80))
@@ -81,7 +81,7 @@ class TestKinds:
         assert boxscore.match(detections, truths, protocol, engine).num_truths.tolist() == [[1]]
 
     @pytest.mark.parametrize("protocol", MATCHINGS)
-    def test_regular_truths_come_before_a_group(self, engine: str, protocol: Protocol) -> None:
+    def test_regular_truths_come_before_a_group(self, engine: Any, protocol: Protocol) -> None:
         """The first takes the regular truth, with IoU 81/100, though it lies in the group whole. The second finds the
         regular truth taken, and is the first of the group; so a group saves a duplicate. The third is ignored.
         """
@@ -91,13 +91,13 @@ class TestKinds:
 
     @pytest.mark.parametrize("protocol", [COCO, VOC])
     def test_a_detection_that_a_difficult_truth_drops_does_not_count_for_a_group(
-        self, engine: str, protocol: Protocol
+        self, engine: Any, protocol: Protocol
     ) -> None:
         """As in Open Images' evaluation: only what would be a false positive asks for groups."""
         truths = annotate([GROUP, DIFFICULT], LARGE, INSIDE)
         assert verdicts(detect(INSIDE, (60, 60, 70, 70)), truths, protocol, engine) == [0, 2]
 
-    def test_a_group_outside_of_an_area_range_is_ignored_there(self, engine: str) -> None:
+    def test_a_group_outside_of_an_area_range_is_ignored_there(self, engine: Any) -> None:
         """It has 3600 square pixels: its detections are ignored among small ones, and it is no truth there."""
         protocol = COCO.replace(areas={"all": (0, 1e10), "small": (0, 1024)})
         tally = boxscore.match(detect(INSIDE, INSIDE), annotate([GROUP], LARGE), protocol, engine)
@@ -110,7 +110,7 @@ class TestCoverage:
     """What was looked for."""
 
     def test_a_class_nobody_looked_for_is_left_out_and_one_not_exhaustive_is_ignored_if_unmatched(
-        self, engine: str
+        self, engine: Any
     ) -> None:
         """Class 1 was looked for in vain, 2 was not annotated exhaustively, 3 was not looked for; 4 has a truth."""
         label = [1, 2, 2, 3, 4, 4]
@@ -124,21 +124,21 @@ class TestCoverage:
         assert tally.verdict[:, 0, 0].tolist() == [1, 2, 0, 2, 1]
         assert tally.classes.tolist() == [1, 2, 3, 4]
 
-    def test_limits_come_first(self, engine: str) -> None:
+    def test_limits_come_first(self, engine: Any) -> None:
         """Of two detections per image the first is of a class nobody looked for: one is left."""
         protocol = FEDERATED.replace(limits=(2,), limits_per="image")
         detections = Detections(image=[0] * 3, label=[3, 1, 1], score=[0.9, 0.8, 0.7], box=[BOX] * 3)
         truths = Truths(image=[], label=[], box=[], coverage=Coverage(image=[0], label=[1]))
         assert boxscore.match(detections, truths, protocol, engine).score.tolist() == [0.8]
 
-    def test_without_coverage_every_class_was_looked_for(self, engine: str) -> None:
+    def test_without_coverage_every_class_was_looked_for(self, engine: Any) -> None:
         """A detection on nothing is a false positive."""
         truths = Truths(image=[], label=[], box=[])
         assert verdicts(detect(BOX), truths, COCO, engine) == [1]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_limits_per_image_count_all_classes(engine: str) -> None:
+def test_limits_per_image_count_all_classes(engine: Any) -> None:
     """Four detections of two classes; of the equal scores 0.8 the earlier row ranks first."""
     detections = Detections(image=[0] * 4, label=[1, 2, 1, 2], score=[0.8, 0.8, 0.7, 0.9], box=[BOX] * 4)
     truths = Truths(image=[0, 0], label=[1, 2], box=[BOX, BOX])

@@ -37,7 +37,7 @@ def rows(columns: dict[str, Any], index: NDArray[Any]) -> dict[str, Any]:
 
 @given(scenes(), protocol_names)
 @few
-def test_engines_give_the_same_tally(scene: Scene, protocol: str) -> None:
+def test_engines_give_the_same_tally(scene: Scene, protocol: Any) -> None:
     """Bit for bit, so every precision and recall is the same."""
     expected = boxscore.match(scene.detections, scene.truths, protocol, "sequential")
     for engine in ("parallel", "native"):
@@ -46,7 +46,7 @@ def test_engines_give_the_same_tally(scene: Scene, protocol: str) -> None:
 
 @given(scenes(), protocol_names)
 @few
-def test_engines_give_the_same_curves(scene: Scene, protocol: str) -> None:
+def test_engines_give_the_same_curves(scene: Scene, protocol: Any) -> None:
     """Bit for bit, every number and every curve."""
     tally = boxscore.match(scene.detections, scene.truths, protocol)
     sequential, parallel, native = (boxscore.finish(tally, e) for e in ("sequential", "parallel", "native"))
@@ -56,7 +56,7 @@ def test_engines_give_the_same_curves(scene: Scene, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012", "paper"])
 @pytest.mark.parametrize("most", [1, 40, None])
-def test_the_size_of_batches_does_not_matter(monkeypatch: pytest.MonkeyPatch, protocol: str, most: int | None) -> None:
+def test_the_size_of_batches_does_not_matter(monkeypatch: pytest.MonkeyPatch, protocol: Any, most: int | None) -> None:
     """The parallel engine compares any number of pairs together, or those of a group, and settles any number."""
     scene = random_scene(3, num_images=9, num_classes=3, most_truths=30)
     expected = boxscore.match(scene.detections, scene.truths, protocol, "sequential")
@@ -98,7 +98,7 @@ def test_many_rows_are_sorted_by_many_columns(kind: str) -> None:
 
 @given(scenes(), protocol_names, st.permutations(range(5)))
 @few
-def test_the_order_of_images_does_not_matter(scene: Scene, protocol: str, order: list[int]) -> None:
+def test_the_order_of_images_does_not_matter(scene: Scene, protocol: Any, order: list[int]) -> None:
     """Rows of one image keep their order; images come in any."""
     position = np.array(order)
     detections, truths = (
@@ -116,7 +116,7 @@ def test_the_order_of_images_does_not_matter(scene: Scene, protocol: str, order:
 
 @given(scenes(), protocol_names, st.permutations(range(4)))
 @few
-def test_permuting_classes_permutes_their_numbers(scene: Scene, protocol: str, order: list[int]) -> None:
+def test_permuting_classes_permutes_their_numbers(scene: Scene, protocol: Any, order: list[int]) -> None:
     """Each class keeps its AP under its new label."""
     new = np.array(order)
     found = scene.detection | {"label": new[scene.detection["label"]]}
@@ -130,7 +130,7 @@ def test_permuting_classes_permutes_their_numbers(scene: Scene, protocol: str, o
 
 @given(scenes(), protocol_names, st.sets(st.integers(-(10**9), 10**9), min_size=4, max_size=4))
 @few
-def test_relabelling_classes_changes_nothing_else(scene: Scene, protocol: str, labels: set[int]) -> None:
+def test_relabelling_classes_changes_nothing_else(scene: Scene, protocol: Any, labels: set[int]) -> None:
     """New labels, far apart and negative too, in the old order: the same numbers."""
     new = np.array(sorted(labels))
     found = scene.detection | {"label": new[scene.detection["label"]]}
@@ -145,7 +145,7 @@ def test_relabelling_classes_changes_nothing_else(scene: Scene, protocol: str, l
 
 @given(scenes(), protocol_names, st.lists(st.integers(0, 4), min_size=5, max_size=5))
 @few
-def test_merging_in_any_grouping_and_order_changes_nothing(scene: Scene, protocol: str, shards: list[int]) -> None:
+def test_merging_in_any_grouping_and_order_changes_nothing(scene: Scene, protocol: Any, shards: list[int]) -> None:
     """Images are dealt to five shards; some may be empty, and none need have all classes."""
     shard_of = np.array(shards)
     tallies = []
@@ -166,7 +166,7 @@ def test_merging_in_any_grouping_and_order_changes_nothing(scene: Scene, protoco
 @pytest.mark.parametrize("average", ["macro", "weighted", "micro"])
 @pytest.mark.parametrize("part", [1, 30, 1 << 16])
 def test_several_tallies_are_finished_as_one(
-    protocol: str, average: str, part: int, monkeypatch: pytest.MonkeyPatch
+    protocol: Any, average: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit, in any order, though large ones are not copied: here they are large from so many rows on."""
     monkeypatch.setattr(map_reduce, "_PART_SIZE", part)
@@ -206,7 +206,7 @@ def test_what_can_not_be_finished_is_refused(tallies: Any, message: str) -> None
 
 @given(scenes(), protocol_names, st.integers(1, 7))
 @few
-def test_padding_changes_nothing(scene: Scene, protocol: str, num_more: int) -> None:
+def test_padding_changes_nothing(scene: Scene, protocol: Any, num_more: int) -> None:
     """Discarded detections and dummy truths are as if they were not there, whatever their boxes."""
     random = np.random.default_rng(num_more)
 
@@ -238,7 +238,7 @@ def test_padding_changes_nothing(scene: Scene, protocol: str, num_more: int) -> 
 
 @given(scenes(), st.sampled_from(["voc2007", "voc2012", "paper"]))
 @few
-def test_a_perfect_detector_scores_1(scene: Scene, protocol: str) -> None:
+def test_a_perfect_detector_scores_1(scene: Scene, protocol: Any) -> None:
     """Every easy truth found exactly, once. (Under COCO: what pycocotools gives, tested there.)"""
     # Boxes of one place would compete for one truth; shift each to its own.
     place = np.arange(scene.truth["label"].size)[:, None] * np.array([1000.0, 0, 0, 0])
@@ -254,7 +254,7 @@ def test_a_perfect_detector_scores_1(scene: Scene, protocol: str) -> None:
 @given(scenes(), protocol_names, st.integers(0, 4), st.integers(0, 3))
 @few
 def test_one_more_false_positive_of_the_lowest_score_never_raises_a_number(
-    scene: Scene, protocol: str, image: int, label: int
+    scene: Scene, protocol: Any, image: int, label: int
 ) -> None:
     """Far away from all truths, behind all other detections."""
     more = {
@@ -272,7 +272,7 @@ def test_one_more_false_positive_of_the_lowest_score_never_raises_a_number(
 
 @given(scenes(is_whole=True), protocol_names)
 @few
-def test_box_formats_say_the_same(scene: Scene, protocol: str) -> None:
+def test_box_formats_say_the_same(scene: Scene, protocol: Any) -> None:
     """On whole and half pixels, where no conversion rounds."""
 
     def converted(box: NDArray[Any], box_format: str) -> NDArray[Any]:

@@ -19,11 +19,12 @@ from boxscore.scaling.out_of_core import evaluate_files
 from tests.support.comparisons import assert_same
 from tests.support.engines import ENGINES
 from tests.support.lvis_scenes import federated_scene, reference, write_lvis
+from tests.support.memory_limits import plenty
 
 Dict = dict[str, Any]
 
 
-def read(files: tuple[str, str], iou_type: str = "bbox") -> tuple[Detections, Truths]:
+def read(files: tuple[str, str], iou_type: Any = "bbox") -> tuple[Detections, Truths]:
     """Both files."""
     truths = boxscore.read_truths(files[0], iou_type=iou_type)
     return boxscore.read_detections(files[1], truths, iou_type=iou_type), truths
@@ -42,7 +43,7 @@ def check_result(result: Result, expected: Any) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("has_masks", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_files_have_the_bits_of_lvis(seed: int, has_masks: bool, engine: str, tmp_path: Path) -> None:
+def test_files_have_the_bits_of_lvis(seed: int, has_masks: bool, engine: Any, tmp_path: Path) -> None:
     """Boxes, and masks that come alone: all numbers, precision and recall, in every engine."""
     iou_type = "segm" if has_masks else "bbox"
     files = write_lvis(tmp_path, *federated_scene(seed, has_masks=has_masks, has_boxes=not has_masks))
@@ -64,6 +65,29 @@ def test_the_area_of_a_detection_is_that_of_its_mask(tmp_path: Path) -> None:
     result = boxscore.evaluate(*read(files, "segm"), Protocol.named("lvis", iou_type="segm"))
     assert result["map_small"] != reference(files, "segm").results["APs"]
     check_result(result, reference(write_lvis(tmp_path, *federated_scene(1, has_masks=True, has_boxes=False)), "segm"))
+
+
+@pytest.mark.parametrize("value", [1, True, 0.5, -1, "yes", [0]])
+def test_ignore_in_annotations_is_refused(value: object, tmp_path: Path) -> None:
+    """The lvis package ignores such truths, and so does the drop-in; protocol lvis has no such rule."""
+    dataset, results = federated_scene(1)
+    plain = reference(write_lvis(tmp_path, dataset, results), "bbox").results["AP"]
+    for annotation in dataset["annotations"][7:]:
+        annotation["ignore"] = value
+    files = write_lvis(tmp_path, dataset, results)
+    assert reference(files, "bbox").results["AP"] != plain
+    with pytest.raises(InputError, match=r"annotation 7 \(id \d+\): `ignore` must be 0 .* boxscore\.lvis"):
+        boxscore.read_truths(files[0])
+
+
+@pytest.mark.parametrize("value", [0, 0.0, False, None, "", []])
+def test_ignore_that_is_not_set_changes_nothing(value: object, tmp_path: Path) -> None:
+    """As in the lvis package."""
+    dataset, results = federated_scene(1)
+    for annotation in dataset["annotations"]:
+        annotation["ignore"] = value
+    files = write_lvis(tmp_path, dataset, results)
+    check_result(boxscore.evaluate(*read(files), "lvis"), reference(files, "bbox"))
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -111,7 +135,7 @@ class TestFixed:
 
     @pytest.mark.parametrize("engine", ENGINES)
     @pytest.mark.parametrize("seed", range(5))
-    def test_it_is_lvis_after_a_cut_per_class(self, seed: int, engine: str, tmp_path: Path) -> None:
+    def test_it_is_lvis_after_a_cut_per_class(self, seed: int, engine: Any, tmp_path: Path) -> None:
         """Detections of classes that were not looked for take places, too: the cut knows no truths."""
         files, expected = self.scene(seed, tmp_path)
         check_result(boxscore.evaluate(*read(files), self.PROTOCOL, engine), expected)
@@ -144,7 +168,7 @@ class TestFixed:
         boxscore.write_truths(path, truths)
         for protocol in ("lvis", "lvis_fixed"):
             with pytest.raises(InputError, match=f"protocol {protocol} .*; evaluate in one process: boxscore.evaluate"):
-                evaluate_files(str(path), str(path), protocol, memory="4GB")
+                evaluate_files(str(path), str(path), protocol, memory=plenty())
 
 
 class TestStreams:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boxscore.coco
 import boxscore.lvis
 from boxscore import InputError
 from boxscore.lvis import LVIS, LVISEval, LVISResults
@@ -61,6 +62,34 @@ def check_same(found: LVISEval, expected: Any) -> None:
         check_equal(found.ious[pair], overlap, f"ious[{pair}]")
     for name, value in vars(expected.params).items():
         check_equal(getattr(found.params, name), value, name)
+
+
+ODD_VALUES: tuple[Any, ...] = (None, "5", True, [], {}, 10**400, float("nan"), float("inf"), -1, 1.5)
+ODD_FIELDS = {
+    "annotations": ("area", "bbox", "ignore", "iscrowd", "category_id", "image_id", "id", "segmentation"),
+    "results": ("bbox", "score", "category_id", "image_id", "segmentation"),
+}
+
+
+@pytest.mark.parametrize("iou_type", ["bbox", "segm"])
+@pytest.mark.parametrize("side", ODD_FIELDS)
+def test_odd_values_give_what_lvis_gives_or_an_error(side: str, iou_type: str, tmp_path: Path) -> None:
+    """Never a number where `lvis` raises, and never another number."""
+    scene = federated_scene(3, num_images=5, num_detections=12, has_masks=iou_type == "segm")
+    num_answered = 0
+    for field in ODD_FIELDS[side]:
+        for value in ODD_VALUES:
+            dataset, results = copy.deepcopy(scene)
+            (dataset["annotations"] if side == "annotations" else results)[2][field] = value
+            files = write_lvis(tmp_path, dataset, results)
+            try:
+                found = ours(files, iou_type)
+            except (InputError, TypeError, ValueError, LookupError, AttributeError, OverflowError):
+                continue
+            expected = reference(files, iou_type)
+            check_equal(found.eval["precision"], expected.eval["precision"], f"{field}: {value!r}")
+            num_answered += 1
+    assert num_answered > 5
 
 
 @pytest.mark.parametrize(("iou_type", "kind"), KINDS)
@@ -345,3 +374,17 @@ def test_the_public_names_are_those_of_lvis() -> None:
     for name in boxscore.lvis.__all__:
         theirs = {each for each in vars(getattr(oracles.lvis(), name)) if not each.startswith("__")}
         assert theirs <= {*dir(getattr(boxscore.lvis, name))}, name
+
+
+def test_masks_with_empty_runs_on_both_sides_are_refused(tmp_path: Path) -> None:
+    """`lvis` stops comparing two masks where both have a run of no pixels."""
+    dataset, results = federated_scene(1, has_masks=True)
+    empty = boxscore.coco.mask.frPyObjects({"size": [40, 60], "counts": [100, 0, 200, 2100]}, 40, 60)
+    segmentation = {"size": [40, 60], "counts": empty["counts"].decode()}
+    dataset["annotations"][0] |= {"segmentation": segmentation, "area": 200}
+    assert ours(write_lvis(tmp_path, dataset, results), "segm").results["AP"] >= 0
+    results[0] |= {key: dataset["annotations"][0][key] for key in ("segmentation", "image_id", "category_id")}
+    with pytest.raises(
+        InputError, match="have runs of no pixels, where `lvis` stops comparing them; encode them again"
+    ):
+        ours(write_lvis(tmp_path, dataset, results), "segm")

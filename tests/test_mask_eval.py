@@ -17,7 +17,7 @@ from tests.support.dropin import THEIRS, dataset_of, from_files, run
 from tests.support.mask_scenes import encoded, random_masks
 from tests.support.shared import shared_data
 
-IOU_TYPES = ("bbox", "segm", "boundary")
+IOU_TYPES: Any = ("bbox", "segm", "boundary")
 PROTOCOLS = [Protocol.named("coco", iou_type=each) for each in IOU_TYPES]
 
 

@@ -8,12 +8,12 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Masks, Protocol
-from boxscore._support.memory_size import resident_memory
 from boxscore.model.dataset import take
 from boxscore.scaling import arrow
 from boxscore.scaling.out_of_core import evaluate_files
 from tests.support.comparisons import assert_same
 from tests.support.mask_scenes import columns_of, mask_tables, random_masks
+from tests.support.memory_limits import plenty
 
 pyarrow = pytest.importorskip("pyarrow")
 SEGM = Protocol.named("coco", iou_type="segm")
@@ -100,13 +100,13 @@ def test_files_larger_than_memory(tmp_path: Path) -> None:
         renamed = table.rename_columns([names.get(each, each) for each in table.column_names])
         parquet.write_table(renamed, path, row_group_size=17)
     expected = boxscore.evaluate(detections, truths)
-    result = evaluate_files(found, there, SEGM, memory=f"{resident_memory() // 10**6 + 2000}MB")
+    result = evaluate_files(found, there, SEGM, memory=plenty())
     assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)
     boxes = parquet.read_table(there).drop_columns(["segmentation"])
     boxes = boxes.append_column("box", pyarrow.array([[0.0, 0, 1, 1]] * boxes.num_rows))
     parquet.write_table(boxes, there)
     with pytest.raises(InputError, match=r"there\.parquet: must have .*segmentation"):
-        evaluate_files(found, there, SEGM, memory=f"{resident_memory() // 10**6 + 2000}MB", box_format="xyxy")
+        evaluate_files(found, there, SEGM, memory=plenty(), box_format="xyxy")
 
 
 def test_many_shards_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_many_shards_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.Mon
         parquet.write_table(table, path)
     monkeypatch.setattr(out_of_core, "MATCH_BYTES", 50_000_000)
     steps: list[str] = []
-    result = evaluate_files(found, there, SEGM, memory=f"{resident_memory() // 10**6 + 2000}MB", step=steps.append)
+    result = evaluate_files(found, there, SEGM, memory=plenty(), step=steps.append)
     assert sum(step.startswith("matching shard") for step in steps) > 2
     expected = boxscore.evaluate(detections, truths)
     assert np.array_equal(list(result.values()), list(expected.values()), equal_nan=True)

@@ -1,6 +1,8 @@
 """Masks as a geometry: made from anything, the same in every engine, and through everything that boxes go through."""
 
+import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,9 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Masks, MeanAveragePrecision, Protocol, Truths
 from boxscore.coco import mask
+from boxscore.coco.coco_dataset import COCO
+from boxscore.coco.evaluation import COCOeval
+from boxscore.engines.native.direct import summarize_files
 from boxscore.geometry.masks import boundary_of
 from boxscore.model.dataset import take
 from tests.support.comparisons import assert_same, assert_same_tally
@@ -199,7 +204,7 @@ class TestSimilarity:
 
     @pytest.mark.parametrize("engine", ENGINES)
     @pytest.mark.parametrize("seed", range(6))
-    def test_every_engine_gives_the_same_tally(self, seed: int, engine: str) -> None:
+    def test_every_engine_gives_the_same_tally(self, seed: int, engine: Any) -> None:
         """Masks and boundaries, under COCO and VOC, with crowds and masks of other sizes."""
         detections, truths = columns_of(*random_masks(seed))
         for protocol in (SEGM, BOUNDARY, Protocol.named("voc2012", iou_type="segm"), SEGM.replace(class_agnostic=True)):
@@ -332,7 +337,7 @@ class TestEverythingAfter:
         assert result.worst_images(num=3)
 
     @pytest.mark.parametrize("engine", ENGINES)
-    def test_areas_of_detections_may_be_given(self, engine: str) -> None:
+    def test_areas_of_detections_may_be_given(self, engine: Any) -> None:
         """As the boxes of results decide them in pycocotools; in every engine."""
         dataset, results = random_masks(15, has_boxes=True)
         for row in results:
@@ -362,7 +367,6 @@ def test_masks_of_different_sizes_are_a_likely_mistake() -> None:
 def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
     """Where batches are forgotten, too."""
     from boxscore.analysis.diagnosis import Watch, Words
-    from boxscore.analysis.suspicion import Counts
 
     watch = Watch()
     found, there = np.ones((2, 40, 60), bool), np.ones((2, 60, 40), bool)
@@ -372,11 +376,9 @@ def test_a_stream_of_masks_of_different_sizes_is_diagnosed() -> None:
         truths = Truths(image=[image] * 2, label=[0, 0], mask=there)
         watch.add(detections, truths)
         tallies.append(boxscore.match(detections, truths))
-    counts = Counts.of_result(boxscore.finish(tallies).per_class)
-    diagnosis = watch.diagnose(counts, Words())
-    assert diagnosis is not None
-    assert diagnosis.kind == "mask-sizes"
-    assert "for 8 images, such as 40 x 60 and 60 x 40" in str(diagnosis)
+    found_mistakes = watch.find_mistakes(boxscore.finish(tallies), Words())
+    assert [each.kind for each in found_mistakes] == ["mask-sizes"]
+    assert "for 8 images, such as 40 x 60 and 60 x 40" in str(found_mistakes[0])
 
 
 WRONG: Any = 5
@@ -386,7 +388,7 @@ WRONG: Any = 5
     ("make", "message"),
     [
         (
-            lambda: boxscore.MeanAveragePrecision(iou_type="segmm"),
+            lambda: boxscore.MeanAveragePrecision(iou_type="segmm"),  # type: ignore[arg-type]
             "`iou_type` must be one of bbox, segm, boundary, .*; got",
         ),
         (
@@ -413,3 +415,37 @@ def test_slips_are_errors_that_name_the_argument(make: Any, message: str) -> Non
     """A wrong name, points in pairs, sizes of another shape."""
     with pytest.raises(InputError, match=message):
         make()
+
+
+WIDE = [0, 0, 4e8, 5, 4e8, 9, 0, 3]
+"""A polygon of four points that crosses 800 million columns of pixels."""
+
+
+def wide_files(folder: Path) -> list[str]:
+    """Files of less than a kilobyte with the polygon, and with a mask of as many pixels."""
+    image = {"id": 1, "width": 400_000_000, "height": 10}
+    annotation = {"id": 1, "image_id": 1, "category_id": 1, "iscrowd": 0, "area": 5, "segmentation": [WIDE]}
+    truths = {"images": [image], "categories": [{"id": 1, "name": "a"}], "annotations": [annotation]}
+    runs = {"size": [10, 400_000_000], "counts": [4_000_000_000]}
+    result = {"image_id": 1, "category_id": 1, "score": 0.5, "segmentation": runs, "bbox": [0, 0, 4e8, 9]}
+    for name, content in (("gt.json", truths), ("dt.json", [result])):
+        (folder / name).write_text(json.dumps(content))
+    return [str(folder / name) for name in ("gt.json", "dt.json")]
+
+
+def test_a_few_numbers_of_a_polygon_take_no_gigabytes(tmp_path: Path) -> None:
+    """Refused before any memory is taken, with its place, by each way in; up to the limit there is a mask."""
+    rule = "must have polygons that cross at most 10,000,000 columns of pixels; got one that crosses more"
+    gt, dt = wide_files(tmp_path)
+    with pytest.raises(InputError, match=rf"annotation 0 \(id 1\): `segmentation` {rule}"):
+        boxscore.read_truths(gt, iou_type="segm")
+    assert summarize_files(gt, [dt], [SEGM], threads=1) is None, "the general path refuses it"
+    with pytest.raises(InputError, match=f"`mask` row 0 {rule}"):
+        Masks.from_polygons([[WIDE]], (10, 400_000_000))
+    truths = COCO(gt)
+    with pytest.raises(ValueError, match="10,000,000 columns"):
+        COCOeval(truths, truths.loadRes(dt), "segm").evaluate()
+    square = [0, 0, 5_000_000, 0, 5_000_000, 2, 0, 2]
+    assert Masks.from_polygons([[square]], (3, 5_000_000)).runs.area.tolist() == [10_000_000]
+    with pytest.raises(InputError, match="10,000,000 columns"):
+        Masks.from_polygons([[[0, 0, 5_000_001, 0, 5_000_001, 2, 0, 2]]], (3, 5_000_001))

@@ -2,7 +2,9 @@
 
 import pickle
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from tests.support.image_dicts import dicts
 from tests.support.scenes import Scene, random_scene
 
 
-def metric_of(scene: Scene, protocol: str = "coco", **settings: Any) -> MeanAveragePrecision:
+def metric_of(scene: Scene, protocol: Any = "coco", **settings: Any) -> MeanAveragePrecision:
     """A metric for the scene's boxes and classes."""
     names = scene.truths.class_names
     return MeanAveragePrecision(protocol, box_format="xywh", class_names=names, warn=False, **settings)
@@ -25,7 +27,7 @@ def metric_of(scene: Scene, protocol: str = "coco", **settings: Any) -> MeanAver
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2007", "voc2012", "paper"])
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_batches_give_the_bits_of_one_evaluation(protocol: str, size: int) -> None:
+def test_batches_give_the_bits_of_one_evaluation(protocol: Any, size: int) -> None:
     """However many images a batch has; with the size of state that a tally has."""
     scene = random_scene(5, num_images=11)
     metric = metric_of(scene, protocol)
@@ -118,6 +120,36 @@ def test_reset_starts_anew() -> None:
     metric.reset()
     metric.update(scene.detections, scene.truths)
     assert_same(metric.compute(), expected)
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy])
+def test_a_copy_and_the_original_go_on_by_themselves(copied: Callable[[Any], Any]) -> None:
+    """Neither sees the other's images, nor the names of these, nor what waits to be matched."""
+    scene = random_scene(10, num_images=6)
+    preds, targets = dicts(scene)
+    names = [f"{number}.jpg" for number in range(6)]
+    metric, fresh = metric_of(scene), metric_of(scene)
+    for each in (metric, fresh):
+        each.update(preds[:2], targets[:2], image_ids=names[:2])
+        each.compute()  # one tally; the next batch waits
+        each.update(preds[2:4], targets[2:4], image_ids=names[2:4])
+    other = copied(metric)
+    other.update(preds[4:], targets[4:], image_ids=names[4:])
+    assert_same(metric.compute(), fresh.compute())
+    assert len(metric.image_names) == 4
+    metric.update(preds[4:], targets[4:], image_ids=names[4:])
+    assert_same(metric.compute(), other.compute())
+    other.reset()
+    assert repr(metric).startswith("MeanAveragePrecision(coco, 6 images")
+
+
+def test_copies_share_the_process_group() -> None:
+    """It is a handle that can't be copied, and both mean the same processes."""
+    from threading import Lock
+
+    group = Lock()  # can't be copied either
+    metric = MeanAveragePrecision(process_group=group)
+    assert copy(metric).process_group is deepcopy(metric).process_group is group
 
 
 def test_state_goes_through_checkpoints_and_pickles() -> None:
@@ -249,7 +281,7 @@ def test_mistakes_are_refused_and_change_nothing(preds: Any, targets: Any, messa
 def test_settings_that_can_not_be_are_refused_at_once() -> None:
     """Not at the first update; ids that are no list at the update that has them."""
     with pytest.raises(InputError, match=r"^`engine` must be one of auto, native, parallel, sequential; got 'gpu'"):
-        MeanAveragePrecision(engine="gpu")
+        MeanAveragePrecision(engine="gpu")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^`image_ids` must be a list of integers or names, one per image; got 5"):
         MeanAveragePrecision().update([GOOD], [TARGET], image_ids=5)
 
@@ -316,7 +348,7 @@ def batch(box: Any, label: Any, **more: Any) -> dict[str, Any]:
             batch(boxes(12), 1),
             batch(boxes(5), 1),
             "xywh",
-            "every box of `preds` is wider than it is far from the left",
+            "all boxes in `preds` have width > x and height > y; did you mean box_format='xyxy'?",
         ),
         (batch(boxes(12), 0), batch(boxes(12), 1), "xyxy", r"most would be with \+1: off by one\?"),
     ],

@@ -51,7 +51,8 @@ def test_the_number_of_threads_comes_from_the_call_or_the_environment(monkeypatc
     """Else it is that of the cores this process may use."""
     from boxscore._support.threads import num_threads
 
-    monkeypatch.delenv("BOXSCORE_THREADS", raising=False)
+    for variable in ("BOXSCORE_THREADS", "OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(variable, raising=False)
     assert num_threads(None) == len(os.sched_getaffinity(0))
     monkeypatch.setenv("BOXSCORE_THREADS", "5")
     assert num_threads(None) == 5
@@ -61,6 +62,36 @@ def test_the_number_of_threads_comes_from_the_call_or_the_environment(monkeypatc
         num_threads(None)
     with pytest.raises(InputError, match=r"^`threads` must be a positive integer; got 0$"):
         num_threads(0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "num"),
+    [
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "3,2"}, 3),  # one number per level of nesting
+        ({"OMP_NUM_THREADS": "999"}, 8),  # an upper bound, no order
+        ({"OMP_NUM_THREADS": "many"}, 8),
+        ({"OMP_NUM_THREADS": "0"}, 8),
+        ({"LOCAL_WORLD_SIZE": "3"}, 2),
+        ({"LOCAL_WORLD_SIZE": "16"}, 1),
+        ({"LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "3"}, 3),
+        ({"LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "3"}, 2),
+        ({"LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "1", "BOXSCORE_THREADS": "6"}, 6),
+    ],
+)
+def test_launchers_limit_the_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], num: int
+) -> None:
+    """The cores are shared by the processes on a machine, and OMP_NUM_THREADS is a bound; BOXSCORE_THREADS decides."""
+    from boxscore._support.threads import num_threads
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    for variable in ("BOXSCORE_THREADS", "OMP_NUM_THREADS", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert num_threads(None) == num
+    assert num_threads(5) == 5
 
 
 @pytest.mark.parametrize("num_thresholds", [1, 16, 17, 64, 65, 130])
@@ -222,13 +253,19 @@ def test_groups_that_do_not_fit_their_rows_are_refused() -> None:
         _compiled.assign(groups, overlap, detections, truths, _compiled.AssignmentRules([0.5], [0.0], []), 1)
 
 
-def test_an_overlap_that_is_no_number_counts_as_the_largest() -> None:
-    """One detection and two truths, the second with an overlap of 1; docs/guides/pycocotools.md has the difference."""
+def test_after_an_overlap_that_is_no_number_the_last_truth_wins_as_in_coco() -> None:
+    """One detection and two truths: pycocotools asks whether an overlap is below the best, and NaN has none below."""
     groups = _compiled.ImageGroups(np.array([0, 1]), np.array([0, 2]))
     detections = _compiled.GroupedDetections(np.ones(1), np.array([7.0]))
     truths = _compiled.GroupedTruths(np.ones(2), np.array([3.0, 4.0]), np.zeros(2, np.uint8), np.zeros(2, np.uint8))
     rules = _compiled.AssignmentRules([0.5], [0.0], [9.0])
-    for overlap, taken in (([np.nan, 1.0], 3), ([0.9, 1.0], 4), ([0.0, np.nan], 4)):
+    for overlap, taken in (
+        ([np.nan, 1.0], 4),
+        ([np.nan, 0.0], 4),
+        ([0.9, 1.0], 4),
+        ([0.0, np.nan], 4),
+        ([1.0, 0.9], 3),
+    ):
         assigned = _compiled.assign(groups, np.array(overlap), detections, truths, rules, 1)
         assert assigned.match.tolist() == [[taken]]
 

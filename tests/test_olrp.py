@@ -58,7 +58,7 @@ def by_definition(scene: Scene, label: int, *, threshold: float = 0.5) -> list[f
 
 
 @pytest.mark.parametrize("engine", ["native", "parallel", "sequential"])
-def test_it_is_the_definition(engine: str) -> None:
+def test_it_is_the_definition(engine: Any) -> None:
     """Every part of every class, to the last bit, with crowds and equal scores; the numbers are means over classes."""
     for seed in range(25 if engine == "native" else 5):
         scene = random_scene(seed)
@@ -78,7 +78,7 @@ def test_ap_is_that_of_coco() -> None:
     assert {name: result[name] for name in plain} == dict(plain)
 
 
-def evaluate(detections: Any, scores: list[float], *, engine: str, num_truths: int = 2) -> dict[str, float]:
+def evaluate(detections: Any, scores: list[float], *, engine: Any, num_truths: int = 2) -> dict[str, float]:
     """Detections of one class in one image with two truths, at (0, 0) and far away."""
     truths = Truths(image=[0] * num_truths, label=[0] * num_truths, box=[BOX, (50, 50, 60, 60)][:num_truths])
     num = len(scores)
@@ -92,7 +92,7 @@ def evaluate(detections: Any, scores: list[float], *, engine: str, num_truths: i
 class TestByHand:
     """Three boxes at most."""
 
-    def test_one_of_two_with_an_iou_of_three_quarters(self, engine: str) -> None:
+    def test_one_of_two_with_an_iou_of_three_quarters(self, engine: Any) -> None:
         """After the first: TP 1 with IoU 0.75, FN 1: (0.25 / 0.5 + 1) / 2 = 0.75. After the second, FP 1: 2.5 / 3."""
         numbers = evaluate([(0, 0, 7.5, 10), (80, 80, 90, 90)], [0.9, 0.8], engine=engine)
         assert {name: numbers[name] for name in NAMES[:4]} == {
@@ -102,19 +102,19 @@ class TestByHand:
             "olrp_fn": 0.5,
         }
 
-    def test_a_false_one_before_two_true_ones_is_worth_it(self, engine: str) -> None:
+    def test_a_false_one_before_two_true_ones_is_worth_it(self, engine: Any) -> None:
         """After the third: both with IoU 1, FP 1: 1 / 3; before it is 1 and (1 + 1) / 3."""
         numbers = evaluate([(80, 80, 90, 90), BOX, (50, 50, 60, 60)], [0.9, 0.8, 0.7], engine=engine)
         assert [numbers[name] for name in NAMES[:4]] == [1 / 3, 0, 1 / 3, 0]
 
-    def test_without_a_true_one_it_is_1(self, engine: str) -> None:
+    def test_without_a_true_one_it_is_1(self, engine: Any) -> None:
         """Then nothing is found, and there is nothing to measure the place or the precision of."""
         for boxes, scores in (([(80, 80, 90, 90)], [0.9]), ([], [])):
             numbers = evaluate(boxes, scores, engine=engine)
             assert (numbers["olrp"], numbers["olrp_fn"]) == (1, 1)
             assert np.isnan([numbers["olrp_loc"], numbers["olrp_fp"]]).all()
 
-    def test_a_perfect_detector_has_no_error(self, engine: str) -> None:
+    def test_a_perfect_detector_has_no_error(self, engine: Any) -> None:
         """And without truths it is not defined."""
         numbers = evaluate([BOX, (50, 50, 60, 60)], [0.9, 0.8], engine=engine)
         assert [numbers[name] for name in NAMES[:4]] == [0, 0, 0, 0]

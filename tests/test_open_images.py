@@ -23,7 +23,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("engine", ["native", "parallel", "sequential"])
 @pytest.mark.parametrize("group_of_weight", [1, 0])
-def test_numbers_are_those_of_tensorflow(engine: str, group_of_weight: int) -> None:
+def test_numbers_are_those_of_tensorflow(engine: Any, group_of_weight: int) -> None:
     """Per class and in the mean, to the last bit, where no two scores are equal: it sorts unstably."""
     protocol = Protocol.named("openimages", group_of_weight=group_of_weight)
     for seed in range(60 if engine == "native" else 6):
@@ -53,7 +53,7 @@ def annotated(*boxes: tuple[float, float, float, float], groups: int = 0, **cove
     return Truths(image=[0] * num, label=[0] * num, box=box, kind=kind, coverage=looked_for, class_names=["Cat"])
 
 
-def average_precision(detections: Detections, truths: Truths, engine: str, **changes: Any) -> float:
+def average_precision(detections: Detections, truths: Truths, engine: Any, **changes: Any) -> float:
     """Under Open Images' rules, with some changes."""
     return boxscore.evaluate(detections, truths, Protocol.named("openimages", **changes), engine)["map"]
 
@@ -62,12 +62,12 @@ def average_precision(detections: Detections, truths: Truths, engine: str, **cha
 class TestByHand:
     """The published rules, two or three boxes each."""
 
-    def test_a_second_detection_of_a_truth_is_false(self, engine: str) -> None:
+    def test_a_second_detection_of_a_truth_is_false(self, engine: Any) -> None:
         """True, false, true: precision 1 up to recall 1/2, then 2/3, which makes 1/2 + 1/2 * 2/3 = 5/6."""
         value = average_precision(found(CAT, CAT, OTHER_CAT), annotated(CAT, OTHER_CAT), engine)
         assert value == pytest.approx(5 / 6, abs=1e-15)
 
-    def test_a_class_that_was_not_verified_does_not_count(self, engine: str) -> None:
+    def test_a_class_that_was_not_verified_does_not_count(self, engine: Any) -> None:
         """The first detection is in image 1, where nobody looked for cats: it is left out. The second is true: 1. Had
         somebody looked in vain, it would be false, and the precision at the second 1/2.
         """
@@ -76,7 +76,7 @@ class TestByHand:
         assert average_precision(both, annotated(CAT), engine) == 1
         assert average_precision(both, annotated(CAT, image=[1], label=[0]), engine) == 0.5
 
-    def test_a_group_counts_once(self, engine: str) -> None:
+    def test_a_group_counts_once(self, engine: Any) -> None:
         """The first in the group is true, the second is ignored, the third is true at the cat, the fourth is false:
         2 truths, both found before the false one: 1. With weight 0 both in the group are ignored; one truth is left.
         """
@@ -88,19 +88,19 @@ class TestByHand:
         assert tally.sorted().verdict[:, 0, 0].tolist() == [2, 0, 2, 1]
         assert tally.num_truths.tolist() == [[2]]
 
-    def test_a_group_that_is_missed_is_a_truth_that_is_missed(self, engine: str) -> None:
+    def test_a_group_that_is_missed_is_a_truth_that_is_missed(self, engine: Any) -> None:
         """One of two truths is found: 1/2. With weight 0 it is one of one."""
         truths = annotated(CAT, CATS, groups=1)
         assert average_precision(found(CAT), truths, engine) == 0.5
         assert average_precision(found(CAT), truths, engine, group_of_weight=0) == 1
 
-    def test_half_of_a_detection_must_be_in_the_group(self, engine: str) -> None:
+    def test_half_of_a_detection_must_be_in_the_group(self, engine: Any) -> None:
         """Whatever part of the group that is: 50 of 100 is enough, 40 is not."""
         truths = annotated(CATS, groups=1)
         assert average_precision(found((15, 0, 25, 10)), truths, engine) == 1
         assert average_precision(found((14, 0, 24, 10)), truths, engine) == 0
 
-    def test_a_detection_without_area_is_left_out(self, engine: str) -> None:
+    def test_a_detection_without_area_is_left_out(self, engine: Any) -> None:
         """It comes first, and would halve the precision."""
         assert average_precision(found((5, 5, 5, 9), CAT), annotated(CAT), engine) == 1
 
@@ -128,7 +128,7 @@ def test_a_table_of_another_kind_keeps_its_flags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["voc2007", "voc2012", "coco"])
-def test_groups_need_a_rule(tmp_path: Path, protocol: str, capsys: Captured) -> None:
+def test_groups_need_a_rule(tmp_path: Path, protocol: Any, capsys: Captured) -> None:
     """In Python and in the command, which says where they are and what to do."""
     files = write_all(tmp_path)
     truths = boxscore.read_truths(files["truths"], image_labels=files["labels"], names=files["names"])

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, Protocol
+from boxscore import Detections, InputError, Protocol
 from boxscore.cli import main, sample
 from boxscore.formats import read_detections, read_truths
 from tests.support.shared import shared_data
+from tests.support.small_files import write
 
 TRUTHS, DETECTIONS = sample.FOLDER / "truths.json", sample.FOLDER / "detections.json"
 
@@ -195,9 +196,13 @@ def test_a_comparison_is_exported(folder: Path, capsys: Captured) -> None:
     latex = comparison.to_latex().splitlines()
     assert latex[2] == r"number & old\_1 & new & difference & interval & p \\"
     values = f"{100 * change.first:.1f} & {100 * change.second:.1f} & {100 * change.difference:+.1f}"
-    assert latex[4] == rf"map & {values} & [{low:+.1f}, {high:+.1f}] & {change.p_value:.3f} \\"
+    assert latex[4] == rf"map & {values} & [{low:+.1f}, {high:+.1f}] & $\le$ 0.040 \\"
+    assert change.p_text == "≤ 0.040"
+    assert comparison.to_dict()["differences"][0]["map"]["is_least"] is True
     assert "| AP by class | old_1 |" in comparison.to_markdown()
-    content = comparison.to_csv(folder / "changes.csv")
+    content = comparison.to_csv()
+    assert next(csv.DictReader(io.StringIO(content)))["is_least"] == "True"
+    comparison.to_csv(folder / "changes.csv")
     assert (folder / "changes.csv").read_text() == content
     command = "compare truths.json old_1=fewer.json new=found.json --bootstrap 50"
     assert printed(capsys, f"{command} --csv -") == content
@@ -322,6 +327,19 @@ def test_names_of_detections_are_mapped_and_others_stay(folder: Path) -> None:
     (folder / "named.csv").write_text("\n".join(["image_id,class_name,score,x,y,w,h", *lines]))
     mapped = read_detections("named.csv", truths, map_classes="human:person,automobile:3")
     assert np.array_equal(mapped.label, found.label)
+
+
+def test_classes_that_are_numbers_in_text_files(tmp_path: Path) -> None:
+    """A number is the name that the line has, on both sides, whatever the order of the names."""
+    found = write(tmp_path / "found" / "a.txt", "7 0.9 1 2 30 40\n10 0.8 1 2 30 40\n").parent
+    named = read_truths(write(tmp_path / "named" / "a.txt", "cat 1 2 30 40\n").parent)
+    for given in ("7:cat,10:cat", {7: "cat", 10: "cat"}, {"7": "cat", "10": "cat"}):
+        assert read_detections(found, named, map_classes=given).label.tolist() == [0, 0]
+    numbers = read_truths(write(tmp_path / "numbers" / "a.txt", "2 1 2 30 40\n10 1 2 30 40\n1 1 2 30 40\n").parent)
+    assert numbers.names_by_label == {0: "1", 1: "10", 2: "2"}
+    assert read_detections(found, numbers, map_classes="7:1").label.tolist() == [0, 1]
+    with pytest.raises(InputError, match=r"`map_classes`: '0' is not a class of the truths; they have 0 \(1\)"):
+        read_detections(found, numbers, map_classes="7:0")
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,8 @@ from boxscore._support.memory_size import resident_memory
 from boxscore.cli import main
 from boxscore.scaling.out_of_core import evaluate_files
 from tests.support.comparisons import assert_same
+from tests.support.memory_limits import plenty
 from tests.support.scenes import Scene, random_scene
-
-
-def plenty() -> str:
-    """A limit that small files are well within, whatever earlier tests have left in the memory of this process."""
-    return f"{resident_memory() // 10**6 + 2000}MB"
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +60,7 @@ def write(scene: Scene, folder: Path, *, is_named: bool = False, seed: int = 0) 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012", Protocol.named("coco", average="micro")])
 @pytest.mark.parametrize("is_tight", [False, True], ids=["one shard", "shards and bins"])
 def test_files_give_what_reading_them_at_once_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str | Protocol, is_named: bool, is_tight: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Any, is_named: bool, is_tight: bool
 ) -> None:
     """Whether all fits at once, or a row is taken to need so much memory that a few fit at a time."""
     if is_tight:
@@ -157,30 +153,42 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, temporary: Path) -> None:
         evaluate_files(detections_path, truths_path, memory=plenty(), box_format="xywh", step=interrupt)
 
 
-def test_too_little_memory_is_told_with_what_it_takes(tmp_path: Path) -> None:
-    """Before anything is read."""
-    truths_path, detections_path = write(random_scene(2, num_images=40), tmp_path)
-    steps: list[str] = []
-    with pytest.raises(InputError, match=r"`memory` must be .* or more for these files; got 10 MB"):
-        evaluate_files(detections_path, truths_path, memory="10MB", box_format="xywh", step=steps.append)
-    assert not steps
+@pytest.mark.parametrize(("num_images", "num_classes"), [(40, 3), (40, 900), (200_000, 3)])
+def test_too_little_memory_is_told_with_what_it_takes(num_images: int, num_classes: int, tmp_path: Path) -> None:
+    """Once: what is told is enough, for many classes and many images, too."""
+    num = max(num_images, num_classes)
+    side = {name: np.ones(num) for name in "xywh"} | {"category_id": np.arange(num) % num_classes}
+    side["file_name"] = np.array([f"{'folder/' * 50}{i % num_images}.jpg" for i in range(num)])
+    paths = [str(tmp_path / name) for name in ("gt.parquet", "dt.parquet")]
+    pa.parquet.write_table(pa.table(side), paths[0])
+    pa.parquet.write_table(pa.table(side | {"score": np.ones(num)}), paths[1])
+    command = [sys.executable, "-m", "boxscore", "eval", *paths, "--box-format", "xywh", "--quiet", "--memory"]
+    refused = subprocess.run([*command, "10MB"], capture_output=True, text=True)
+    rule = r"`memory` must be larger for these files: (\d+ MB) is enough"
+    told = re.fullmatch(rf"boxscore: {rule}; got 10 MB\n", refused.stderr)
+    assert told is not None, refused.stderr
+    done = subprocess.run([*command, told[1]], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_too_little_memory_for_the_classes_is_told_before_detections_are_read(tmp_path: Path) -> None:
+def test_too_little_memory_for_the_classes_is_told_before_boxes_are_read(tmp_path: Path) -> None:
     """The curves of 20,000 classes take 7.8 GB, and it is the truths that have them."""
     num = 20_000
     side = {name: np.ones(num) for name in "xywh"}
     pa.parquet.write_table(
         pa.table({"image_id": np.zeros(num, int), "category_id": np.arange(num)} | side), tmp_path / "gt"
     )
-    (tmp_path / "dt").write_bytes(b"not Parquet")
+    pa.parquet.write_table(
+        pa.table({"image_id": [0], "category_id": [0], "score": [0.5]} | {name: [1.0] for name in "xywh"}),
+        tmp_path / "dt",
+    )
     steps: list[str] = []
-    told = r"`memory` must be ([\d.]+) GB or more for these files; got"  # with what the process has in use already
+    told = r"`memory` must be larger for these files: (\d+) MB is enough; got"
     in_use = resident_memory() / 1e9
     with pytest.raises(InputError, match=told) as error:
         evaluate_files(str(tmp_path / "dt"), str(tmp_path / "gt"), memory=plenty(), step=steps.append)
-    assert float(re.findall(told, str(error.value))[0]) - in_use > 7
-    assert steps == [f"reading the images of {tmp_path}/gt"]
+    assert float(re.findall(told, str(error.value))[0]) / 1000 - in_use > 7
+    assert steps == [f"reading the images of {tmp_path}/{name}" for name in ("gt", "dt")]
 
 
 def test_a_full_disk_is_told_with_its_folder(tmp_path: Path, temporary: Path) -> None:

@@ -1,7 +1,10 @@
 """What is released says the same everywhere, and holds what it says."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import distribution, version
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 import boxscore
+from boxscore._support.versions import OLDEST, VersionError
 from tests.support.documents import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -82,7 +86,8 @@ def test_differences_between_systems_and_compilers_are_in_one_place() -> None:
         for path in [*core.rglob("*.h"), *core.rglob("*.cpp")]
         if re.search(macros, path.read_text())
     }
-    assert found == {"platform/compiler.h", "platform/processor.h", "platform/system.cpp", "platform/system.h"}
+    names = ("compiler.h", "processor.h", "system.cpp", "system.h", "thread_end.cpp")
+    assert found == {f"platform/{name}" for name in names}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -108,3 +113,53 @@ def test_classifiers_name_the_versions_that_are_tested() -> None:
     prefix = "Programming Language :: Python :: "
     named = {text.removeprefix(prefix) for text in PROJECT["classifiers"] if re.fullmatch(prefix + r"3\.\d+", text)}
     assert named == tested
+
+
+def test_adapters_need_the_versions_that_their_extras_install() -> None:
+    """One table, the same as pyproject.toml and the page on installing."""
+    page = (ROOT / "docs" / "get-started" / "install.md").read_text()
+    for extra, packages in OLDEST.items():
+        requirements = [
+            re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+).*", each) for each in PROJECT["optional-dependencies"][extra]
+        ]
+        assert packages == {each[1]: each[2] for each in requirements if each}
+        assert ", ".join(f"{package} {oldest}" for package, oldest in packages.items()) in page
+
+
+ADAPTERS = {
+    "evaluate": "import boxscore.huggingface; boxscore.huggingface.EvaluateMetric",
+    "huggingface": "import boxscore.huggingface; boxscore.huggingface.DetectionMetrics",
+    "jax": "import boxscore.jax",
+    "keras": "import boxscore.keras",
+    "ray": "import boxscore.ray; boxscore.ray.connect()",
+    "torchmetrics": "import boxscore.torchmetrics",
+    "ultralytics": "import boxscore.ultralytics",
+}
+"""What needs the packages of each extra."""
+
+
+@pytest.mark.parametrize(("extra", "package"), [(extra, package) for extra in OLDEST for package in OLDEST[extra]])
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_an_adapter_fails_loudly_with_an_older_framework(
+    extra: str, package: str, is_imported: bool, tmp_path: Path
+) -> None:
+    """It names what was found, what is needed and the command; an older framework may run, and add no number."""
+    assert ADAPTERS.keys() == OLDEST.keys()
+    oldest = OLDEST[extra][package]
+    older = "0.0.9" if oldest.startswith("0.") else f"{int(oldest.split('.')[0]) - 1}.999.0"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text(f'__version__ = "{older}"\n')
+    (tmp_path / f"{package}-{older}.dist-info").mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {older}\n"
+    (tmp_path / f"{package}-{older}.dist-info" / "METADATA").write_text(metadata)
+    code = (f"import {package}; " if is_imported else "") + ADAPTERS[extra]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert f"needs {package} {oldest} or newer; found {older}: pip install 'boxscore[{extra}]'" in done.stderr
+    assert "VersionError: " in done.stderr
+
+
+def test_a_version_error_is_an_import_error_and_an_input_error() -> None:
+    """So that `except ImportError` around an adapter finds it, and the command prints one line."""
+    assert issubclass(VersionError, ImportError)
+    assert issubclass(VersionError, boxscore.InputError)

@@ -1,7 +1,10 @@
 """Pictures: what is drawn is what was matched, and files are found, read and refused as documented."""
 
+import os
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -75,7 +78,7 @@ def test_detections_below_the_score_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2007", "class-agnostic"])
-def test_pictures_have_the_counts_of_the_worst_images(protocol: str, folder: Path) -> None:
+def test_pictures_have_the_counts_of_the_worst_images(protocol: Any, folder: Path) -> None:
     """The same ranking, the same score threshold, the same verdicts."""
     rules = boxscore.Protocol.named("coco", class_agnostic=True) if protocol == "class-agnostic" else protocol
     result = boxscore.evaluate(*sample.load(), rules)
@@ -221,6 +224,30 @@ def test_files_are_found_by_path_name_stem_and_number(tmp_path: Path) -> None:
     assert found(0, "notes.txt") == "notes.txt"  # a name in the truths; no image, as reading it says
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_links_out_of_the_folder_and_pipes_are_not_found(tmp_path: Path) -> None:
+    """Neither by path nor by name; a link inside of the folder is. A pipe would be waited for."""
+    inside, outside = tmp_path / "images", tmp_path / "outside"
+    for each in (inside / "sub", outside):
+        each.mkdir(parents=True)
+        photo((8, 8)).save(each / "real.png")
+    (inside / "out.png").symlink_to(outside / "real.png")
+    (inside / "sub" / "out2.png").symlink_to(outside / "real.png")
+    (inside / "folder").symlink_to(outside)
+    (inside / "5.png").symlink_to(inside / "sub" / "real.png")
+    (inside / "lost.png").symlink_to(inside / "nothing.png")
+    os.mkfifo(inside / "pipe.png")
+    images = ImageFolder.opened(inside)
+    for name in ("out.png", "out2.png", "folder/real.jpeg", "lost.png", "pipe.png", "pipe"):
+        path = images.find(0, name)
+        assert path is None or path == inside / "sub" / "real.png", name
+    assert images.find(5, None) == images.find(0, "5.png") == inside / "5.png"
+    for path, why in ((inside / "pipe.png", "is not a regular file"), (inside, "Is a directory")):
+        with pytest.raises(UnreadableImageError, match=f"^{why}$"):
+            read_photo(path, None, 960)
+    assert ImageFolder.opened(inside / "folder").find(0, "real.png") == inside / "folder" / "real.png"
+
+
 def test_the_size_of_the_truths_decides_whether_a_photo_is_turned(tmp_path: Path) -> None:
     """COCO's boxes refer to stored pixels, those of other tools to the image as displayed."""
     stored = photo((40, 30))
@@ -261,14 +288,15 @@ def test_every_kind_of_pixels_becomes_a_picture(mode: str, tmp_path: Path) -> No
     assert np.unique(pixels).size > 1
 
 
-def huge_png() -> bytes:
-    """The header of a PNG of 100,000 x 100,000 pixels, in a few bytes."""
+def png_file(side: int, *, bits: int, kind: int, pixels: bytes) -> bytes:
+    """A square PNG; `kind`: 0 for greys, 2 for colours."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
-    head = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"0")) + chunk(b"IEND", b"")
+    head = struct.pack(">IIBBBBB", side, side, bits, kind, 0, 0, 0)
+    data = zlib.compress(pixels, 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
 def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
@@ -283,9 +311,51 @@ def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
 
     photo((64, 48)).save(path)
     whole = path.read_bytes()
-    assert re.fullmatch(r"has more than [\d,]+ pixels", why(huge_png()))
+    assert re.fullmatch(r"has more than [\d,]+ pixels", why(png_file(100_000, bits=8, kind=2, pixels=b"0")))
     assert why(whole[: len(whole) // 2]).startswith("is damaged: ")
     assert why(b"no image") == why(b"") == "is no image that Pillow can read"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program is a shell script")
+def test_no_program_is_started_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow would have Ghostscript run PostScript, whatever the file is named."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
+    (programs / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    (tmp_path / "a.png").write_text(
+        "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+    )
+    with pytest.raises(UnreadableImageError, match="is no image that Pillow can read"):
+        read_photo(tmp_path / "a.png", None, 960)
+    assert not (tmp_path / "started").exists()
+
+
+_PEAK = """
+import resource, sys
+from boxscore.report.image_files import UnreadableImageError, read_photo
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    print(read_photo(sys.argv[1], None, 960).pixels.size)
+except UnreadableImageError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in Linux' units")
+@pytest.mark.parametrize(
+    ("side", "answer", "megabytes"), [(9_400, "(960, 960)", 500), (13_000, "has more than 89,478,485 pixels", 50)]
+)
+def test_a_small_file_of_deep_greys_takes_little_memory(side: int, answer: str, megabytes: int, tmp_path: Path) -> None:
+    """A few hundred kilobytes of zeros, of 16 bits each: within Pillow's limit they are scaled in blocks."""
+    (tmp_path / "deep.png").write_bytes(png_file(side, bits=16, kind=0, pixels=bytes(side * (2 * side + 1))))
+    assert (tmp_path / "deep.png").stat().st_size < 400_000
+    command = [sys.executable, "-c", _PEAK, str(tmp_path / "deep.png")]
+    said, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert said == answer
+    assert int(peak) < megabytes
 
 
 def test_a_file_that_is_no_image_is_refused_beside_ultralytics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

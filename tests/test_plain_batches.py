@@ -382,7 +382,7 @@ class TestRefusal:
 def raising(error: type[BaseException]) -> Any:
     """A function that does nothing else."""
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise error
 
     return fail
@@ -464,6 +464,7 @@ class TestBuffer:
             is_inclusive=False,
             largest_side=1e18,
             ignored_kind=2,
+            drops_invalid=False,
             labels=None,
         )
         target = {"boxes": torch.ones(1, 4), "labels": torch.ones(1, dtype=torch.int64)}

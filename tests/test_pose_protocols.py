@@ -26,7 +26,7 @@ from tests.support.pose_scenes import PARTS, image_dicts, points_of, random_bodi
 Files = tuple[str, str]
 Reference = Callable[..., Any]
 
-WHOLEBODY = {
+WHOLEBODY: dict[Any, str] = {
     "coco_wholebody": "keypoints_wholebody",
     "coco_wholebody_body": "keypoints",
     "coco_wholebody_foot": "keypoints_foot",
@@ -124,7 +124,7 @@ class TestCrowdPose:
     @pytest.mark.native
     @pytest.mark.parametrize("engine", ENGINES)
     @pytest.mark.parametrize("seed", range(4))
-    def test_every_engine_gives_the_same(self, seed: int, engine: str, tmp_path: Path) -> None:
+    def test_every_engine_gives_the_same(self, seed: int, engine: Any, tmp_path: Path) -> None:
         """Ranges, areas from boxes, and detections that are left out."""
         files = write_files(tmp_path, *random_crowds(seed))
         sides = read(files, self.PROTOCOL)
@@ -140,7 +140,7 @@ class TestCrowdPose:
         assert truths.keypoints.areas(Protocol.named("coco_keypoints", sigmas=self.PROTOCOL.sigmas)).tolist() == [7]
 
     @pytest.mark.parametrize("engine", ["native", "sequential", "parallel"])
-    def test_a_detection_that_is_sure_of_no_point_is_left_out(self, engine: str) -> None:
+    def test_a_detection_that_is_sure_of_no_point_is_left_out(self, engine: Any) -> None:
         """As if it were not there: neither a true positive nor a false one. Without scores, all are there."""
         pose: Any = np.stack([np.arange(14) * 5, np.arange(14) * 7], axis=1)[None].astype(float)
         truths = Truths(image=[0], label=[0], keypoints=pose, box=[[0, 0, 70, 90]], crowd_index={0: 0.5})
@@ -225,7 +225,7 @@ class TestWholeBody:
 
     @pytest.mark.native
     @pytest.mark.parametrize("engine", ENGINES)
-    def test_every_engine_gives_the_same(self, name: str, engine: str, tmp_path: Path) -> None:
+    def test_every_engine_gives_the_same(self, name: str, engine: Any, tmp_path: Path) -> None:
         """Also from the points of the part alone."""
         dataset, results = random_bodies(4, has_part_scores=True, has_boxes=True)
         protocol = Protocol.named(name)
@@ -256,7 +256,7 @@ class TestWholeBody:
             assert detections.score.tolist() == [row.get(key, row["score"]) for row in results]
         assert key in results[0]
 
-    def test_points_are_those_of_all_parts(self, name: str, tmp_path: Path) -> None:
+    def test_points_are_those_of_all_parts(self, name: Any, tmp_path: Path) -> None:
         """One after the other: body, feet, face, left hand, right hand."""
         dataset, results = random_bodies(6, has_part_scores=False)
         detections, truths = read(write_files(tmp_path, dataset, results), Protocol.named(name))
@@ -303,14 +303,15 @@ def test_other_numbers_of_points_are_an_error() -> None:
     """A part has its own number of points, or is one of 133."""
     pose = np.random.default_rng(0).random((1, 20, 2))
     rows: dict[str, Any] = {"image": [0], "label": [0], "keypoints": pose}
-    for name, num in (("coco_wholebody", 133), ("coco_wholebody_lefthand", 21)):
+    wrong: dict[Any, int] = {"coco_wholebody": 133, "coco_wholebody_lefthand": 21}
+    for name, num in wrong.items():
         rule = rf"`sigmas` must have one number for each of the 20 keypoints; got {num} \(protocol {name}\)"
         with pytest.raises(InputError, match=rule):
             boxscore.evaluate(Detections(**rows, score=[0.5]), Truths(**rows), name)
 
 
 @pytest.mark.parametrize("name", ["crowdpose", *WHOLEBODY])
-def test_a_stored_tally_keeps_the_rules(name: str, tmp_path: Path) -> None:
+def test_a_stored_tally_keeps_the_rules(name: Any, tmp_path: Path) -> None:
     """Sigmas, parts and ranges come back with it."""
     dataset, results = random_crowds(2) if name == "crowdpose" else random_bodies(2, has_part_scores=True)
     sides = read(write_files(tmp_path, dataset, results), Protocol.named(name))
@@ -339,7 +340,7 @@ def test_a_metric_of_crowds_takes_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["", "_foot", "_face"])
 @pytest.mark.parametrize("engine", ["native", "sequential", "parallel"])
-def test_the_area_of_a_detection_is_that_of_its_body(part: str, engine: str) -> None:
+def test_the_area_of_a_detection_is_that_of_its_body(part: str, engine: Any) -> None:
     """In arrays of 133 points, whatever the part and the engine: 40 x 40 here, though the hands are far away."""
     protocol = Protocol.named(f"coco_wholebody{part}")
     random = np.random.default_rng(0)
@@ -384,7 +385,7 @@ def test_recalls_have_names_of_their_own(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("engine", ["native", "sequential", "parallel"])
 @pytest.mark.parametrize("name", ["coco_keypoints", "coco_wholebody_face"])
-def test_one_side_may_be_empty(name: str, engine: str) -> None:
+def test_one_side_may_be_empty(name: str, engine: Any) -> None:
     """Without truths every number is undefined, without detections 0."""
     protocol = Protocol.named(name)
     num = len(protocol.sigmas)

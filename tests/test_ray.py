@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -26,6 +27,7 @@ from boxscore.cli import main
 from tests.support import oriented_tables, pose_tables
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same
+from tests.support.entrances import CASES, REFUSED, expected, numbers_of, rules_of, scene_of, tables_of
 from tests.support.mask_scenes import columns_of, mask_tables, random_masks
 from tests.support.page_runs import run_page
 from tests.support.page_setups import prepare_page
@@ -69,13 +71,13 @@ def shuffled(table: pa.Table, seed: int) -> pa.Table:
     return table.take(np.random.default_rng(seed).permutation(table.num_rows))
 
 
-def on_one_machine(found: pa.Table, there: pa.Table, protocol: str | Protocol) -> Result:
+def on_one_machine(found: pa.Table, there: pa.Table, protocol: Any) -> Result:
     """The same tables in one process."""
     tally = boxscore.match_shard(found, there, protocol, name="all", box_format="xywh")
     return tally.finish()
 
 
-def evaluate(found: Any, there: Any, protocol: str | Protocol = "coco", **options: Any) -> Result:
+def evaluate(found: Any, there: Any, protocol: Any = "coco", **options: Any) -> Result:
     """On Ray, without its notes."""
     return boxscore.ray.evaluate(found, there, protocol, box_format="xywh", quiet=True, **options)
 
@@ -92,7 +94,7 @@ def scene() -> Scene:
     ids=["coco, split", "voc2012, split", "voc2007, micro"],
 )
 def test_blocks_in_any_order_give_the_bits_of_one_process(
-    cluster: Path, scene: Scene, protocol: str | Protocol, monkeypatch: pytest.MonkeyPatch
+    cluster: Path, scene: Scene, protocol: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Images are spread over blocks, and a row is taken to need so much memory that large classes are split."""
     if isinstance(protocol, str):  # all classes as one take a second reduction, which is enough
@@ -423,6 +425,22 @@ def test_keypoints_of_files(kind: str, has_boxes: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("case", ["coco boundary", "coco probiou"])
+def test_a_similarity_has_the_numbers_of_evaluate(cluster: Path, case: str) -> None:
+    """As through every entrance (tests/test_entrances.py); tests above have the others."""
+    scene = scene_of(CASES[case])
+    found, there = (ray.data.from_arrow(table) for table in tables_of(scene))
+    result = boxscore.ray.evaluate(found, there, CASES[case], box_format=scene.box_format, quiet=True)
+    assert dict(numbers_of(result)) == dict(expected(CASES[case]))
+
+
+@pytest.mark.parametrize("case", [case for case, protocol in CASES.items() if rules_of(protocol) & REFUSED["ray"]])
+def test_a_protocol_that_needs_more_than_tables_have_is_refused_by_name(case: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(InputError, match=f"^{re.escape(f'protocol {CASES[case].name} ')}"):
+        boxscore.ray.evaluate(None, None, CASES[case], quiet=True)
+
+
 def test_a_likely_mistake_is_told() -> None:
     """The driver looks at some boxes of a result near 0."""
     from tests.support.near_truths import centers, data

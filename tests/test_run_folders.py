@@ -1,6 +1,7 @@
 """What a run is on disk: folders of results, read once per change."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Result
-from boxscore.scaling import saved_results
+from boxscore.cli import main, sample
 from boxscore.serving import runs
 from boxscore.serving.runs import RunFolder
+from tests.support.saved_files import sealed
+
+FILES = [str(sample.FOLDER / name) for name in ("truths.json", "detections.json")]
 
 
 def names(folder: Path) -> dict[str, list[str]]:
@@ -81,17 +85,102 @@ def test_a_name_of_bytes_that_are_no_text_is_escaped(tmp_path: Path, result: Res
     assert dict(run.entries[0].load()) == dict(result)
 
 
-def test_numbers_of_another_version_are_computed_again(
+@pytest.mark.parametrize("version", [boxscore.__version__, "0.1.0"])
+def test_numbers_are_those_of_the_tally_whatever_the_header_says(tmp_path: Path, result: Result, version: str) -> None:
+    """The header may be crafted, or of a version that had another number."""
+    path = tmp_path / "epoch_1.boxscore"
+    result.save(path, name="a")
+    said = {"numbers": {"map": 0.99, "best": 1.0}, "title": "another", "comparable": "with all", "version": version}
+    path.write_bytes(sealed(path.read_bytes(), **said))
+    (run,) = RunFolder(tmp_path).scan()
+    (entry,) = run.entries
+    assert dict(entry.numbers) == dict(result)
+    assert (entry.title, entry.comparable) == (result.protocol.title, str(result.comparable))
+    assert entry.name == "a"
+
+
+def test_many_new_files_are_read_by_several_scans(
     tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the same tally may have another number now."""
-    monkeypatch.setattr(boxscore, "__version__", "0.1.0")
-    result.save(tmp_path / "epoch_1.boxscore", name="old")
-    monkeypatch.undo()
-    monkeypatch.setattr(saved_results, "_number", lambda _: 0.123)
+    """A scan takes no longer than it may; until then no number of a file is shown."""
+    monkeypatch.setattr(runs, "READ_SECONDS", 1e-9)  # one file is read, whatever it takes
+    for name in ("a", "b", "c"):
+        result.save(tmp_path / "run" / name)
+    folder = RunFolder(tmp_path)
+    found = []
+    for _ in range(4):
+        (run,) = folder.scan()
+        found.append((len(run.entries), run.num_waiting))
+    assert found == [(1, 2), (2, 1), (3, 0), (3, 0)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path, result: Result) -> None:
+    """One within it is; other files than results are left out without a word."""
+    folder, outside = tmp_path / "runs", tmp_path / "private"
+    result.save(folder / "epoch_1.boxscore")
+    result.save(outside / "secret.boxscore", name="secret")
+    assert main(["eval", *FILES, "--json", str(outside / "secret.json"), "--quiet"]) == 0
+    (folder / "best.boxscore").symlink_to("epoch_1.boxscore")
+    (folder / "absolute.boxscore").symlink_to(outside / "secret.boxscore")
+    (folder / "relative.boxscore").symlink_to("../private/secret.boxscore")
+    (folder / "twice.boxscore").symlink_to("relative.boxscore")
+    (folder / "numbers.json").symlink_to(outside / "secret.json")
+    (folder / "linked").symlink_to(outside, target_is_directory=True)
+    (run,) = RunFolder(folder).scan()
+    assert [entry.id for entry in run.entries] == ["epoch_1.boxscore", "best.boxscore"]
+    why = "a link out of the served folder is not followed"
+    assert run.unreadable == tuple((f"{name}.boxscore", why) for name in ("absolute", "relative", "twice"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_the_served_folder_may_be_a_link(tmp_path: Path, result: Result) -> None:
+    """And its files, and links among them, are shown."""
+    result.save(tmp_path / "real" / "epoch_1.boxscore")
+    (tmp_path / "real" / "best.boxscore").symlink_to(tmp_path / "real" / "epoch_1.boxscore")
+    (tmp_path / "runs").symlink_to(tmp_path / "real", target_is_directory=True)
+    assert names(tmp_path / "runs") == {"real/": ["epoch 1", "best.boxscore"]}
+
+
+def test_a_link_that_is_turned_out_of_the_folder_gives_no_report(tmp_path: Path, result: Result) -> None:
+    """Even between the list and the report."""
+    result.save(tmp_path / "runs" / "epoch_1.boxscore")
+    result.save(tmp_path / "secret.boxscore", name="secret")
+    link = tmp_path / "runs" / "link.boxscore"
+    link.symlink_to("epoch_1.boxscore")
+    (run,) = RunFolder(tmp_path / "runs").scan()
+    link.unlink()
+    link.symlink_to("../secret.boxscore")
+    with pytest.raises(InputError, match="has changed while it was read"):
+        run.entries[1].load()
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "why"),
+    [
+        ("a.json", b'{"protocol": "coco"', "has 17 MB; JSON files of more than 16 MB are not read"),
+        ("a.boxscore", b"boxscore result 1\n", "has 513 MB; saved results of more than 512 MB are not read"),
+        ("a.tally", b"boxscore tally 1\n", "has 513 MB; saved results of more than 512 MB are not read"),
+    ],
+)
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, name: str, start: bytes, why: str) -> None:
+    """It would take the memory of a training."""
+    with (tmp_path / name).open("wb") as file:
+        file.write(start)
+        file.truncate(17_000_000 if name.endswith("json") else 513_000_000)  # a sparse file: no bytes on disk
     (run,) = RunFolder(tmp_path).scan()
-    assert dict(run.entries[0].numbers) == dict(result)
-    assert run.entries[0].name == "old"
+    assert run.unreadable == ((name, why),)
+
+
+def test_a_header_that_is_too_large_is_not_read(tmp_path: Path, result: Result) -> None:
+    """It is JSON, too."""
+    path = tmp_path / "a.boxscore"
+    result.save(path)
+    path.write_bytes(sealed(path.read_bytes(), subset=["x" * 16_000_000]))
+    (run,) = RunFolder(tmp_path).scan()
+    ((_, why),) = run.unreadable
+    assert re.fullmatch(r"the header has 16,00\d,\d{3} bytes; at most 16,000,000 are read", why)
+    assert dict(boxscore.load_result(path)) == dict(result)
 
 
 def test_a_file_that_changes_while_it_is_read_gives_no_report(tmp_path: Path, result: Result) -> None:

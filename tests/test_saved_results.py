@@ -1,8 +1,5 @@
 """A saved result comes back with the same bits; a file that is not whole is refused by its name."""
 
-import json
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +9,13 @@ import pytest
 import boxscore
 from boxscore import InputError, MeanAveragePrecision, Result
 from boxscore.cli import main, sample
-from boxscore.scaling.saved_results import MAGIC, read_header
+from boxscore.scaling.saved_results import MAGIC, load_with_header
+from tests.support.saved_files import sealed
 from tests.support.scenes import random_scene
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012", "olrp", "ultralytics"])
-def test_a_result_comes_back_with_the_same_bits(tmp_path: Path, protocol: str) -> None:
+def test_a_result_comes_back_with_the_same_bits(tmp_path: Path, protocol: Any) -> None:
     """Numbers, classes, curves, confidence intervals, and what was left out."""
     scene = random_scene(3)
     result = boxscore.evaluate(scene.detections, scene.truths, protocol)
@@ -45,17 +43,18 @@ def test_names_of_images_and_what_is_a_part_come_back(tmp_path: Path) -> None:
 
 
 def test_a_metric_saves_its_result_in_one_line(tmp_path: Path) -> None:
-    """With name and step, which a list reads without the tally; and with the same bits when it is saved again."""
+    """With name and step; and with the same bits when it is saved again."""
     scene = random_scene(5)
     metric = MeanAveragePrecision(warn=False)
     metric.update(scene.detections, scene.truths)
     path = tmp_path / "runs" / "a" / "epoch_003.boxscore"
     metric.compute().save(path, name="a", step=3)
-    header = read_header(path)
+    loaded, header = load_with_header(path)
+    assert header is not None
     assert (header.name, header.step, header.version) == ("a", 3, boxscore.__version__)
     assert header.numbers == dict(metric.compute())
-    assert boxscore.load_result(path).to_dict() == metric.compute().to_dict()
-    boxscore.load_result(path).save(path)
+    assert loaded.to_dict() == metric.compute().to_dict()
+    loaded.save(path)
     assert boxscore.load_result(path).to_dict() == metric.compute().to_dict()
 
 
@@ -71,18 +70,6 @@ def content(result: Result, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("saved") / "a.boxscore"
     result.save(path)
     return path.read_bytes()
-
-
-def sealed(content: bytes, **changes: Any) -> bytes:
-    """The same with other values in its header, and lengths and checksum that fit."""
-    start = len(MAGIC) + 16
-    header_size, tally_size = struct.unpack("<QQ", content[len(MAGIC) : start])
-    header = json.loads(content[start : start + header_size]) | changes
-    encoded = json.dumps(header).encode()
-    tally = content[start + header_size + 4 :]
-    return b"".join(
-        [MAGIC, struct.pack("<QQ", len(encoded), tally_size), encoded, struct.pack("<I", zlib.crc32(encoded)), tally]
-    )
 
 
 def test_every_beginning_of_a_file_is_refused(tmp_path: Path, content: bytes) -> None:
@@ -109,7 +96,24 @@ def test_every_beginning_of_a_file_is_refused(tmp_path: Path, content: bytes) ->
         {"image_names": [[1]]},
         {"subset": 3},
         {"numbers": {"map": "x"}},
+        {"numbers": {"map": 10**400}},
+        {"numbers": {"map": True}},
         {"step": "3"},
+        {"step": 10**400},
+        {"step": True},
+        {"name": 3},
+        {"num_given": "many"},
+        {"num_given": -1},
+        {"num_given": 10**400},
+        {"subset": "images"},
+        {"subset": [3]},
+        {"image_names": [["1", "a.jpg"]]},
+        {"image_names": [[1, 2]]},
+        {"image_names": [[10**400, "a.jpg"]]},
+        {"time": 10**400},
+        {"time": "0001-01-01T00:00:00+14:00"},
+        {"title": ["coco"]},
+        {"comparable": 10**400},
     ],
 )
 def test_a_header_that_cannot_be_is_refused(tmp_path: Path, content: bytes, changes: dict[str, Any]) -> None:
@@ -152,7 +156,9 @@ def test_eval_saves_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["eval", files[0], f"a={files[1]}", "--save", str(path)]) == 0
     assert capsys.readouterr().err == f"wrote {path}\n"
     assert boxscore.load_result(path).to_dict() == result.to_dict()
-    assert read_header(path).name == "a"
+    header = load_with_header(path)[1]
+    assert header is not None
+    assert header.name == "a"
     assert main(["eval", *files, "--save", files[1]]) == 1
     assert "is an input, and --save would overwrite it" in capsys.readouterr().err
     assert main(["eval", *files, "--save", str(tmp_path)]) == 1

@@ -6,11 +6,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ import boxscore
 from boxscore import Detections, Result
 from boxscore.cli import main, sample
 from boxscore.serving import web
+from tests.support.saved_files import sealed
 from tests.support.servers import Server, serving
 
 DETECTIONS, TRUTHS = sample.load()
@@ -321,10 +323,148 @@ def test_only_this_machine_is_answered_and_only_under_its_own_names(server: Serv
     assert server.address.startswith("http://127.0.0.1:")
     for host in ("localhost", "localhost:8400", "127.0.0.1", "[::1]:80", "10.0.0.7"):
         assert server.ask("/data", Host=host).status == 200, host
-    for host in ("evil.example", "evil.example:8400", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::1"):
+    strange = ["evil.example", "evil.example:8400", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::1"]
+    strange += ["[::1].evil.example", "[::1]evil.example:80", "[localhost]", "::1", "localhost:", "localhost:80:80"]
+    strange += ["evil.example@127.0.0.1", "127.0.0.1@evil.example", "127.0.0.1/evil", "[127.0.0.1", "127.0.0.1]"]
+    for host in strange:
         answer = server.ask("/data", Host=host)
         assert answer.status in (400, 421), host
         assert b"epoch" not in answer.body
+
+
+@pytest.fixture(scope="module")
+def hasty(runs: Path) -> Iterator[Server]:
+    """A server that waits for less than a second."""
+    setup = "import boxscore.serving.connections as its; its.REQUEST_SECONDS, its.RESPONSE_SECONDS = 0.4, 1.0"
+    with serving(runs, setup=setup) as server:
+        yield server
+
+
+def connected(server: Server, sent: bytes) -> socket.socket:
+    """A connection that has sent something."""
+    parts = urlsplit(server.address)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=30)
+    connection.sendall(sent)
+    return connection
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """Whether the server ends a connection, after whatever it sends."""
+    try:
+        while connection.recv(2**16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+WHOLE = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n",
+        WHOLE + b"GET / HTTP/1.1\r\n",
+        WHOLE.replace(b"\r\n\r\n", b"\r\nContent-Length: 1000\r\n\r\nhalf"),
+        WHOLE.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nha"),
+    ],
+    ids=["nothing", "method", "header", "second", "body", "chunk"],
+)
+def test_a_request_that_is_not_sent_whole_ends_its_connection(hasty: Server, sent: bytes) -> None:
+    """Also if a byte of it comes now and then."""
+    with closing(connected(hasty, sent)) as connection:
+        connection.settimeout(0.1)
+        for _ in range(100):
+            if is_ended(connection):
+                break
+            with suppress(OSError):
+                connection.sendall(b"x")
+        else:
+            pytest.fail("the connection is still open after ten seconds")
+    assert hasty.ask("/data").status == 200
+
+
+def test_responses_that_are_not_read_end_their_connection(hasty: Server) -> None:
+    """They would be kept in memory; those that are read slowly are sent to their end."""
+    num_asked = 12  # together more than the system's buffers hold
+    asked = b"GET /report?result=a/epoch_003.boxscore HTTP/1.1\r\nHost: localhost\r\n\r\n" * num_asked
+    size = num_asked * len(hasty.ask("/report?result=a/epoch_003.boxscore").body)
+    received = {}
+    for name, pause in (("slowly", 0.05), ("too late", 3.0)):
+        with closing(connected(hasty, asked)) as connection:
+            time.sleep(pause)
+            got = 0
+            with suppress(ConnectionResetError):
+                while part := connection.recv(2**16):
+                    got += len(part)
+                    time.sleep(0.005)
+            received[name] = got
+    assert received["slowly"] >= size
+    assert received["too late"] < size
+
+
+def test_connections_that_wait_make_room_for_those_that_ask(runs: Path) -> None:
+    """Half-sent requests can't use up the files that a process may open."""
+    setup = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))"
+    with serving(runs, setup=setup) as server, ExitStack() as stack:
+        connections = [stack.enter_context(closing(connected(server, b"GET / HTTP/1.1\r\nHost: "))) for _ in range(300)]
+        assert server.ask("/data").status == 200
+        assert is_ended(connections[0])
+        connections[-1].sendall(b"localhost\r\n\r\n")
+        assert connections[-1].recv(15) == b"HTTP/1.1 200 OK"
+        assert server.stop() == (0, "stopped\n", "")
+
+
+CRAFTED: list[dict[str, Any]] = [
+    {"numbers": {"map": 10**400}},
+    {"numbers": {"map": "0.5"}},
+    {"step": 10**400},
+    {"num_given": "all"},
+    {"name": "\ud800"},
+    {"subset": ["\ud800"]},
+    {"image_names": [[1, "\ud800"], [2, ""]]},
+    {"time": "9999-12-31T23:59:59-14:00"},
+    {"title": 10**400},
+]
+
+
+def test_a_crafted_file_is_no_failure_of_the_server(changing: tuple[Path, Server]) -> None:
+    """It is listed with the reason, or its report is shown."""
+    folder, server = changing
+    path = folder / "whole.boxscore"
+    RESULTS["a"][0].save(path)
+    for index, changes in enumerate(CRAFTED):
+        (folder / f"{index}.boxscore").write_bytes(sealed(path.read_bytes(), **changes))
+    classes = [{"name": "\ud800", "ap": 10**400, "ar": "1"}, {"name": 10**400}, 3, None]
+    document = {"protocol": ["coco"], "map": 0.5, "name": 10**400, "per_class": classes, "comparable": 10**400}
+    (folder / "odd.json").write_text(json.dumps(document))
+    (folder / "large.json").write_text(json.dumps(document | {"map": 10**400}))
+    assert server.ask("/").status == 200
+    (run,) = json.loads(server.ask("/data").body)["runs"]
+    listed = {each["id"]: each["why"] for each in run["unreadable"]}
+    assert listed["0.boxscore"] == "the saved result is invalid: `numbers` must be finite"
+    assert listed["3.boxscore"] == "the saved result is invalid: `num_given` must be a non-negative integer"
+    assert listed["large.json"].startswith("`map` must be a finite number; got 1000")
+    for result in run["results"]:
+        assert server.ask(f"/report?{urlencode({'result': result['id']})}").status == 200, result["id"]
+    assert {"whole.boxscore", "odd.json"} <= {result["id"] for result in run["results"]}
+
+
+def test_the_overview_has_the_numbers_of_the_report(changing: tuple[Path, Server]) -> None:
+    """Whatever the header of a file says."""
+    folder, server = changing
+    RESULTS["a"][0].save(folder / "epoch_0.boxscore")
+    content = (folder / "epoch_0.boxscore").read_bytes()
+    (folder / "epoch_0.boxscore").write_bytes(sealed(content, numbers={"map": 0.99}, title="better rules"))
+    (run,) = json.loads(server.ask("/data").body)["runs"]
+    (result,) = run["results"]
+    assert shown(result["numbers"]["map"]) == shown(RESULTS["a"][0]["map"])
+    assert result["title"] == RESULTS["a"][0].protocol.title
 
 
 @pytest.mark.parametrize(

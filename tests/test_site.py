@@ -84,19 +84,18 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
     assert {site / link for link in linked} | {site / "index.html"} == set(pages(site))
 
 
-def find(page: Page, words: str) -> list[str]:
-    """The titles of what search finds first."""
+def expect_found(page: Page, words: str, title: str) -> None:
+    """Search finds a page of this title; results change while words are typed, so that this waits for it."""
     page.get_by_role("textbox", name="Search").press_sequentially(words)
-    results = page.locator(".md-search-result__item")
-    expect(results.first).to_be_visible()
-    return results.locator("h1").all_text_contents()
+    titles = page.locator(".md-search-result__item h1")
+    expect(titles.filter(has_text=re.compile(f"^{title}$")).first).to_be_visible()
 
 
 def test_search_works_from_disk(site: Path, browser: Browser) -> None:
     """Though browsers give pages on disk no workers."""
     watch = Watch(site.as_uri())
     page = opened(browser, watch, (site / "guides" / "poses.html").as_uri())
-    assert "Oriented boxes" in find(page, "oriented")
+    expect_found(page, "oriented", "Oriented boxes")
     page.locator(".md-search-result__item a").first.click()
     expect(page).not_to_have_url(re.compile("poses"))
     assert watch.troubles == []
@@ -125,7 +124,7 @@ def test_the_site_works_below_a_path(server: str, browser: Browser) -> None:
     page = opened(browser, watch, server)
     page.get_by_role("link", name="Evaluate two files").first.click()
     expect(page).to_have_url(f"{server}get-started/files.html")
-    assert "Segmentation" in find(page, "segmentation")
+    expect_found(page, "segmentation", "Segmentation")
     assert watch.troubles == []
 
 

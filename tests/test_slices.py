@@ -9,6 +9,7 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, Protocol, Result, Truths, read_groups, slices
+from boxscore.cli import sample
 from tests.support.scenes import random_scene
 
 
@@ -65,6 +66,25 @@ def test_images_without_a_group_are_one_of_their_own() -> None:
     assert str(parts).splitlines()[0].split() == ["night", "day", "(none)"]
     with pytest.raises(KeyError, match="'dusk' is not a group; groups are night, day"):
         parts["dusk"]
+
+
+def test_slices_are_not_comparable_with_published_numbers(tmp_path: Path) -> None:
+    """Those of results without inputs, too, which keep what was left out before; one group of all images is."""
+    found, truths = sample.load()
+    whole = boxscore.evaluate(found, truths)
+    whole.save(tmp_path / "whole.boxscore")
+    metric = boxscore.MeanAveragePrecision()
+    metric.update(found, truths)
+    groups = {image: "night" if image % 4 == 0 else "day" for image in whole.images.tolist()}
+    for result in (whole, boxscore.load_result(tmp_path / "whole.boxscore"), metric.compute()):
+        parts = slices(result, groups)
+        assert parts["night"].comparable.differences == ("10 images of 40, a slice",)
+        assert parts["day"].to_dict()["comparable"]["differences"] == ["30 images of 40, a slice"]
+        assert slices(result, dict.fromkeys(groups, "all"))["all"].comparable
+    boxscore.evaluate(*boxscore.select(found, truths, images=range(1, 9))).save(tmp_path / "part.boxscore")
+    part = slices(boxscore.load_result(tmp_path / "part.boxscore"), groups)["night"]
+    assert part.comparable.differences == ("8 images of 40", "2 images of 8, a slice")
+    assert part.image_names == {image: (truths.image_names or {})[image] for image in (4, 8)}
 
 
 def test_groups_that_can_not_be_are_refused() -> None:

@@ -251,6 +251,34 @@ def test_what_a_killed_process_left_is_removed_by_the_next(folder: Path) -> None
     assert "map" in json.loads((folder / "scores.json").read_text())
 
 
+def test_files_are_on_the_disk_before_they_are_renamed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's content, then its new name; of a folder all files and folders, then the name."""
+    calls: list[tuple[str, int]] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        calls.append(("sync", os.fstat(descriptor).st_ino))
+        fsync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        calls.append(("rename", path.stat().st_ino))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write_file(folder / "a.txt", "content")
+    number = (folder / "a.txt").stat().st_ino
+    assert calls == [("sync", number), ("rename", number), ("sync", folder.stat().st_ino)]
+    for is_there in (False, True):
+        calls.clear()
+        write_folder(folder / "out", {"b.txt": b"b", "sub/c.txt": b"c"}, overwrite=is_there)
+        first = next(i for i, (call, _) in enumerate(calls) if call == "rename")
+        written = {("sync", (folder / "out" / name).stat().st_ino) for name in ("b.txt", "sub/c.txt")}
+        assert written <= {*calls[:first]}
+        folders = {("sync", each.stat().st_ino) for each in (folder, folder / "out", folder / "out" / "sub")}
+        assert folders <= {*calls[first:]}
+
+
 def test_long_names_have_room_for_a_temporary_one(folder: Path) -> None:
     """As long as a file system allows."""
     path = folder / ("n" * 255)

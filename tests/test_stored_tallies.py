@@ -1,5 +1,6 @@
 """A stored tally whose checksum fits, but whose content can't be, is refused: what is loaded can be finished."""
 
+import contextlib
 import json
 import struct
 import zlib
@@ -108,6 +109,21 @@ def test_shapes_that_can_not_be_are_refused(shape: Any) -> None:
     columns = json.loads(parts()[0])["columns"]
     with pytest.raises(InputError, match=r"^t: the tally is invalid"):
         storage.from_bytes(described(columns=columns | {"image": ["<i4", shape]}), "t")
+
+
+ODD: list[Any] = [None, [], ["a"], {}, {"a": 1}, True, "", "x", -1, 5, 10**400, 1e308, float("nan"), [[1]], [None]]
+
+
+@pytest.mark.parametrize("field", json.loads(json.loads(parts()[0])["protocol"]))
+def test_a_protocol_of_odd_values_is_refused_or_can_be_finished(field: str) -> None:
+    """Such as a list for a name, which can't be looked up."""
+    protocol = json.loads(json.loads(parts()[0])["protocol"])
+    for value in ODD:
+        with contextlib.suppress(InputError):
+            tally = storage.from_bytes(described(protocol=json.dumps(protocol | {field: value})))
+            result = boxscore.finish(tally)
+            assert storage.to_bytes(result.tally)
+            assert str(result.comparable)
 
 
 def test_whatever_has_changed_is_refused_or_can_be_finished() -> None:

@@ -87,6 +87,39 @@ def test_all_is_as_torchmetrics_gives_it(theirs: Any, settings: dict[str, Any]) 
     check_equal(ours.compute(), other.compute())
 
 
+def test_numbers_of_torchmetrics_are_reproduced_by_one_keyword(theirs: Any) -> None:
+    """To the last bit; by default `map` differs in many small sets, and always by its recall points."""
+    num_different = 0
+    for seed in range(30):
+        scene = random_scene(seed, num_images=10 + seed, num_classes=5)
+        given: dict[str, Any] = {"class_metrics": True}
+        metrics = {
+            "theirs": theirs("xywh", **given),
+            "ours": MeanAveragePrecision("xywh", torchmetrics_thresholds=True, **given),
+            "default": MeanAveragePrecision("xywh", **given),
+            "theirs_with_recall_points": theirs("xywh", rec_thresholds=IN_DOUBLE["rec_thresholds"], **given),
+        }
+        preds, targets = zip(*(as_dicts(scene, image) for image in range(scene.num_images)), strict=True)
+        computed = {}
+        for name, metric in metrics.items():
+            metric.warn_on_many_detections = False
+            metric.update(list(preds), list(targets))
+            computed[name] = metric.compute()
+        check_equal(computed["ours"], computed["theirs"])
+        if not torch.equal(computed["default"]["map"], computed["theirs"]["map"]):
+            num_different += 1
+            assert torch.equal(computed["default"]["map"], computed["theirs_with_recall_points"]["map"])
+    assert num_different > 5
+
+
+@pytest.mark.parametrize("given", ["iou_thresholds", "rec_thresholds"])
+def test_thresholds_that_are_given_are_taken_as_they_are(theirs: Any, given: str) -> None:
+    """By torchmetrics, and with `torchmetrics_thresholds`."""
+    values: dict[str, Any] = {given: [0.1, 0.6, 0.7]}
+    ours, other = MeanAveragePrecision("xywh", torchmetrics_thresholds=True, **values), theirs("xywh", **values)
+    assert (ours.iou_thresholds, ours.rec_thresholds) == (other.iou_thresholds, other.rec_thresholds)
+
+
 def test_an_area_of_zero_means_that_of_the_box(theirs: Any) -> None:
     """So does none; those given decide the size class."""
     metrics = [MeanAveragePrecision("xywh"), theirs("xywh", **IN_DOUBLE)]
@@ -193,6 +226,21 @@ def test_copies_have_a_state_of_their_own() -> None:
     assert len(metric.tallies) == 0
 
 
+@pytest.mark.parametrize("settings", [{}, {"keep_boxes": True, "extended_summary": True}])
+def test_a_shallow_copy_goes_on_by_itself(settings: dict[str, Any]) -> None:
+    """Its updates don't count in the original, nor the original's in the copy."""
+    metric = over(EVERYTHING[:9], **settings)
+    expected = metric.compute()
+    other = copy.copy(metric)
+    check_equal(other.compute(), expected)
+    other.update(*BATCH)
+    metric._computed = None  # what torchmetrics caches
+    check_equal(metric.compute(), expected)
+    metric.update(*BATCH)
+    metric.update(*BATCH)
+    assert len(other.tallies) + 1 == len(metric.tallies)
+
+
 def test_reset_forgets() -> None:
     """And starts anew."""
     metric = over(EVERYTHING[:9])
@@ -250,12 +298,49 @@ def test_images_with_one_id_count_once_within_a_batch() -> None:
     pred, target = as_dicts(SCENE, 3)
     target["image_id"] = torch.tensor([3])
     other = {"boxes": pred["boxes"][:0], "scores": pred["scores"][:0], "labels": pred["labels"][:0]}
-    metric, once = (MeanAveragePrecision("xywh", unique_images=True) for _ in range(2))
+    metric, once = (MeanAveragePrecision("xywh", unique_images=True, invalid="error") for _ in range(2))
     metric.update([pred, other], [target, target])
     once.update([pred], [target])
     check_equal(metric.compute(), once.compute())
     with pytest.raises(boxscore.InputError, match=r"preds\[1\]: `scores` row 0 must be finite; got nan"):
         metric.update([other, pred | {"scores": pred["scores"] * torch.nan}], [target, target])
+
+
+def spoilt(pred: dict[str, Any]) -> dict[str, Any]:
+    """A prediction with three rows more, none of which can be."""
+    box = torch.tensor([[torch.nan, 0, 1, 1], [0, 0, -1, 1], [0, 0, 1, 1]], dtype=pred["boxes"].dtype)
+    score = torch.tensor([0.9, 0.9, torch.inf], dtype=pred["scores"].dtype)
+    label = torch.zeros(3, dtype=pred["labels"].dtype)
+    more = {"boxes": box, "scores": score, "labels": label}
+    return {key: torch.cat([more[key][:2], column, more[key][2:]]) for key, column in pred.items()}
+
+
+@pytest.mark.parametrize("settings", [{}, {"average": "micro"}, {"extended_summary": True}, {"unique_images": True}])
+def test_predictions_that_can_not_be_are_dropped(theirs: Any, settings: dict[str, Any]) -> None:
+    """As if they had not been there, with one warning and a count; torchmetrics gives a number, too."""
+    metric = MeanAveragePrecision("xywh", class_metrics=True, **settings)
+
+    def update(images: list[int]) -> None:
+        for image in images:
+            pred, target = as_dicts(SCENE, image)
+            metric.update([spoilt(pred)], [target | {"image_id": image}])
+
+    with pytest.warns(UserWarning, match=r"^3 invalid predictions of a batch were dropped; the first: preds") as caught:
+        update(EVERYTHING)
+    assert len([each for each in caught if "invalid" in str(each.message)]) == 1
+    check_equal(metric.compute(), over(EVERYTHING, **settings).compute())
+    assert metric.num_invalid == 3 * len(EVERYTHING)
+    if metric.unique_images:
+        update([0, 1])
+        assert metric.num_invalid == 3 * len(EVERYTHING)
+    pred, target = next(pair for pair in (as_dicts(SCENE, image) for image in EVERYTHING) if len(pair[1]["labels"]))
+    other = theirs("xywh", **IN_DOUBLE)
+    other.update([spoilt(pred)], [target])
+    assert other.compute()["map"] >= 0
+    with pytest.raises(boxscore.InputError, match=r"preds\[0\]: `boxes` row 0 must have 4 finite numbers; got \[nan"):
+        MeanAveragePrecision("xywh", invalid="error").update([spoilt(pred)], [target])
+    with pytest.raises(boxscore.InputError, match=r"target\[0\]: `boxes` row 0 must have 4 finite numbers"):
+        metric.update([pred], [target | {"boxes": target["boxes"] * torch.nan, "image_id": 99}])
 
 
 def test_a_running_metric_is_over_the_last_updates() -> None:
@@ -292,6 +377,9 @@ def test_inputs_that_need_gradients_are_welcome() -> None:
         ({"max_detection_thresholds": [True, 10]}, "`max_detection_thresholds` must be positive integers"),
         ({"class_metrics": 1}, "`class_metrics` must be True or False; got 1"),
         ({"backend": "cocoapi"}, "`backend` must be one of pycocotools, faster_coco_eval; got 'cocoapi'"),
+        ({"torchmetrics_thresholds": "yes"}, "`torchmetrics_thresholds` must be True or False; got 'yes'"),
+        (IN_DOUBLE | {"torchmetrics_thresholds": True}, "`iou_thresholds` and `rec_thresholds` are given: leave out"),
+        ({"iou_type": "keypoints", "torchmetrics_thresholds": True}, "torchmetrics has no keypoints"),
     ],
 )
 def test_settings_that_cannot_be_right_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -417,6 +505,12 @@ def test_repeated_images_of_a_sampler_count_once(world: list[dict[str, Any]]) ->
     """With unique_images=True."""
     for rank in world:
         check_equal(rank["sampler"], over(EVERYTHING).compute())
+
+
+def test_a_box_that_can_not_be_fails_on_no_rank(world: list[dict[str, Any]]) -> None:
+    """One rank has it; all have the numbers without it."""
+    for rank in world:
+        check_equal(rank["invalid"], over(EVERYTHING).compute())
 
 
 def test_synchronizing_takes_three_collectives(world: list[dict[str, Any]]) -> None:

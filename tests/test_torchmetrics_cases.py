@@ -29,7 +29,7 @@ def files() -> list[str]:
 @pytest.fixture(scope="module")
 def batches(files: list[str]) -> Batches:
     """10 batches of 10 images, in the order of the truths in the file."""
-    preds, target = MeanAveragePrecision.coco_to_tm(*files)
+    preds, target = MeanAveragePrecision.coco_to_tm(files[0], files[1])
     assert len(preds) == len(target) == 100
     return [(preds[i : i + 10], target[i : i + 10]) for i in range(0, 100, 10)]
 

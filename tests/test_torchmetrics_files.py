@@ -174,7 +174,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't be read"):
         MeanAveragePrecision.coco_to_tm(str(tmp_path / "none.json"), str(good))
     with pytest.raises(InputError, match="`iou_type` must be one of bbox, segm or a tuple of these; got 'poses'"):
-        MeanAveragePrecision.coco_to_tm(str(good), str(good), "poses")
+        MeanAveragePrecision.coco_to_tm(str(good), str(good), "poses")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="`tm_to_coco` needs the boxes: make the metric with keep_boxes=True"):
         MeanAveragePrecision().tm_to_coco(str(tmp_path / "x"))
 

@@ -108,6 +108,26 @@ def test_detections_in_images_without_truths_are_false_positives() -> None:
         assert found[name] == torch.tensor(np.nan_to_num(expected[name], nan=-1.0), dtype=torch.float32)
 
 
+def test_truths_without_any_prediction_have_an_ap_of_0(theirs: Any) -> None:
+    """For masks as for boxes. torchmetrics gives -1 for masks, and 0 for boxes."""
+    masks = torch.ones(1, 20, 20, dtype=torch.bool)
+    found = {"masks": masks[:0], "boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0)}
+    target = {"masks": masks, "boxes": torch.tensor([[0.0, 0.0, 20.0, 20.0]]), "labels": torch.tensor([1])}
+    numbers = {}
+    for name, make in (("ours", MeanAveragePrecision), ("theirs", theirs)):
+        for iou_type in ("segm", "bbox"):
+            metric = make("xywh", iou_type)
+            metric.warn_on_mistakes = False
+            metric.update([found | {"labels": found["labels"].long()}], [target])
+            numbers[name, iou_type] = [float(metric.compute()[key]) for key in ("map", "mar_100")]
+    assert numbers == {
+        ("ours", "segm"): [0, 0],
+        ("ours", "bbox"): [0, 0],
+        ("theirs", "segm"): [-1, -1],
+        ("theirs", "bbox"): [0, 0],
+    }
+
+
 def test_masks_are_forgotten() -> None:
     """The state has some bytes per detection and truth, however large its masks are."""
     metric = streamed(MeanAveragePrecision(iou_type="segm"), batches(1))

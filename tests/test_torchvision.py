@@ -5,6 +5,7 @@ import copy
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,17 @@ def test_batches_give_the_bits_of_the_reference(kind: str, seed: int, size: int)
     check_same(dataset, list(in_batches(predictions_of(dataset, results, kind), size)), [kind])
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(("kind", "key"), [("bbox", "boxes"), ("bbox", "scores"), ("keypoints", "keypoints")])
+def test_values_that_are_not_finite_give_the_bits_of_the_reference(kind: str, key: str, value: float) -> None:
+    """Nothing is dropped here, as the reference drops nothing."""
+    dataset, results = scene_of(kind, 4)
+    predictions = predictions_of(dataset, results, kind)
+    for prediction in [each for each in predictions.values() if len(each.get(key, ()))][:2]:
+        prediction[key].reshape(-1)[0] = value
+    check_same(dataset, list(in_batches(predictions, 3)), [kind])
+
+
 def test_several_kinds_are_evaluated_side_by_side() -> None:
     """Boxes and masks of the same predictions."""
     dataset, results = scene_of("segm", 3)
@@ -94,6 +106,23 @@ def test_the_first_of_two_copies_of_an_image_counts() -> None:
     other: dict[int, Dict] = {image: {} for image in [*predictions][:4]}
     check_same(dataset, [*in_batches(predictions, 4), other], ["bbox"])
     check_same(dataset, [other, *in_batches(predictions, 4)], ["bbox"])
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_on_by_itself(copied: Callable[[Any], Any]) -> None:
+    """Its updates and its numbers are no part of the original."""
+    dataset, results = scene_of("bbox", 8)
+    first, *others = in_batches(predictions_of(dataset, results, "bbox"), 3)
+    evaluator = CocoEvaluator(truths_of(dataset), ["bbox"])
+    evaluator.update(first)
+    other = copied(evaluator)
+    evaluated(other, others)
+    assert evaluator.img_ids == sorted(first)
+    found, _ = evaluated(evaluator, [])
+    expected, _ = evaluated(CocoEvaluator(truths_of(dataset), ["bbox"]), [first])
+    check_equal(parts_of(found.coco_eval["bbox"]), parts_of(expected.coco_eval["bbox"]), "bbox")
+    assert found.coco_eval["bbox"].params.imgIds == expected.coco_eval["bbox"].params.imgIds
+    assert len(other.coco_eval["bbox"].params.imgIds) > len(first)
 
 
 def test_only_the_images_that_were_seen_are_evaluated() -> None:

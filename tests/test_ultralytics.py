@@ -36,7 +36,7 @@ class Run:
         self.metrics = runs.validate(self.data, task, self.folder, validator, **settings)
         self.predictions = json.loads((self.folder / "predictions.json").read_text())
 
-    def truths(self, iou_type: str) -> dict[str, Any]:
+    def truths(self, iou_type: Any) -> dict[str, Any]:
         """The labels as COCO's JSON."""
         made = runs.truths_as_json(self.data, self.task)
         for each in made["annotations"]:
@@ -50,7 +50,7 @@ def all_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     return {task: Run(task, tmp_path_factory.mktemp(task)) for task in VALIDATORS}
 
 
-def reference(truths: Any, results: Any, iou_type: str) -> list[float]:
+def reference(truths: Any, results: Any, iou_type: Any) -> list[float]:
     """The numbers of pycocotools."""
     with contextlib.redirect_stdout(io.StringIO()):
         ground = COCO()
@@ -66,6 +66,27 @@ def reference(truths: Any, results: Any, iou_type: str) -> list[float]:
 def numbers_of(metrics: Any, letter: str) -> list[float]:
     """COCO's numbers in `results_dict`, in order."""
     return [v for k, v in metrics.results_dict.items() if k.startswith("metrics/coco_") and k.endswith(f"({letter})")]
+
+
+@pytest.mark.parametrize("task", VALIDATORS)
+def test_predictions_that_can_not_be_are_dropped(all_runs: dict[str, Run], task: str, tmp_path: Path) -> None:
+    """COCO's numbers are those of the run without them, and say so."""
+    import torch
+
+    class Spoilt(runs.planned(getattr(runs.adapters(), VALIDATORS[task]))):  # type: ignore[misc]
+        def postprocess(self, outputs: Any) -> Any:
+            found = super().postprocess(outputs)
+            for pred in found:
+                for key, column in pred.items():
+                    pred[key] = torch.cat([column, column[:1]])
+                pred["bboxes"][-1:] = torch.nan
+            return found
+
+    run = all_runs[task]
+    metrics = runs.validate(run.data, task, tmp_path / "run", Spoilt, overlap_mask=False)
+    for letter, result in metrics.coco.items():
+        assert result.num_invalid > 0
+        assert same(result, run.metrics.coco[letter])
 
 
 @pytest.mark.usefixtures("libm_exp")
@@ -109,19 +130,19 @@ FILES = [(task, letter, iou) for task, types in IOU_TYPES.items() for letter, io
 
 @pytest.mark.parametrize(("task", "letter", "iou_type"), FILES)
 def test_predictions_json_is_read_with_the_labels_of_data_yaml(
-    all_runs: dict[str, Run], task: str, letter: str, iou_type: str
+    all_runs: dict[str, Run], task: str, letter: str, iou_type: Any
 ) -> None:
     """Whose classes count from 0, those of the file from 1: the numbers are those of the run."""
     run = all_runs[task]
     truths = boxscore.read_truths(run.data, iou_type=iou_type)
     found = boxscore.read_detections(run.folder / "predictions.json", truths, iou_type=iou_type)
-    protocol = "coco_keypoints" if iou_type == "keypoints" else "coco"
+    protocol: Any = "coco_keypoints" if iou_type == "keypoints" else "coco"
     assert same(boxscore.evaluate(found, truths, protocol), run.metrics.coco[letter])
 
 
 @pytest.mark.parametrize(("task", "iou_type"), [("detect", "bbox"), ("segment", "segm"), ("pose", "keypoints")])
 def test_labels_of_save_txt_are_the_detections_of_predictions_json(
-    all_runs: dict[str, Run], task: str, iou_type: str
+    all_runs: dict[str, Run], task: str, iou_type: Any
 ) -> None:
     """In the same order, with six digits of fractions in place of three of pixels."""
     run = all_runs[task]

@@ -38,7 +38,7 @@ def test_real_data_is_all_there(voc2007: tuple[Detections, Truths]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["voc2007", "voc2012", "paper"])
-def test_real_data_gets_the_same_verdicts_from_all_engines(voc2007: tuple[Detections, Truths], protocol: str) -> None:
+def test_real_data_gets_the_same_verdicts_from_all_engines(voc2007: tuple[Detections, Truths], protocol: Any) -> None:
     """For every detection, so precision and recall are the same to the last bit."""
     expected = boxscore.match(*voc2007, protocol, "sequential")
     drawn = boxscore.finish(expected, "sequential").curves
@@ -67,7 +67,7 @@ def xyxy(box: Any) -> Any:
     return np.hstack([box[:, :2], box[:, :2] + box[:, 2:]])
 
 
-def check_bits(detections: Detections, truths: Truths, name: str, engine: str) -> None:
+def check_bits(detections: Detections, truths: Truths, name: str, engine: Any) -> None:
     """Every class has the AP of py-faster-rcnn, and mAP is NumPy's mean of them."""
     expected = average_precisions(detections, truths, is_2007=name == "voc2007")
     result = boxscore.evaluate(detections, truths, Protocol.named(name, comparison=">"), engine)
@@ -85,7 +85,7 @@ def test_real_data_has_every_bit_of_py_faster_rcnn(voc2007: tuple[Detections, Tr
 @pytest.mark.parametrize("engine", ["native", "parallel", "sequential"])
 @pytest.mark.parametrize("name", ["voc2007", "voc2012"])
 @pytest.mark.parametrize("seed", range(4))
-def test_random_scenes_have_every_bit_of_py_faster_rcnn(seed: int, name: str, engine: str) -> None:
+def test_random_scenes_have_every_bit_of_py_faster_rcnn(seed: int, name: str, engine: Any) -> None:
     """Difficult truths and ties included, from every engine."""
     scene = random_scene(seed, is_whole=True, num_images=40)
     detections = replace(scene.detections, geometry=Boxes(box=xyxy(scene.detections.box)))

@@ -218,9 +218,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     link, file = tmp_path / "latest.csv", tmp_path / "elsewhere" / "scores.csv"
     link.symlink_to(file)
     for _ in range(2):  # a file that is not there yet, and one that is
-        content = result.to_csv(link)
+        result.to_csv(link)
         assert link.is_symlink()
-        assert file.read_text() == content
+        assert file.read_text() == result.to_csv()
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 

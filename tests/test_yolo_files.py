@@ -1,7 +1,10 @@
 """YOLO's files: polygons and poses, line ends, data.yaml of any content, and what `convert` writes."""
 
 import json
+import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,12 @@ import pytest
 
 import boxscore
 from boxscore import InputError, Truths
-from boxscore.cli import main
+from boxscore.cli import main, sample
 from boxscore.formats.class_names import names_of
 from boxscore.formats.yaml import quoted, read_yaml
+from boxscore.formats.yolo_lines import check_order
+from boxscore.geometry.boxes import to_xywh
+from tests.support.shared import shared_data
 from tests.support.small_files import PNG, coco_truths, refused, rows_of, write
 
 Captured = pytest.CaptureFixture[str]
@@ -434,3 +440,95 @@ def test_yolo_rows_in_pixels_are_refused(tmp_path: Path) -> None:
     few = yolo_folder(tmp_path / "few", "0 0.5 0.5 0.2 0.2 0.8\n" * 2 + "0 0.5 0.5 7 7 0.1\n")
     with pytest.warns(UserWarning, match=r"^1 box of 3 look like pixels; .*a.txt: line 3: boxes must be fractions"):
         assert len(boxscore.read_detections(few, truths)) == 3
+
+
+def reordered(folder: Path, target: Path, order: Callable[[list[str]], list[str]]) -> Path:
+    """Label files whose lines have their words in another order."""
+    for file in sorted(folder.rglob("*.txt")):
+        lines = [" ".join(order(line.split())) for line in file.read_text().splitlines()]
+        write(target / file.name, "\n".join(lines))
+    return target
+
+
+def as_corners(words: list[str]) -> list[str]:
+    """`class left top right bottom`, from center and size; a sixth word comes second."""
+    cx, cy, width, height = map(float, words[1:5])
+    return [words[0], *words[5:], *map(repr, (cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2))]
+
+
+@pytest.mark.parametrize(
+    ("order", "words", "options"),
+    [
+        (
+            lambda words: [words[0], words[5], *words[1:5]],
+            "class confidence cx cy w h",
+            ["--dt-format", "text", "--box-format", "cxcywh"],
+        ),
+        (as_corners, "class confidence left top right bottom", ["--dt-format", "text"]),
+    ],
+    ids=["centers", "corners"],
+)
+def test_another_order_of_numbers_is_refused(
+    tmp_path: Path, capsys: Captured, order: Callable[[list[str]], list[str]], words: str, options: list[str]
+) -> None:
+    """It would give a wrong number without a word; the message has the options that read it."""
+    found, truths = sample.load()
+    boxscore.write_truths(tmp_path / "t", truths, format="yolo")
+    boxscore.write_detections(tmp_path / "d", found, truths, format="yolo")
+    assert main(["eval", str(tmp_path / "t"), str(tmp_path / "d"), "--json", "-"]) == 0
+    right = json.loads(capsys.readouterr().out)["map"]
+    odd = reordered(tmp_path / "d", tmp_path / "odd", order)
+    for command in ("eval", "check"):
+        assert main([command, str(tmp_path / "t"), str(odd)]) == 1
+        said = "".join(capsys.readouterr())
+        assert re.search(rf"{odd}/street_\d+.txt: line \d+: read as `class cx cy w h confidence`, this box and ", said)
+        assert f"leave their images; read as `{words}`, 4 do: give `format` text" in said
+        assert f"({' '.join(options)}) if that is their order, or `format` yolo (--dt-format yolo) if it is not" in said
+    assert main(["eval", str(tmp_path / "t"), str(odd), *options, "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["map"] == right
+    assert main(["eval", str(tmp_path / "t"), str(odd), "--dt-format", "yolo", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["map"] < right / 2
+
+
+def test_truths_with_corners_are_refused(tmp_path: Path) -> None:
+    """Fractions of corners, where the class is a number."""
+    _, truths = sample.load()
+    boxscore.write_truths(tmp_path / "t", truths, format="yolo")
+    odd = reordered(tmp_path / "t", tmp_path / "odd", as_corners)
+    sizes = tmp_path / "t" / "sizes.csv"
+    refused(
+        lambda: boxscore.read_truths(odd, sizes=sizes),
+        "read as `class left top right bottom`, 0 do: give `format` text (--gt-format text) if that is their order",
+    )
+    assert len(boxscore.read_truths(odd, sizes=sizes, format="text")) == len(truths)
+
+
+@pytest.mark.parametrize(
+    ("path", "results"),
+    [
+        ("coco_val2017/instances_val2017_boxes.json", "coco_val2017/yolox_nano.json"),
+        ("val2014_100/instances_val2014_100.json", "val2014_100/instances_val2014_fakebbox100_results.json"),
+        ("voc2007/Annotations.zip", "voc2007/results"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:corners in the wrong order")
+def test_the_order_of_real_boxes_is_known(path: str, results: str) -> None:
+    """Those of detectors that predict boxes beyond the image, too; in another order they are refused."""
+    images = shared_data("voc2007/ImageSets/Main/test.txt") if "voc" in path else None
+    truths = boxscore.read_truths(shared_data(path), images=images)
+    detections = boxscore.read_detections(shared_data(results), truths, images=images)
+    for columns in (detections, truths):
+        left, top, width, height = to_xywh(columns.box, columns.box_format)
+        sizes = [(truths.image_sizes or {})[image] for image in columns.image.tolist()]
+        box = np.stack([left + width / 2, top + height / 2, width, height], axis=1) / np.tile(sizes, 2)
+        corners = np.concatenate([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2], axis=1)
+        label = columns.label.astype(float)[:, None]
+        if isinstance(columns, Truths):
+            check_order(np.hstack([label, box]), "truths", str)
+            others = [np.hstack([label, corners])]
+        else:
+            score = columns.score[:, None]
+            check_order(np.hstack([label, box, score]), "detections", str)
+            others = [np.hstack([label, score, box]), np.hstack([label, score, corners])]
+        for other in others:
+            refused(partial(check_order, other, "truths" if columns is truths else "detections", str), "read as `class")

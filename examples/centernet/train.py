@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from boxscore.parallel import PaddedDetections, discard_below
 from examples.centernet.model import CenterNet, decode, loss_of
 from examples.centernet.shapes import CLASSES, Batch, make_batch
 
-PROTOCOL = "voc2012"
+PROTOCOL: Final = "voc2012"
 NUM_DETECTIONS = 100
 LEAST_SCORE = 0.01
 
@@ -145,7 +145,7 @@ def validate(model: CenterNet, validation: Sequence[Batch]) -> Validation:
     model.eval()
     metric_seconds = 0.0
     start = time.perf_counter()
-    metric = boxscore.MeanAveragePrecision(PROTOCOL, class_names=CLASSES)
+    metric = boxscore.MeanAveragePrecision(PROTOCOL, class_names=CLASSES, invalid="drop")
     for image, truths in validation:
         found = detect(model, image)
         before = time.perf_counter()
@@ -181,7 +181,8 @@ def compare(model: CenterNet, validation: Sequence[Batch]) -> None:
     )
 
     results, tallies = {}, {}
-    names = {"native": "ours, in C++", "parallel": "ours, the paper's stages in PyTorch", "sequential": "sequential"}
+    names: dict[Any, str] = {"native": "ours, in C++", "parallel": "ours, the paper's stages in PyTorch"}
+    names["sequential"] = "sequential"
     print(f"{len(detections)} detections, {len(truths)} truths")
     for engine, name in names.items():
         tallies[engine] = boxscore.match(detections, truths, PROTOCOL, engine)

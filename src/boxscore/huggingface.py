@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from boxscore._support.versions import framework_imports
+
 if TYPE_CHECKING:
     from boxscore.training.evaluate_metric import EvaluateMetric
     from boxscore.training.huggingface import DetectionMetrics
@@ -27,12 +29,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'boxscore.huggingface' has no attribute {name!r}")
     module, extra = _HOMES[name]
-    try:
+    with framework_imports(f"boxscore.huggingface.{name}", extra):
         value = getattr(import_module(f"boxscore.training.{module}"), name)
-    except ModuleNotFoundError as error:
-        package = str(error.name).partition(".")[0]
-        rule = f"boxscore.huggingface.{name} needs it: pip install 'boxscore[{extra}]'"
-        raise ModuleNotFoundError(f"No module named {package!r}; {rule}", name=package) from None
     globals()[name] = value
     return value
 

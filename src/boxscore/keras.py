@@ -1,8 +1,11 @@
 """The Keras callback; see `boxscore.training.keras`."""
 
-from boxscore.training.keras import (
-    MeanAveragePrecisionCallback,
-)
+from boxscore._support.versions import framework_imports
+
+with framework_imports("boxscore.keras", "keras"):
+    from boxscore.training.keras import (
+        MeanAveragePrecisionCallback,
+    )
 
 __all__ = [
     "MeanAveragePrecisionCallback",

@@ -15,7 +15,7 @@ from boxscore.engines.native.jaccard import count_jaccard
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled
 from boxscore.model.preparation import common_iou_type, prepare
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol import EngineName, Protocol, ProtocolLike, as_protocol
 from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Inputs, Result, summarize
 from boxscore.model.tally import Tally, check_can_be_one, joined
@@ -35,8 +35,8 @@ ENGINES = ("native", "parallel", "sequential")
 def evaluate(
     detections: Detections,
     truths: Truths,
-    protocol: str | Protocol = "coco",
-    engine: str = "auto",
+    protocol: ProtocolLike = "coco",
+    engine: EngineName = "auto",
     *,
     threads: int | None = None,
 ) -> Result:
@@ -47,8 +47,8 @@ def evaluate(
     "keypoints", "obb", "probiou". `engine`:
     "native" is C++ for arrays in host memory; "parallel" works on any array library, on its device; "sequential" is the
     textbook loop, the same and slow; "auto" takes "native" for data in host memory, else "parallel". `threads`: for
-    "native", else BOXSCORE_THREADS, else all cores that this process may use; any number gives the same bits. Empty
-    inputs are fine: without truths every number is NaN, without detections 0.
+    "native", else BOXSCORE_THREADS, else all cores that this process may use, at most OMP_NUM_THREADS; any number gives
+    the same bits. Empty inputs are fine: without truths every number is NaN, without detections 0.
 
     >>> from boxscore import Detections, Truths
     >>> truths = Truths(image=[0, 0], label=[1, 1], box=[[0, 0, 10, 10], [20, 20, 10, 10]], box_format="xywh")
@@ -70,8 +70,8 @@ def evaluate(
 def match(
     detections: Detections,
     truths: Truths,
-    protocol: str | Protocol = "coco",
-    engine: str = "auto",
+    protocol: ProtocolLike = "coco",
+    engine: EngineName = "auto",
     *,
     threads: int | None = None,
 ) -> Tally:
@@ -85,7 +85,7 @@ def match(
     return _match(*_prepared(detections, truths, protocol), engine, threads)
 
 
-def _prepared(detections: Any, truths: Any, protocol: str | Protocol) -> tuple[Inputs, Protocol]:
+def _prepared(detections: Any, truths: Any, protocol: ProtocolLike) -> tuple[Inputs, Protocol]:
     """Both sides as the protocol compares them."""
     check_sides(detections, truths)
     protocol = protocol_for(protocol, detections, truths)
@@ -120,6 +120,8 @@ def _match(inputs: Inputs, protocol: Protocol, engine: str, threads: int | None)
     tally = _engine(engine).match(detections, truths, protocol, num_threads(threads))
     if protocol.class_groups:
         tally = replace(tally, class_groups=truths.class_groups)
+    if detections.invalid_image is not None:
+        tally = replace(tally, invalid_image=detections.invalid_image)
     return _with_images(tally, detections, truths, num_threads(threads)) if protocol.extra_numbers else tally
 
 
@@ -133,7 +135,7 @@ def _with_images(tally: Tally, detections: Detections, truths: Truths, threads: 
     return replace(tally, listed_image=images, jaccard=jaccard).listing(listed)
 
 
-def protocol_for(protocol: str | Protocol, detections: Detections, truths: Truths) -> Protocol:
+def protocol_for(protocol: ProtocolLike, detections: Detections, truths: Truths) -> Protocol:
     """A protocol, or the one of that name for the shapes that both sides have: boxes, unless one side has none."""
     if not isinstance(protocol, str):
         return as_protocol(protocol)
@@ -143,7 +145,7 @@ def protocol_for(protocol: str | Protocol, detections: Detections, truths: Truth
     return protocol_of(protocol, common_iou_type(detections, truths) or named.iou_type)
 
 
-def finish(tally: Tally | Sequence[Tally], engine: str = "auto", *, threads: int | None = None) -> Result:
+def finish(tally: Tally | Sequence[Tally], engine: EngineName = "auto", *, threads: int | None = None) -> Result:
     """The result of all that a tally has counted, or several tallies of different images.
 
     Several tallies give the same bits as one into which they were merged, but large ones are not copied for it.

@@ -1,16 +1,19 @@
 """The sequential method (Alg. 1 to 3) as plain loops; see `boxscore.engines.sequential`."""
 
+from boxscore import pipeline
 from boxscore.engines.sequential import (
     average_at_recalls,
     average_by_trapezoids,
     average_every_point,
     average_interpolated,
-    curves,
     flatten,
-    match,
     precision_recall,
     suppress,
 )
+from boxscore.model.curves import Curves
+from boxscore.model.dataset import Detections, Truths
+from boxscore.model.protocol import ProtocolLike
+from boxscore.model.tally import Tally
 
 __all__ = [
     "average_at_recalls",
@@ -23,3 +26,13 @@ __all__ = [
     "precision_recall",
     "suppress",
 ]
+
+
+def match(detections: Detections, truths: Truths, protocol: ProtocolLike) -> Tally:
+    """The verdict of every detection, by the loops of Alg. 1: `boxscore.match` with `engine="sequential"`."""
+    return pipeline.match(detections, truths, protocol, "sequential")
+
+
+def curves(tally: Tally) -> Curves:
+    """Build the curves of every class, area range, limit and threshold by loops, equal to `boxscore.finish`."""
+    return pipeline.finish(tally, "sequential").curves

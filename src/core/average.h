@@ -141,13 +141,17 @@ struct SampleLanes {
     size_t point_stride;  // in classes
 };
 
-// Some lanes of rows of `kLanes`: so few that the eight sums of `sum_in_lanes` stay in registers.
-template <size_t kLanes>
-struct LaneColumn {
-    static constexpr size_t kWidth = std::min<size_t>(kLanes, 2);
-    const double* first;
+// So many columns are summed side by side: the eight sums of `sum_in_lanes` stay in registers.
+inline constexpr size_t kColumns = 2;
 
-    Lanes<double, kWidth> operator[](size_t row) const { return Lanes<double, kWidth>(first + row * kLanes); }
+// Columns of an array whose rows are `stride` apart.
+template <size_t kWidth>
+struct LaneColumns {
+    const double* first;
+    size_t stride;
+
+    Lanes<double, kWidth> operator[](size_t row) const { return Lanes<double, kWidth>(first + row * stride); }
+    void operator+=(size_t num_rows) { first += num_rows * stride; }
 };
 
 // `mean_defined` of each set.
@@ -170,8 +174,9 @@ Lanes<double, kLanes> mean_side_by_side(const SampleLanes& samples) {
             }
         }
         double sums[kLanes];
-        for (size_t lane = 0; lane < kLanes; lane += LaneColumn<kLanes>::kWidth) {
-            sum_in_lanes(LaneColumn<kLanes>{values + lane}, num).store(sums + lane);
+        constexpr size_t kWidth = std::min(kLanes, kColumns);
+        for (size_t lane = 0; lane < kLanes; lane += kWidth) {
+            sum_in_lanes(LaneColumns<kWidth>{values + lane, kLanes}, num).store(sums + lane);
         }
         return Lanes<double, kLanes>(sums);
     };
@@ -179,60 +184,71 @@ Lanes<double, kLanes> mean_side_by_side(const SampleLanes& samples) {
     return pairwise_sum_by(num_defined, sum_few) / static_cast<double>(num_defined);
 }
 
-// The mean over some thresholds, one after the other, of values that stand `stride` apart.
-inline double mean_over_thresholds(const double* values, const std::vector<size_t>& thresholds, size_t stride) {
-    double sum = 0;
-    for (const size_t t : thresholds) sum += values[t * stride];
-    return sum / static_cast<double>(thresholds.size());
-}
-
-// The mean over thresholds of each class that has truths, weighted by their number; NaN if none has. Samples have one recall
-// point.
-inline double weighted_mean(const Samples& samples, const std::vector<size_t>& thresholds, const std::vector<double>& num_truths) {
+// NumPy's mean of some classes, all of them defined, as an array [classes, thresholds, points]. `classes`: their indices in the
+// samples.
+inline double mean_class_by_class(const Samples& samples, const std::vector<size_t>& classes, const std::vector<size_t>& thresholds) {
     std::vector<double> values;
-    double total = 0;
-    for (size_t k = 0; k < num_truths.size(); ++k) {
-        if (num_truths[k] == 0 || !samples.has(k)) continue;
-        const double mean = mean_over_thresholds(samples.first + k * samples.class_stride, thresholds, samples.threshold_stride);
-        values.push_back(mean * num_truths[k]);
-        total += num_truths[k];
+    values.reserve(classes.size() * thresholds.size() * samples.num_points);
+    for (const size_t k : classes) {
+        for (const size_t t : thresholds) {
+            const double* value = samples.row(t, 0) + k * samples.class_stride;
+            for (size_t r = 0; r < samples.num_points; ++r, value += samples.point_stride) values.push_back(*value);
+        }
     }
     if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-    return pairwise_sum(values.data(), values.size()) / total;
+    return pairwise_sum(values.data(), values.size()) / static_cast<double>(values.size());
 }
 
-// What the numbers of one area range and limit are means of.
+// The samples that the numbers of one area range and limit are means of: of all classes, or only of those with truths.
 struct Averaged {
-    Samples precision;          // at recall points; for the rule of that name alone
+    Samples precision;          // at recall points; only for the rule of that name
     Samples average_precision;  // one recall point, as recall
     Samples recall;
     std::vector<double> num_truths;       // of each class
     std::vector<uint8_t> is_member = {};  // of each class: whether it counts; empty: all do
+
+    const Samples& ap_samples(ApRule rule) const { return rule == ApRule::recall_points ? precision : average_precision; }
+    bool has(size_t label) const { return num_truths[label] > 0 && (is_member.empty() || is_member[label] != 0); }
+
+    // Calls `work` with each class that counts and has truths, and its index in the samples.
+    template <class Work>
+    void for_each_class(const Samples& samples, Work work) const {
+        const bool is_dense = samples.num_classes == num_truths.size();
+        size_t index = 0;
+        for (size_t k = 0; k < num_truths.size(); ++k) {
+            if (has(k)) work(k, index);
+            index += is_dense || num_truths[k] > 0;
+        }
+    }
 };
 
-// The members among the classes that samples have: all classes, or those with truths.
-inline std::vector<uint8_t> members_in(const Samples& samples, const Averaged& averaged) {
-    if (samples.num_classes == averaged.num_truths.size()) return averaged.is_member;
-    std::vector<uint8_t> is_member;
-    for (size_t k = 0; k < averaged.num_truths.size(); ++k) {
-        if (averaged.num_truths[k] > 0) is_member.push_back(averaged.is_member[k]);
-    }
-    return is_member;
+// The mean of the classes' own means, weighted by their numbers of truths; NaN if none has any.
+inline double weighted_mean(const Averaged& averaged, const Samples& samples, const std::vector<size_t>& thresholds) {
+    std::vector<double> values;
+    double total = 0;
+    averaged.for_each_class(samples, [&](size_t k, size_t index) {
+        values.push_back(mean_class_by_class(samples, {index}, thresholds) * averaged.num_truths[k]);
+        total += averaged.num_truths[k];
+    });
+    if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+    return pairwise_sum(values.data(), values.size()) / total;
 }
 
 // The value of a measure in its area range and within its limit; NaN if no class has truths there.
 inline double average(const Measure& measure, const Averaged& averaged, ApRule rule, bool is_weighted) {
-    Samples samples = measure.is_recall                                ? averaged.recall
-                      : rule == ApRule::recall_points && !is_weighted ? averaged.precision
-                                                                      : averaged.average_precision;
-    const std::vector<uint8_t> is_member = averaged.is_member.empty() ? std::vector<uint8_t>{} : members_in(samples, averaged);
-    if (!is_member.empty()) samples.is_member = is_member.data();
-    if (is_weighted) return weighted_mean(samples, measure.thresholds, averaged.num_truths);
-    size_t num_classes = 0;
-    for (size_t k = 0; k < averaged.num_truths.size(); ++k) {
-        num_classes += averaged.num_truths[k] > 0 && (averaged.is_member.empty() || averaged.is_member[k] != 0);
+    Samples samples = measure.is_recall ? averaged.recall : averaged.ap_samples(rule);
+    if (is_weighted) return weighted_mean(averaged, samples, measure.thresholds);
+    std::vector<size_t> classes;
+    averaged.for_each_class(samples, [&](size_t, size_t index) { classes.push_back(index); });
+    // as in Ultralytics: an array of APs has one row per class
+    if (!measure.is_recall && rule != ApRule::recall_points) return mean_class_by_class(samples, classes, measure.thresholds);
+    std::vector<uint8_t> is_member;
+    if (!averaged.is_member.empty()) {
+        is_member.resize(samples.num_classes);
+        for (const size_t index : classes) is_member[index] = 1;
+        samples.is_member = is_member.data();
     }
-    return mean_defined(samples, measure.thresholds, measure.thresholds.size() * samples.num_points * num_classes);
+    return mean_defined(samples, measure.thresholds, measure.thresholds.size() * samples.num_points * classes.size());
 }
 
 }  // namespace boxscore

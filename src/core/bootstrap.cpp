@@ -27,13 +27,8 @@ public:
           // Precision rises from one copy of a true positive to the next, so only the last is needed. With a larger epsilon
           // rounding might have it otherwise; and an area under a curve is a sum over all of them.
           is_every_copy_needed_(num_points_ == 0 || rules.epsilon > std::numeric_limits<double>::epsilon()),
-          needs_average_(rules.num_areas()), needs_samples_(rules.num_areas()) {
-        needs_average_[0] = true;
-        for (const Measure& measure : options.wanted.measures) {
-            if (measure.is_recall) continue;
-            const bool is_of_samples = rules.ap == ApRule::recall_points && !options.wanted.is_weighted;
-            (is_of_samples ? needs_samples_ : needs_average_)[measure.area] = true;
-        }
+          is_of_samples_(rules.ap == ApRule::recall_points), needs_ap_(rules.num_areas()) {
+        for (const Measure& measure : options.wanted.measures) needs_ap_[measure.area] |= !measure.is_recall;
     }
 
     ResampleWorkspace<kLanes> make_workspace() const {
@@ -43,6 +38,7 @@ public:
         work.num_truths.resize(layout_.num_classes * kLanes);
         work.best.resize((num_points_ + 1) * kLanes);
         work.samples = Buffer<double>(num_thresholds_ * num_points_ * layout_.num_classes * kLanes);
+        work.class_samples.resize(is_of_samples_ ? num_thresholds_ * num_points_ * kLanes : 0);
         return work;
     }
 
@@ -117,12 +113,14 @@ private:
             work.most_defined = std::max(work.most_defined, numbers.num_defined());
             const size_t num_values = num_thresholds_ * numbers.num_defined();
             numbers.average_precision.resize(num_values);
+            numbers.ap.resize(numbers.num_defined());
             numbers.recall.resize(num_values * rules_.num_limits());
         }
     }
 
     void build_class(const Place& place, ResampleWorkspace<kLanes>& work) const {
         on_processor([&]() BOXSCORE_INLINE { build_cells(place, work); });
+        if (place.area == 0 && is_of_samples_) average_class(place, work);
     }
 
     template <class Work>
@@ -313,8 +311,12 @@ private:
         const size_t num_reached = end / kLanes;
         double* const best = work.best.data() + kLanes;  // no precision is needed before the first recall point
         raise_to_envelope<FloatLanes>(best, num_reached);
-        if (needs_samples_[place.area]) keep_samples(best, threshold, place, work);
-        if (needs_average_[place.area]) average_points(best, num_reached, threshold, place, work);
+        if (!is_of_samples_) {
+            average_points(best, threshold, place, work);
+        } else {
+            if (needs_ap_[place.area]) keep_samples(best, threshold, place, work);
+            if (place.area == 0) std::copy_n(best, num_points_ * kLanes, work.class_samples.data() + threshold * num_points_ * kLanes);
+        }
         std::fill_n(work.best.data(), (num_reached + 1) * kLanes, 0.0);
     }
 
@@ -335,15 +337,21 @@ private:
         }
     }
 
-    BOXSCORE_INLINE void average_points(const double* best, size_t num_reached, size_t threshold, const Place& place,
-                                        ResampleWorkspace<kLanes>& work) const {
-        const PointMean mean(rules_.ap, num_points_);
-        FloatLanes sum{};
-        for (size_t r = 0; r < num_reached; ++r) sum += mean.share(FloatLanes(best + r * kLanes));
+    // AP of a class, the mean of its precisions at all thresholds and recall points.
+    void average_class(const Place& place, ResampleWorkspace<kLanes>& work) const {
+        const auto means = mean_side_by_side<kLanes>({work.class_samples.data(), num_thresholds_ * num_points_, 1, 1});
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (place.num_truths[lane] > 0) work.numbers[lane].ap[place.index[lane]] = means[lane];
+        }
+    }
+
+    void average_points(const double* best, size_t threshold, const Place& place, ResampleWorkspace<kLanes>& work) const {
+        double means[kLanes];
+        mean_over_points(best, num_points_, kLanes, rules_.ap, means);
         for (size_t lane = 0; lane < kLanes; ++lane) {
             if (place.num_truths[lane] == 0) continue;
             ResampleNumbers& numbers = work.numbers[lane];
-            numbers.average_precision[threshold * numbers.num_defined() + place.index[lane]] = mean.mean(sum[lane]);
+            numbers.average_precision[threshold * numbers.num_defined() + place.index[lane]] = means[lane];
         }
     }
 
@@ -400,11 +408,16 @@ private:
         std::fill(ar, ar + layout_.num_classes, kNaN);
         std::vector<size_t> every(num_thresholds_);
         for (size_t t = 0; t < num_thresholds_; ++t) every[t] = t;
-        const size_t num_defined = numbers.num_defined();
-        for (size_t i = 0; i < num_defined; ++i) {
-            ap[numbers.classes[i]] = mean_over_thresholds(numbers.average_precision.data() + i, every, num_defined);
-            ar[numbers.classes[i]] = mean_over_thresholds(recall_of(numbers, rules_.num_limits() - 1) + i, every, num_defined);
+        const Samples average_precision = over_classes(numbers, numbers.average_precision.data());
+        const Samples recall = over_classes(numbers, recall_of(numbers, rules_.num_limits() - 1));
+        for (size_t i = 0; i < numbers.num_defined(); ++i) {
+            ap[numbers.classes[i]] = is_of_samples_ ? numbers.ap[i] : mean_class_by_class(average_precision, {i}, every);
+            ar[numbers.classes[i]] = mean_class_by_class(recall, {i}, every);
         }
+    }
+
+    static Samples over_classes(const ResampleNumbers& numbers, const double* values) {
+        return {values, 1, numbers.num_defined(), numbers.num_defined(), 0, 1};
     }
 
     const double* recall_of(const ResampleNumbers& numbers, size_t limit) const {
@@ -423,7 +436,7 @@ private:
         const std::vector<size_t>& thresholds = measure.thresholds;
         bool are_in_a_row = true;
         for (size_t i = 0; i < thresholds.size(); ++i) are_in_a_row &= thresholds[i] == thresholds[0] + i;
-        const bool is_of_all = !measure.is_recall && needs_samples_[measure.area] && measure.is_member.empty() && are_in_a_row;
+        const bool is_of_all = !measure.is_recall && is_of_samples_ && !options_.wanted.is_weighted && measure.is_member.empty() && are_in_a_row;
         std::array<bool, kLanes> is_done{};
         for (size_t lane = 0; lane < kLanes; ++lane) {
             const size_t num_defined = work.numbers[lane].num_defined();
@@ -445,11 +458,10 @@ private:
     double average_of(const Measure& measure, size_t lane, const ResampleWorkspace<kLanes>& work) const {
         const ResampleNumbers& numbers = work.numbers[lane];
         const size_t num_defined = numbers.num_defined();
-        auto over_classes = [&](const double* values) { return Samples{values, 1, num_defined, num_defined, 0, 1}; };
         const size_t point_stride = work.most_defined * kLanes;
         const Averaged averaged{{work.samples.data() + lane, num_points_, num_defined, num_points_ * point_stride, point_stride, kLanes},
-                                over_classes(numbers.average_precision.data()),
-                                over_classes(recall_of(numbers, measure.limit)),
+                                over_classes(numbers, numbers.average_precision.data()),
+                                over_classes(numbers, recall_of(numbers, measure.limit)),
                                 numbers.num_truths,
                                 measure.is_member.empty() ? std::vector<uint8_t>{} : members_of(measure, numbers)};
         return average(measure, averaged, rules_.ap, options_.wanted.is_weighted);
@@ -461,7 +473,8 @@ private:
     const BootstrapArrays& out_;
     const size_t num_thresholds_, num_points_;
     const bool is_every_copy_needed_;
-    std::vector<uint8_t> needs_average_, needs_samples_;  // by area range: AP of classes, precisions at recall points
+    const bool is_of_samples_;       // AP is made from precisions at recall points, all of them at once
+    std::vector<uint8_t> needs_ap_;  // by area range: whether a measure is a mean of AP
 };
 
 template <size_t kLanes, bool kIsVector>

@@ -28,7 +28,8 @@ struct CurvePoints {
 struct ResampleNumbers {
     std::vector<uint32_t> classes;          // their indices, ascending
     std::vector<double> num_truths;         // [D]
-    std::vector<double> average_precision;  // [T, D]
+    std::vector<double> average_precision;  // [T, D]; only where it is not made from precisions at recall points
+    std::vector<double> ap;                 // [D]: the means of those precisions, in the first area range
     std::vector<double> recall;             // [M, T, D]
 
     size_t num_defined() const { return classes.size(); }
@@ -46,6 +47,7 @@ struct ResampleWorkspace {
     std::vector<int32_t> num_counted;  // [stops, lanes]: rows up to each that count at every threshold
     std::array<int32_t, kLanes> total{};  // all rows that count at every threshold
     std::vector<uint32_t> reach;       // [true positives, lanes]: recall points reached, times the lanes
+    std::vector<double> class_samples;  // [T, R, lanes]: precisions at recall points
     // Of the threshold at hand.
     std::vector<int32_t> num_extra;  // [rows, lanes]: up to each of a cell's own
     CurvePoints<kLanes> points;

@@ -46,7 +46,7 @@ struct CurveWorkspace {
     std::vector<double> precision;      // [T, 1 + R, A, L]; what comes first is what no recall point is reached by
     std::vector<double> scores;         // likewise, or empty
     WaitingPoints waiting;
-    std::vector<double> sums;           // over recall points: [A, L]
+    std::vector<double> means;          // over recall points: [A, L]
     std::vector<double> trapezoids;     // sums: [A, T, L]
     std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, L]
     std::vector<std::vector<double>> every_counted;    // up to each true positive, for its interpolation: [A, T, L]

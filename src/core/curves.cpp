@@ -51,7 +51,7 @@ public:
         work.precision.resize(num_thresholds_ * (num_points_ + 1) * width_);
         if (has_scores_) work.scores.resize(work.precision.size());
         if (num_points_ > 0) work.waiting.resize(num_curves);
-        work.sums.resize(width_);
+        work.means.resize(width_);
         work.trapezoids.resize(num_curves);
         if (is_every_precision_needed_) work.every_precision.resize(num_curves);
         if (is_linear(rules_.ap)) work.every_counted.resize(num_curves);
@@ -364,15 +364,10 @@ private:
     }
 
     void average_points(size_t label, size_t t, CurveWorkspace& work) const {
-        const PointMean mean(rules_.ap, num_points_);
-        std::fill(work.sums.begin(), work.sums.end(), 0.0);
-        for (size_t r = 0; r < work.num_used[t]; ++r) {  // the others add 0
-            const double* precision = work.precision.data() + point_index(t, r, 0, 0);
-            for (size_t i = 0; i < width_; ++i) work.sums[i] += mean.share(precision[i]);
-        }
+        mean_over_points(work.precision.data() + point_index(t, 0, 0, 0), num_points_, width_, rules_.ap, work.means.data());
         for (size_t cell = 0; cell < width_; ++cell) {
             const size_t a = cell / num_limits_, m = limits_[cell % num_limits_];
-            if (num_truths(label, a) > 0) out_.average_precision[curve_index(label, a, t, m)] = mean.mean(work.sums[cell]);
+            if (num_truths(label, a) > 0) out_.average_precision[curve_index(label, a, t, m)] = work.means[cell];
         }
     }
 

@@ -13,6 +13,7 @@
 #include "geometry/boxes.h"
 #include "geometry/keypoints.h"
 #include "geometry/masks.h"
+#include "likely_mistakes.h"
 #include "match.h"
 #include "memory.h"
 #include "order.h"
@@ -220,6 +221,14 @@ struct FileIndex {
     }
 };
 
+// Whether the boxes of both files, or the images that they are of, look like a mistake.
+bool look_like_mistake(const CocoBoxes& truths, const CocoBoxes& detections, const FileIndex& ids, const ShapeRules& shapes) {
+    if (cover_few_images(ids.row.by_image, ids.truth.by_image, ids.images.size())) return true;
+    if (!shapes.has(IouType::bbox)) return false;
+    const auto any = [&](auto look) { return look(truths.box.data(), truths.size()) || look(detections.box.data(), detections.size()); };
+    return any(look_like_corners) || any(look_like_fractions) || any(look_rounded);
+}
+
 template <class State, class Policy>
 OwnTally<State> match_files(const Policy& policy, const FileIndex& ids, const CocoBoxes& detections, size_t num_classes,
                             const Rules& rules, const Run& run) {
@@ -295,6 +304,7 @@ std::vector<PlainResult> evaluate_plainly(const CocoFile& truths, CocoFile&& det
     FileIndex ids(truths, boxes, classes, shapes.ignored_kind);
     if (!ids.row.find(boxes, ids.images, classes, shapes, run)) return results;
     if (!ids.truth.find(truths.boxes, ids.images, classes, shapes, run)) return results;
+    if (look_like_mistake(truths.boxes, boxes, ids, shapes)) return results;
     const size_t num_read = boxes.size();
     boxes.image = CocoIds(), boxes.category = ColumnVector<int64_t>();  // their memory is for what comes
     const auto evaluate = [&](const auto& policy, auto state) {

@@ -11,29 +11,38 @@ namespace boxscore {
 Averages average_curves(const CurveNumbers& curves, const Rules& rules, const MeasureSet& wanted, const Run& run) {
     const size_t num_areas = rules.num_areas(), num_limits = rules.num_limits(), num_classes = curves.num_classes;
     const size_t class_stride = num_areas * num_limits, threshold_stride = num_classes * class_stride;
-    Averages averages;
-    averages.numbers.resize(wanted.measures.size());
-    for_each_task(wanted.measures.size(), run, [] { return 0; }, [&](size_t i, int) {
-        const Measure& measure = wanted.measures[i];
-        const size_t cell = measure.area * num_limits + measure.limit;
+    auto averaged_at = [&](size_t area, size_t limit) {
+        const size_t cell = area * num_limits + limit;
         auto at_cell = [&](const double* values) {
             return Samples{values + cell, 1, num_classes, threshold_stride, 0, class_stride};
         };
-        Averaged averaged{curves.precision[cell], at_cell(curves.average_precision), at_cell(curves.recall), {}, measure.is_member};
+        Averaged averaged{curves.precision[cell], at_cell(curves.average_precision), at_cell(curves.recall), {}};
         for (size_t k = 0; k < num_classes; ++k) {
-            averaged.num_truths.push_back(static_cast<double>(curves.num_truths[k * num_areas + measure.area]));
+            averaged.num_truths.push_back(static_cast<double>(curves.num_truths[k * num_areas + area]));
         }
-        averages.numbers[i] = average(measure, averaged, rules.ap, wanted.is_weighted);
-    });
+        return averaged;
+    };
+    Averages averages;
+    averages.numbers.resize(wanted.measures.size());
+    averages.ap.assign(num_classes, std::numeric_limits<double>::quiet_NaN());
+    averages.ar = averages.ap;
     std::vector<size_t> every(rules.num_thresholds());
     std::iota(every.begin(), every.end(), size_t{0});
-    for (size_t k = 0; k < num_classes; ++k) {
-        const size_t first = k * class_stride + num_limits - 1;
-        averages.ap.push_back(mean_over_thresholds(curves.average_precision + first, every, threshold_stride));
-        averages.ar.push_back(curves.num_truths[k * num_areas] == 0
-                                  ? std::numeric_limits<double>::quiet_NaN()
-                                  : mean_over_thresholds(curves.recall + first, every, threshold_stride));
-    }
+    for_each_task(wanted.measures.size() + 1, run, [] { return 0; }, [&](size_t i, int) {
+        if (i < wanted.measures.size()) {
+            const Measure& measure = wanted.measures[i];
+            Averaged averaged = averaged_at(measure.area, measure.limit);
+            averaged.is_member = measure.is_member;
+            averages.numbers[i] = average(measure, averaged, rules.ap, wanted.is_weighted);
+            return;
+        }
+        const Averaged averaged = averaged_at(0, num_limits - 1);
+        const Samples& ap_samples = averaged.ap_samples(rules.ap);
+        averaged.for_each_class(ap_samples, [&](size_t k, size_t index) {
+            averages.ap[k] = mean_class_by_class(ap_samples, {index}, every);
+            averages.ar[k] = mean_class_by_class(averaged.recall, {k}, every);
+        });
+    });
     return averages;
 }
 
@@ -52,15 +61,20 @@ Finished finish(const std::vector<TallyColumns<Score, State>>& parts, const Rule
     CurveNumbers numbers{finished.recall.data(), finished.average_precision.data(), tally.num_truths, num_classes,
                          std::vector<Samples>(num_cells)};
     arrays.samples.resize(num_cells);
-    for (const Measure& measure : wanted.measures) {
-        const size_t cell = measure.area * rules.num_limits() + measure.limit;
-        if (!measure.is_recall) arrays.limits.push_back(measure.limit);
-        if (measure.is_recall || wanted.is_weighted || rules.ap != ApRule::recall_points || !samples[cell].empty()) continue;
+    auto keep_samples = [&](size_t area, size_t limit) {
+        const size_t cell = area * rules.num_limits() + limit;
+        if (rules.ap != ApRule::recall_points || !samples[cell].empty()) return;
         size_t num_defined = 0;
-        for (size_t k = 0; k < num_classes; ++k) num_defined += tally.num_truths[k * rules.num_areas() + measure.area] > 0;
+        for (size_t k = 0; k < num_classes; ++k) num_defined += tally.num_truths[k * rules.num_areas() + area] > 0;
         samples[cell] = Buffer<double>(num_thresholds * num_defined * num_points);
         arrays.samples[cell] = samples[cell].data();
         numbers.precision[cell] = {samples[cell].data(), num_points, num_defined, num_defined * num_points, 1, num_points};
+    };
+    keep_samples(0, rules.num_limits() - 1);  // of which the APs of classes are means
+    for (const Measure& measure : wanted.measures) {
+        if (measure.is_recall) continue;
+        arrays.limits.push_back(measure.limit);
+        keep_samples(measure.area, measure.limit);
     }
     std::sort(arrays.limits.begin(), arrays.limits.end());
     arrays.limits.erase(std::unique(arrays.limits.begin(), arrays.limits.end()), arrays.limits.end());

@@ -48,9 +48,7 @@ public:
     Rules make_rules() {
         Rules rules;
         for (const double threshold : rules_.thresholds) {
-            // as in COCO: the largest threshold is a little below 1, and no number is below what is not one
-            const double cutoff = std::min(threshold, 1 - 1e-10);
-            rules.cutoffs.push_back(std::isnan(cutoff) ? -std::numeric_limits<double>::infinity() : cutoff);
+            rules.cutoffs.push_back(cutoff_of(threshold));
         }
         threshold_ = ascending_order(rules.cutoffs);
         std::sort(rules.cutoffs.begin(), rules.cutoffs.end());
@@ -82,6 +80,11 @@ public:
         const Groups truths_by_image{{groups_.truth_start.begin(), groups_.truth_start.end()}, {}};
         match_into(*this, policy, {num_detections_, &by_image, label.data(), score.data(), nullptr, nullptr},
                    {num_truths_, &truths_by_image, label.data(), columns_.truth_area, kind.data()}, {groups_.size(), 1}, rules, run);
+        for (size_t n = 0; n < groups_.size(); ++n) {
+            const double* const overlap = columns_.overlap + starts[n];
+            const size_t num_pairs = static_cast<size_t>(groups_.start[n + 1] - groups_.start[n]) * groups_.num_truths(n);
+            if (std::any_of(overlap, overlap + num_pairs, [](double each) { return std::isnan(each); })) match_in_order(n, overlap);
+        }
         ignore_outside();
     }
 
@@ -106,6 +109,11 @@ public:
     void write_truth(uint32_t, bool) const {}
 
 private:
+    // as in COCO: the largest threshold is a little below 1, and no number is below what is not one
+    static double cutoff_of(double threshold) {
+        return std::isnan(threshold) ? -std::numeric_limits<double>::infinity() : std::min(threshold, 1 - 1e-10);
+    }
+
     // Where a row is in what has a block per group, thresholds by rows.
     size_t index_of(size_t area, size_t threshold, const std::vector<int64_t>& start, size_t n, size_t row, size_t size) const {
         const auto first = static_cast<size_t>(start[n]), num = static_cast<size_t>(start[n + 1]) - first;
@@ -129,6 +137,40 @@ private:
                         order[position] = static_cast<int64_t>(g - first);
                         is_ignored[position++] = part;
                     }
+                }
+            }
+        }
+    }
+
+    // Matches a group again in which an overlap is NaN. As in COCO: that is not below any other, so the last one wins.
+    void match_in_order(size_t n, const double* overlap) const {
+        const auto first = static_cast<size_t>(groups_.truth_start[n]), first_row = static_cast<size_t>(groups_.start[n]);
+        const size_t num = groups_.num_truths(n), end_row = static_cast<size_t>(groups_.start[n + 1]);
+        for (size_t a = 0; a < rules_.area_low.size(); ++a) {
+            const int64_t* const order = out_.truth_order + a * num_truths_ + first;
+            const int64_t* const is_ignored = out_.is_truth_ignored + a * num_truths_ + first;
+            for (size_t t = 0; t < num_thresholds_; ++t) {
+                double* const taken = out_.truth_match + index_of(a, t, groups_.truth_start, n, first, num_truths_);
+                std::fill(taken, taken + num, 0.0);
+                for (size_t row = first_row; row < end_row; ++row) {
+                    const size_t at = index_of(a, t, groups_.start, n, row, num_detections_);
+                    out_.match[at] = 0;
+                    out_.is_ignored[at] = 0;
+                    double best = cutoff_of(rules_.thresholds[t]);
+                    size_t chosen = num;
+                    for (size_t i = 0; i < num; ++i) {
+                        const auto g = static_cast<size_t>(order[i]);
+                        if (taken[i] > 0 && columns_.is_crowd[first + g] == 0) continue;
+                        if (chosen < num && is_ignored[chosen] == 0 && is_ignored[i] != 0) break;
+                        const double value = overlap[(row - first_row) * num + g];
+                        if (value < best) continue;
+                        best = value;
+                        chosen = i;
+                    }
+                    if (chosen == num) continue;
+                    out_.match[at] = columns_.truth_id[first + static_cast<size_t>(order[chosen])];
+                    out_.is_ignored[at] = is_ignored[chosen] != 0;
+                    taken[chosen] = columns_.id[row];
                 }
             }
         }

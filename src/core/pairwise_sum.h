@@ -35,9 +35,11 @@ auto sum_in_lanes(const Values& values, size_t size) {
     return sum;
 }
 
-inline double pairwise_sum(const double* values, size_t size) {
+// The sum of any number of values: a pointer, or what is indexed and advanced like one.
+template <class Values>
+auto pairwise_sum(Values values, size_t size) {
     auto sum_few = [&](size_t num) {
-        const double sum = sum_in_lanes(values, num);
+        const auto sum = sum_in_lanes(values, num);
         values += num;
         return sum;
     };

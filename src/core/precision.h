@@ -44,23 +44,23 @@ BOXSCORE_INLINE inline void raise_to_envelope(double* precision, size_t num_rows
     }
 }
 
-// AP as the mean of precisions at recall points, one after the other: each is added as a share, and the sum becomes the mean.
-class PointMean {
-public:
-    PointMean(ApRule rule, size_t num_points)
-        : is_interpolated_(rule == ApRule::interpolated), num_points_(static_cast<double>(num_points)) {}
-
-    // as in py-faster-rcnn: interpolated precisions are divided before they are added
-    template <class Precision>
-    BOXSCORE_INLINE Precision share(const Precision& precision) const {
-        return is_interpolated_ ? precision / num_points_ : precision;
+// AP of `width` curves side by side, as the mean of `num_points` rows of precisions at recall points.
+inline void mean_over_points(const double* precision, size_t num_points, size_t width, ApRule rule, double* ap) {
+    const auto num = static_cast<double>(num_points);
+    if (rule == ApRule::interpolated) {
+        // as in py-faster-rcnn: precisions are divided before they are added, one after the other
+        std::fill_n(ap, width, 0.0);
+        for (size_t r = 0; r < num_points; ++r) {
+            for (size_t i = 0; i < width; ++i) ap[i] += precision[r * width + i] / num;
+        }
+        return;
     }
-    double mean(double sum) const { return is_interpolated_ ? sum : sum / num_points_; }
-
-private:
-    bool is_interpolated_;
-    double num_points_;
-};
+    size_t i = 0;
+    for (; i + kColumns <= width; i += kColumns) {
+        (pairwise_sum(LaneColumns<kColumns>{precision + i, width}, num_points) / num).store(ap + i);
+    }
+    for (; i < width; ++i) (pairwise_sum(LaneColumns<1>{precision + i, width}, num_points) / num).store(ap + i);
+}
 
 // What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1) or at its first point.
 inline double trapezoid(uint32_t num_true, double num_counted, double num_truths, double epsilon, bool is_from_first) {

@@ -261,12 +261,18 @@ def _boxes(rows: Any, shapes: str) -> dict[str, Any]:
         "score": _optional(rows, "score", _number, math.nan, "float64"),
         "area": _optional(rows, "area", _number, math.nan, "float64"),
         "num_flagged": sum("iscrowd" in row for row in rows),
+        "first_ignored": next((i for i, row in enumerate(rows) if _is_set(row.get("ignore"))), None),
         "is_crowd": _optional(rows, "iscrowd", _flag, 0, "uint8"),
         "id": np.array([int(row["id"]) for row in rows], np.int64) if has_ids and rows else None,
         "segmentations": masks or None,
         "keypoints": _keypoints(rows) if has_keypoints else None,
         "oriented": None,
     }
+
+
+def _is_set(value: Any) -> bool:
+    """Whether Python calls a value true; a number that is too small for a float is not 0."""
+    return bool(value.lower().partition("e")[0].strip("-0.") if isinstance(value, Number) else value)
 
 
 def _images(rows: Any) -> dict[str, Any]:

@@ -238,7 +238,6 @@ def supervision(folder: Path) -> Names:
 SETUPS: dict[str, Setup] = {
     "docs/frameworks/supervision.md": supervision,
     "docs/frameworks/torchvision.md": coco_evaluator,
-    "docs/get-started/training-loop.md": training_loop,
     "docs/frameworks/huggingface.md": huggingface,
     "docs/guides/training.md": training,
     "docs/guides/serve.md": training_loop,

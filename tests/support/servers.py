@@ -14,6 +14,7 @@ from tests.support.documents import ROOT
 
 MAIN = """
 import signal, sys
+{setup}
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have it ignored
 from boxscore.cli import main
 sys.exit(main(sys.argv[1:]))
@@ -56,9 +57,20 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Server]:
-    """A server of a folder on a free port."""
-    command = [sys.executable, "-c", MAIN, "serve", str(folder), "--port", "0", "--bootstrap", "20", *options]
+def serving(folder: Path, *options: str, setup: str = "") -> Iterator[Server]:
+    """A server of a folder on a free port. `setup`: code that its process runs first."""
+    command = [
+        sys.executable,
+        "-c",
+        MAIN.format(setup=setup),
+        "serve",
+        str(folder),
+        "--port",
+        "0",
+        "--bootstrap",
+        "20",
+        *options,
+    ]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:

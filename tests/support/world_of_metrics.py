@@ -51,7 +51,7 @@ def uneven(rank: int, num_processes: int) -> list[int]:
     return list(range(borders[rank], borders[rank + 1]))
 
 
-def over(images: list[int], protocol: str = "coco", **settings: Any) -> boxscore.MeanAveragePrecision:
+def over(images: list[int], protocol: Any = "coco", **settings: Any) -> boxscore.MeanAveragePrecision:
     """A metric that has seen some images by their ids, in two updates."""
     metric = boxscore.MeanAveragePrecision(protocol, box_format="xywh", warn=False, **settings)
     for half in (images[::2], images[1::2]):
@@ -130,6 +130,18 @@ def stays(mine: list[int]) -> bool:
     return goes_on and all(np.array_equal(before[key], after[key]) for key in before)
 
 
+def dropping(rank: int, images: list[int], invalid: Any) -> boxscore.MeanAveragePrecision:
+    """A metric that has seen some images, of which that of rank 0 has a box with NaN in the last one."""
+    metric = boxscore.MeanAveragePrecision(box_format="xywh", warn=False, invalid=invalid)
+    for image in images:
+        pred, target = as_dicts(SCENE, image)
+        if rank == 0 and image == images[-1]:
+            pred = {key: torch.cat([column[:1], column]) for key, column in pred.items()}
+            pred["boxes"][0, 2] = torch.nan
+        metric.update([pred], [target], image_ids=[image])
+    return metric
+
+
 def main() -> None:
     """Every case."""
     folder, num_processes, rank = join_world()
@@ -154,6 +166,10 @@ def main() -> None:
     cases["collectives"] = counted(over(mine).compute)
     cases["stays"] = stays(mine)
     cases["masks"] = plain(over_masks(mine).compute())
+    result = dropping(rank, mine, "drop").compute()
+    cases["invalid"] = plain(result), result.num_invalid, str(result.comparable)
+    both = [*mine, 22] if 22 not in mine else mine  # an image that all ranks have
+    cases["invalid, twice"] = dropping(0, both, "drop").compute().num_invalid
     hand_over(cases, folder, rank)
     dist.barrier()
     dist.destroy_process_group()

@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import Callable
+from typing import Any
 
 from tests.support.processes import hand_over, join_world
 from tests.support.world_of_metrics import over, uneven
@@ -9,18 +11,36 @@ from tests.support.world_of_metrics import over, uneven
 TIMEOUT = 4.0
 
 
+def gathering(metric: str, images: list[int]) -> Callable[[], Any]:
+    """What gathers the images of all processes."""
+    if metric == "torchmetrics":
+        from tests.support import world_of_torchmetrics
+
+        return world_of_torchmetrics.over(images).compute
+    if metric == "evaluator":
+        from boxscore.torchvision import CocoEvaluator
+        from tests.support.evaluators import predictions_of, scene_of, truths_of
+
+        dataset, results = scene_of("bbox", 21)
+        evaluator = CocoEvaluator(truths_of(dataset), ["bbox"])
+        evaluator.update(predictions_of(dataset, results, "bbox"))
+        return evaluator.synchronize_between_processes
+    return over(images).compute
+
+
 def main() -> None:
-    """Rank 0 computes; the last rank doesn't."""
+    """Rank 0 gathers; the last rank doesn't."""
     folder, num_processes, rank = join_world(seconds=TIMEOUT)
-    metric = over(uneven(rank, num_processes))
+    fate, metric = folder.name.split("_")
+    gather = gathering(metric, uneven(rank, num_processes))
     if rank == num_processes - 1:
-        if folder.name.startswith("dies"):
+        if fate == "dies":
             os._exit(1)
         time.sleep(4 * TIMEOUT)
         os._exit(1)
     start = time.monotonic()
     try:
-        metric.compute()
+        gather()
     except RuntimeError as error:
         hand_over((str(error), type(error.__cause__).__name__, time.monotonic() - start), folder, rank)
     os._exit(0)

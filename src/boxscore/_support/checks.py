@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, convert, is_array, library, namespace, to_numpy
@@ -55,6 +56,15 @@ def _check_lengths(given: Mapping[str, Array], counted_by: str) -> None:
             raise InputError(f"{rule}; got {shape_of(column)}")
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value, such as one of a file, is a finite number that a float can hold. Flags are none.
+
+    >>> [is_number(value) for value in (0.5, 3, 10**400, float("nan"), True, "3", None)]
+    [True, True, False, False, False, False, False]
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
 def check_finite_rows(name: str, column: Array, rule: str) -> None:
     """Raise `RowError` for the first row with a number that is not finite."""
     if is_plain(column) and _compiled.are_finite(column):
@@ -65,19 +75,23 @@ def check_finite_rows(name: str, column: Array, rule: str) -> None:
 
 
 class RowError(InputError):
-    """An InputError about one row of a column, for callers that know better names for both."""
+    """An InputError about one row of a column, for callers that know better names for both.
 
-    def __init__(self, column: str, row: int, rule: str) -> None:
+    `is_valid`: which rows of the column obey the rule, shape (N,), where that is known.
+    """
+
+    def __init__(self, column: str, row: int, rule: str, is_valid: NDArray[np.bool_] | None = None) -> None:
         super().__init__(f"`{column}` row {row} {rule}")
-        self.column, self.row, self.rule = column, row, rule
+        self.column, self.row, self.rule, self.is_valid = column, row, rule, is_valid
 
 
 def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
     """Raise `RowError` for the first row that is not fine."""
     # One flag comes to the host; the offending row only if there is one.
     if not bool(namespace(is_fine).all(is_fine)):
-        row = int(np.argmin(to_numpy(is_fine)))
-        raise RowError(name, row, f"{rule}; got {to_numpy(column[row]).tolist()}")
+        is_valid = to_numpy(is_fine)
+        row = int(np.argmin(is_valid))
+        raise RowError(name, row, f"{rule}; got {to_numpy(column[row]).tolist()}", is_valid)
 
 
 def as_array(name: str, values: Any) -> Array:
@@ -103,7 +117,7 @@ def as_array(name: str, values: Any) -> Array:
 
 
 def check_is_plain(name: str, array: Array) -> None:
-    """Raise `InputError` for a masked array, and for a tensor that is sparse, nested or without values."""
+    """Raise `InputError` for a masked array, and for a tensor that is sparse, nested, quantized or without values."""
     if isinstance(array, np.ma.MaskedArray):
         raise InputError(
             f"`{name}` must not be a masked array, whose mask would be lost: select its valid rows, `rows[~mask]`, and"
@@ -117,6 +131,8 @@ def check_is_plain(name: str, array: Array) -> None:
         raise InputError(f"`{name}` must have values; got a tensor on the meta device, which has none")
     if array.layout is not sys.modules["torch"].strided:
         raise InputError(f"`{name}` must be a dense tensor, `values.to_dense()`; got layout {array.layout}")
+    if array.is_quantized:
+        raise InputError(f"`{name}` must not be quantized, `values.dequantize()`; got {array.dtype}")
     if array.dtype.is_floating_point and array.dtype.itemsize == 1:
         raise InputError(f"`{name}` must have at least 16 bits per number, `values.float()`; got {array.dtype}")
 

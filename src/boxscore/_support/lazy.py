@@ -1,8 +1,9 @@
 """Values that are computed when they are first read."""
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, Generic, TypeVar, cast
+
+from boxscore._support.locks import fork_safe_lock
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ class Lazy(Generic[T]):
     __slots__ = ("_compute", "_lock", "_value")
 
     def __init__(self, compute: Callable[[], T]) -> None:
-        self._lock = Lock()
+        self._lock = fork_safe_lock()
         self._compute: Callable[[], T] | None = compute
 
     @property

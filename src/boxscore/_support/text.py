@@ -34,6 +34,7 @@ _LATEX = str.maketrans(
         "^": r"\textasciicircum{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
+        "≤": r"$\le$",
         **dict.fromkeys("\t\n\r", " "),
     }
 )
@@ -91,8 +92,8 @@ def markdown(words: str) -> str:
 def latex(words: str) -> str:
     r"""Text in LaTeX: its special characters are escaped.
 
-    >>> print(latex("AP_50 & more"))
-    AP\_50 \& more
+    >>> print(latex("AP_50 & more, p ≤ 0.002"))
+    AP\_50 \& more, p $\le$ 0.002
     """
     return line(words.translate(_LATEX))
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.temporary_files import set_mode, temporary_file, temporary_folder
+from boxscore._support.temporary_files import set_mode, sync_files, sync_folder, temporary_file, temporary_folder
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -29,8 +29,11 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
     target = Path(os.path.realpath(path))
     with temporary_file(target, _mode_of(target)) as (temporary, file):
         yield file
+        file.flush()
+        os.fsync(file.fileno())  # a rename may outlive a power cut that the content does not
         file.close()
         temporary.replace(target)
+        sync_folder(target.parent)
 
 
 def check_place(path: Path) -> None:
@@ -78,11 +81,15 @@ def write_folder(path: Path, files: Mapping[str, bytes], *, overwrite: bool) -> 
     with temporary_folder(target) as temporary:
         new, old = temporary / "new", temporary / "old"
         new.mkdir()
-        for folder in {str(PurePosixPath(name).parent) for name in files}:
+        folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+        for folder in folders:
             (new / folder).mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             with _opened(f"{new}{os.sep}{name}") as file:
                 file.write(content)
+        sync_files(f"{new}{os.sep}{name}" for name in files)
+        for folder in folders:
+            sync_folder(new / folder)
         with deferred_signals():
             if is_full:
                 _exchange(new, target, old, files)
@@ -90,6 +97,9 @@ def write_folder(path: Path, files: Mapping[str, bytes], *, overwrite: bool) -> 
                 if (mode := _mode_of(target)) is not None:
                     set_mode(new, mode)
                 new.replace(target)
+        for folder in folders:
+            sync_folder(target / folder)
+        sync_folder(target.parent)
 
 
 def _opened(path: str) -> IO[bytes]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,9 @@ class Change(NamedTuple):
     is_least: bool = False
     """Whether the p-value is the smallest that this number of resamples can show, and so an upper bound."""
 
-    def to_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, float | bool | None]:
         """Plain values, ready for JSON; undefined is None."""
-        return {name: plain(value) for name, value in self._asdict().items() if name != "is_least"}
+        return {name: value if name == "is_least" else plain(value) for name, value in self._asdict().items()}
 
     @property
     def p_text(self) -> str:
@@ -195,10 +195,14 @@ class Comparison:
         parts.append(self.comparable.sentence)
         return "\n\n".join(parts)
 
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+    @overload
+    def to_csv(self, path: str | os.PathLike[str]) -> None: ...
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """One difference per line: models, class (empty: all), number, both values, difference, interval and p-value.
 
-        Also written to `path`, if given.
+        The last column says whether the p-value is an upper bound. Written to `path`, if given, and returned if not.
         """
         from boxscore.report import comparison_exports, exports
 
@@ -216,6 +220,30 @@ class Comparison:
 
         return comparison_exports.to_latex(self)
 
+    @overload
+    def to_html(
+        self,
+        path: None = None,
+        *,
+        title: str = "boxscore",
+        made_from: Mapping[str, str] | None = None,
+        threads: int | None = None,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
+    ) -> str: ...
+    @overload
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "boxscore",
+        made_from: Mapping[str, str] | None = None,
+        threads: int | None = None,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
+    ) -> None: ...
     def to_html(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -226,11 +254,12 @@ class Comparison:
         image_folder: str | os.PathLike[str] | None = None,
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
-    ) -> str:
+    ) -> str | None:
         """A report on all results and their differences, as one HTML file that opens offline.
 
-        Written to `path`, if given, completely or not at all. `made_from`: descriptions of the inputs. Needs
-        `boxscore[report]`, for the charts. `image_folder`, `num_pictures`, `picture_bytes`: as in `Result.to_html`.
+        Written to `path`, if given, completely or not at all, and returned if not. `made_from`: descriptions of the
+        inputs. Needs `boxscore[report]`, for the charts. `image_folder`, `num_pictures`, `picture_bytes`: as in
+        `Result.to_html`.
         """
         from boxscore.report.contents import default_resamples
         from boxscore.report.gallery import Gallery

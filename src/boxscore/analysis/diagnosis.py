@@ -1,26 +1,29 @@
-"""The likely cause of a suspicious result: labels off by one, another box format, fractions beside pixels, and others.
+"""Likely mistakes of a user, for every way in: the metric, the commands, larger data, the adapters.
 
-Each interpretation of the boxes or labels is tried on the detections with the highest scores, as many as there are
-truths: the right one makes a good part of them overlap truths, a wrong one almost none. For a detector that is just bad
-there is no interpretation that does.
+`find_input_mistakes` examines the data, whatever its result: boxes in another format, fractions, rounded numbers.
+`find_mistakes` also examines why a result is suspicious: each interpretation of the boxes or labels is tried on the
+detections with the highest scores, as many as there are truths. The right one makes a good part of them overlap truths,
+a wrong one almost none; for a detector that is just bad no interpretation does.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import to_numpy
+from boxscore._support.arrays import is_in_host_memory, to_numpy
 from boxscore._support.text import count
-from boxscore.analysis.suspicion import Counts
+from boxscore.analysis.resizing import find_resizings
+from boxscore.analysis.suspicion import Counts, covers_few_images
 from boxscore.engines.native.pairs import nearest, side
-from boxscore.geometry.box_formats import BoxFormat
+from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat
 from boxscore.geometry.boxes import Boxes, to_xyxy
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Columns, Detections, Truths, host_ids, take
 from boxscore.model.protocol import Protocol
+from boxscore.model.result import Result
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,17 +41,31 @@ MIN_RATIO = 4
 IOU = 0.5
 LARGEST_COORDINATE = 1e9
 """Boxes beyond it overlap nothing."""
+MAX_RESIZED_IMAGES = 150
+"""In at most this many images the resizing of detections is looked for."""
+MIN_BOXES = 10
+"""Fewer boxes than this, on either side, say nothing about format and precision."""
+HIGH_RECALL = 0.6
+"""Recall above which detections are not taken to cover a part of the images only."""
+_PREFIX = 32
+"""So many rows usually show that a check need not look at all of them."""
+LARGEST_FRACTION = 1.5
+"""Coordinates up to this may be fractions of the image's size; boxes may reach beyond the image."""
 
 
 Kind = Literal[
     "empty",
     "box-format",
     "unit",
+    "fractions",
+    "low-precision",
+    "resized",
     "axes",
     "image-ids",
     "shifted-labels",
     "other-labels",
     "foreign-labels",
+    "unused-first-class",
     "few-images",
     "mask-sizes",
 ]
@@ -63,10 +80,14 @@ class Words(NamedTuple):
     box_format: str = "give both in the metric's `box_format`"
     """How detections of another format, `{}`, are read."""
     truth_box_format: str = "give both in the metric's `box_format`"
+    both_formats: str = "did you mean box_format='{}'?"
+    """How both sides are read in another format, `{}`."""
     labels: str = "before `update`"
     """Where labels are changed."""
     classes: str = "give both the same labels"
     """What to do where all labels mean something else."""
+    class_names: str | None = "pass class_names={1: …}, or a list that starts with a name for label 0"
+    """How class names from 1 on are given; None where the source lists its classes with their ids."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +140,17 @@ class _Sample:
             one_class(self.truths) if truths is None else truths,
         )
 
+    def of_some_images(self) -> "_Sample":
+        """The rows on `MAX_RESIZED_IMAGES` images that have both detections and truths, spread evenly."""
+        image, truth_image = host_ids(self.detections.image), host_ids(self.truths.image)
+        images = np.intersect1d(image, truth_image)
+        images = images[:: -(-images.size // MAX_RESIZED_IMAGES) or 1]
+        detections, truths = (
+            take(self.detections, np.isin(image, images)),
+            take(self.truths, np.isin(truth_image, images)),
+        )
+        return replace(self, detections=detections, truths=truths)
+
     def is_better(self, num: int, num_before: int) -> bool:
         """Whether so many overlaps make an interpretation right, where there were so many before."""
         if num < max(MIN_OVERLAPS, MIN_SHARE * len(self.detections)):
@@ -160,7 +192,7 @@ def _corners(box: Floats, box_format: BoxFormat) -> Floats:
 
 def _boxes(columns: Detections | Truths) -> Floats:
     """The boxes in host memory."""
-    return to_numpy(columns.box).astype(np.float64)
+    return np.asarray(to_numpy(columns.box), np.float64)
 
 
 def with_boxes(columns: Columns) -> Columns:
@@ -170,22 +202,39 @@ def with_boxes(columns: Columns) -> Columns:
     return replace(columns, geometry=Boxes(box=to_numpy(columns.geometry.outer_boxes())), others=())
 
 
-def diagnose(
+def find_mistakes(
+    result: Result,
+    detections: Detections | None,
+    truths: Truths | None,
+    words: Words,
+    *,
+    has_boxes: bool = True,
+) -> list[Diagnosis]:
+    """The likely mistakes behind a result; none if nothing is suspicious, or no mistake is likely.
+
+    `detections` and `truths`: all rows, or the rows of some images; None where they are not stored. `has_boxes`:
+    whether boxes, if they have any, are what was evaluated.
+    """
+    counts = Counts.of_result(result.per_class)
+    has_classes = not result.protocol.class_agnostic
+    cause = _cause(counts, detections, truths, words, has_classes=has_classes, has_boxes=has_boxes)
+    found = [cause or _few_images(result, counts, words), _unused_first_class(counts, words)]
+    if detections is not None and truths is not None and has_boxes:
+        found += find_input_mistakes(detections, truths, words, result.protocol)
+    # The first explanation of each kind is the best.
+    return list({each.kind: each for each in reversed(found) if each is not None}.values())[::-1]
+
+
+def _cause(
     counts: Counts,
     detections: Detections | None,
     truths: Truths | None,
     words: Words,
     *,
-    has_classes: bool = True,
-    has_boxes: bool = True,
-    is_whole: bool = True,
+    has_classes: bool,
+    has_boxes: bool,
 ) -> Diagnosis | None:
-    """The likely mistake behind a result; None if it is not suspicious, or if there is no likely mistake.
-
-    `detections` and `truths`: all of them, or those of some images; None where they are not stored. `has_classes`:
-    whether labels matter. `has_boxes`: whether boxes, if they have any, are what was evaluated. `is_whole`: whether
-    these are all detections and truths.
-    """
+    """The interpretation of boxes and labels that would raise a suspicious result."""
     if not counts.is_suspicious:
         return None
     if counts.is_empty:
@@ -202,44 +251,108 @@ def diagnose(
     detections, truths = with_boxes(detections), with_boxes(truths)
     with np.errstate(all="ignore"):
         sample = _Sample.of(detections, truths, has_boxes)
-        rows, matched = sample.overlaps()
+        overlaps = _Overlaps(sample, *sample.overlaps())
         found = None
-        if 2 * rows.size < len(sample.detections):
-            found, rows, matched = _misread_boxes(sample, rows.size, words) or (None, rows, matched)
+        if overlaps.share < CLEAR_SHARE:
+            found, overlaps = _misread_boxes(overlaps, words)
         labels = None
-        if has_classes and sample.is_better(rows.size, 0):
-            labels = _misread_labels(sample, rows, matched, truths.names_by_label, words)
+        if has_classes and overlaps.sample.is_better(overlaps.rows.size, 0):
+            labels = _misread_labels(overlaps, truths.names_by_label, words)
     if found is not None and labels is not None:
         return Diagnosis(kind=found.kind, message=f"{found.message}. Besides, {labels.message}")
-    if found is None and labels is None and is_whole and counts.is_near_zero:
-        return _few_images(detections, truths, words)
     return found or labels
 
 
-def _few_images(detections: Detections, truths: Truths, words: Words) -> Diagnosis | None:
-    """What to say if nearly all images with truths have no detection."""
-    images = np.unique(host_ids(truths.image))
-    num = int(np.isin(images, host_ids(detections.image)).sum())
-    if num >= 0.1 * images.size:
+def _few_images(result: Result, counts: Counts, words: Words) -> Diagnosis | None:
+    """Diagnose detections that cover few of the images with truths, where the detector is unlikely to be the cause."""
+    num_found, num_truths = int(result.per_class.num_true[:, 0].sum()), sum(counts.num_truths)
+    if result.lazy_tally is None or counts.is_empty or num_found > HIGH_RECALL * num_truths:
+        return None
+    tally = result.lazy_tally.value
+    images = np.unique(tally.truth_image)
+    num = int(np.isin(images, tally.image).sum())
+    if not covers_few_images(images.size, num, len(tally), is_low=counts.is_low):
         return None
     what = f"only {num:,} of {count(images.size, 'image')} with truths have detections"
-    return Diagnosis(kind="few-images", message=f"{what}: is {words.detections} complete, and for these images?")
+    advice = f"is {words.detections} complete, for these images, and no score threshold too high?"
+    return Diagnosis(kind="few-images", message=f"{what}: {advice}")
 
 
-def _misread_boxes(sample: _Sample, num_before: int, words: Words) -> tuple[Diagnosis, Ids, Ids] | None:
-    """The interpretation of the boxes under which most detections overlap truths, and those overlaps."""
+def _unused_first_class(counts: Counts, words: Words) -> Diagnosis | None:
+    """Diagnose labels that count from 1 beside class names that count from 0."""
+    if words.class_names is None or not counts.has_unused_first_class:
+        return None
+    what = f"no label is 0, the label of {counts.name[0]!r}, and nearly all other classes occur"
+    message = f"{what}: if labels count from 1, every class has the name of the next one; {words.class_names}"
+    return Diagnosis(kind="unused-first-class", message=message)
+
+
+class _Overlaps(NamedTuple):
+    """The detections of a sample that overlap a truth of any class, and the truth that each overlaps most."""
+
+    sample: _Sample
+    rows: Ids
+    truth: Ids
+
+    @property
+    def share(self) -> float:
+        """The share of the detections."""
+        return self.rows.size / len(self.sample.detections)
+
+    @property
+    def num_truths(self) -> int:
+        """How many truths are overlapped. Identical boxes may all overlap one truth, which proves nothing."""
+        return int(np.unique(self.truth).size)
+
+
+def _misread_boxes(now: _Overlaps, words: Words) -> tuple[Diagnosis | None, _Overlaps]:
+    """The interpretation of the boxes under which most detections overlap truths, and these overlaps."""
+    sample = now.sample
     box, truth_box = _boxes(sample.detections), _boxes(sample.truths)
-    best: tuple[Diagnosis, Ids, Ids] | None = None
+    best: Diagnosis | None = None
+    overlaps = now
     for reading in _readings(sample, box, truth_box, words):
-        rows, matched = sample.overlaps(reading)
-        if sample.is_better(rows.size, num_before) and (best is None or rows.size > best[1].size):
-            shown = f"of the {count(len(sample.detections), 'best detection')} {rows.size:,} would overlap a truth"
-            message = f"{reading.message}: {shown} (IoU {IOU:g}) if read so, and {num_before:,} do now"
-            best = Diagnosis(kind=reading.kind, message=f"{message}; {reading.advice}"), rows, matched
+        then = _Overlaps(sample, *sample.overlaps(reading))
+        is_better = sample.is_better(then.num_truths, now.num_truths)
+        if is_better and (best is None or then.num_truths > overlaps.num_truths):
+            message = f"{reading.message}: {_shown_overlaps(now, then)}; {reading.advice}"
+            best, overlaps = Diagnosis(kind=reading.kind, message=message), then
     if best is None and sample.has_boxes and (units := unlike_units(box, truth_box, words)):
         nothing = np.zeros(0, np.int64)
-        best = Diagnosis(kind="unit", message=units), nothing, nothing
+        return Diagnosis(kind="unit", message=units), _Overlaps(sample, nothing, nothing)
+    resized = _resized(sample.of_some_images(), words)
+    # Thousandths of most images are much like the pixels of an image that was resized to 1000 x 1000.
+    if resized is not None and (best is None or resized[1].share > 1.2 * overlaps.share):
+        return resized
+    return best, overlaps
+
+
+def _resized(sample: _Sample, words: Words) -> tuple[Diagnosis, _Overlaps] | None:
+    """The resizing of images that the detections still have, and the overlaps without it."""
+    detections, truths = sample.detections, sample.truths
+    image, corner = host_ids(detections.image), _corners(_boxes(detections), detections.box_format)
+    now = _Overlaps(sample, *sample.overlaps())
+    best: tuple[Diagnosis, _Overlaps] | None = None
+    least = max(
+        MIN_OVERLAPS, min(max(MIN_SHARE * len(detections), 1.5 * now.num_truths), CLEAR_SHARE * len(detections))
+    )
+    for resizing in find_resizings(image, corner, host_ids(truths.image), _corners(_boxes(truths), truths.box_format)):
+        reading = _Reading("resized", "", "", detections=boxes_on(Detections, image, resizing.corner))
+        then = _Overlaps(sample, *sample.overlaps(reading))
+        num = then.num_truths - resizing.num_fitted
+        if num >= max(least, 1.2 * now.num_truths):
+            least = num + 1
+            what = f"the boxes of {words.detections} match the truths if they are {resizing.change}"
+            if not sample.has_boxes:  # boxes around points are smaller than boxes of bodies, so the factor is rough
+                what = f"the shapes of {words.detections} match the truths if they are scaled"
+            advice = f"are they in the pixels of resized images? Scale them to the images of {words.truths}"
+            best = Diagnosis(kind="resized", message=f"{what}: {_shown_overlaps(now, then)}; {advice}"), then
     return best
+
+
+def _shown_overlaps(now: _Overlaps, then: _Overlaps) -> str:
+    best = count(len(now.sample.detections), "best detection")
+    return f"of the {best} {then.rows.size:,} would then overlap a truth (IoU {IOU:g}), and {now.rows.size:,} do now"
 
 
 def _readings(sample: _Sample, box: Floats, truth_box: Floats, words: Words) -> list[_Reading]:
@@ -263,10 +376,13 @@ def _other_corners(
 ) -> Iterator[tuple[Kind, str, str, Floats]]:
     """Kind, message and advice of every other interpretation of boxes, and the corners that they then have."""
     declared = columns.box_format
-    for other in get_args(BoxFormat):
-        if other != declared:
+    for other in UPRIGHT_FORMATS:
+        corner = _corners(box, other)
+        # In the right format, few boxes begin left of the image or above it.
+        is_outside = (corner[:, :2] < 0.1 * (corner[:, :2] - corner[:, 2:])).any(axis=1)
+        if other != declared and is_outside.mean() <= 0.2:
             message = f"the boxes of {name} look like {other}, but are read as {declared}"
-            yield "box-format", message, advice.format(other), _corners(box, other)
+            yield "box-format", message, advice.format(other), corner
     yield "axes", f"x and y of {name} look swapped", "write x before y", _corners(box[:, [1, 0, 3, 2]], declared)
     images = host_ids(columns.image).tolist()
     size = np.array([sizes.get(image, (np.nan, np.nan)) for image in images], np.float64).reshape(-1, 2)
@@ -291,15 +407,184 @@ def _shifted_images(sample: _Sample, box: Floats, words: Words) -> list[_Reading
     return readings
 
 
+def find_input_mistakes(detections: Detections, truths: Truths, words: Words, protocol: Protocol) -> list[Diagnosis]:
+    """The likely mistakes that the data shows, whatever its result: for any part of it, such as one batch."""
+    geometry, truth_geometry = detections.geometry, truths.geometry
+    if not (is_in_host_memory(geometry.arrays[0]) and is_in_host_memory(truth_geometry.arrays[0])):
+        return []
+    found: list[Diagnosis | None] = []
+    if (unlike := unlike_sizes(detections, truths)) is not None:
+        found.append(unlike.diagnosis(words))
+    if isinstance(geometry, Boxes) and isinstance(truth_geometry, Boxes):
+        pair = _BoxPair(_boxes(detections), _boxes(truths), geometry.box_format, truth_geometry.box_format)
+        found += [check(pair, words, protocol) for check in _BOX_CHECKS]
+    found.append(_foreign_labels(detections, truths, words))
+    return [each for each in found if each is not None]
+
+
+class _BoxPair(NamedTuple):
+    """The boxes of both sides as they were given. Shapes (D, 4), (G, 4)."""
+
+    box: Floats
+    truth_box: Floats
+    box_format: BoxFormat
+    truth_box_format: BoxFormat
+
+
+def _different_units(pair: _BoxPair, words: Words, _: Protocol) -> Diagnosis | None:
+    units = unlike_units(pair.box, pair.truth_box, words)
+    return None if units is None else Diagnosis(kind="unit", message=units)
+
+
 def unlike_units(box: Floats, truth_box: Floats, words: Words) -> str | None:
     """What to say if one side has fractions of the image's size and the other has pixels."""
     if not len(box) or not len(truth_box):
         return None
-    sides = ((words.detections, np.abs(box).max()), (words.truths, np.abs(truth_box).max()))
-    for (name, largest), (other, others) in (sides, sides[::-1]):
-        if largest <= 1.5 and others > 10:
-            says = f"the boxes of {name} look like fractions of the image's size, those of {other} like pixels"
-            return f"{says}; multiply the fractions by the image's width and height"
+    sides = ((words.detections, box), (words.truths, truth_box))
+    for (name, own), (other, others) in (sides, sides[::-1]):
+        if are_fractions(own) and not are_fractions(others) and np.abs(others).max() > 10:
+            what = f"the boxes of {name} look like fractions of the image's size, and the boxes of {other} like pixels"
+            return f"{what}; multiply the fractions by the image's width and height"
+    return None
+
+
+def are_fractions(box: Floats) -> bool:
+    """Whether boxes may be fractions of the image's size. A detector may put a few of them far outside."""
+    if (np.abs(box[:_PREFIX]) > LARGEST_FRACTION).mean() > 0.5:
+        return False
+    return bool((np.abs(box) <= LARGEST_FRACTION).all(axis=1).mean() >= 0.99)
+
+
+def _fractions(pair: _BoxPair, words: Words, protocol: Protocol) -> Diagnosis | None:
+    """Fractions on both sides, where the protocol measures in pixels."""
+    effects = []
+    if len(protocol.areas) > 1 and protocol.ranges_by == "area":
+        effects.append(f"every box counts as {protocol.areas[1].name}")
+    if protocol.pixels == "inclusive":
+        effects.append("every box becomes one pixel wider and higher")
+    sides = pair.box, pair.truth_box
+    if not effects or any(len(box) < MIN_BOXES or not are_fractions(box) for box in sides):
+        return None
+    if all((box == np.floor(box)).all() for box in sides):
+        return None
+    what = f"the boxes of {words.detections} and {words.truths} look like fractions of the image's size"
+    message = f"{what}, but are read as pixels: {' and '.join(effects)}; multiply them by the image's width and height"
+    return Diagnosis(kind="fractions", message=message)
+
+
+def _other_format(pair: _BoxPair, words: Words, _: Protocol) -> Diagnosis | None:
+    """Boxes that are implausible in the format that they are read in, whatever they overlap."""
+    are_corners = [
+        look_like_corners(pair.box, pair.box_format),
+        look_like_corners(pair.truth_box, pair.truth_box_format),
+    ]
+    if any(are_corners):
+        sides = zip((words.detections, words.truths), are_corners, strict=True)
+        names = " and ".join(name for name, is_corner in sides if is_corner)
+        is_one_sided = not all(are_corners) and min(len(pair.box), len(pair.truth_box)) >= MIN_BOXES
+        advice = (
+            (words.box_format if are_corners[0] else words.truth_box_format) if is_one_sided else words.both_formats
+        )
+        x, y = ("cx", "cy") if pair.box_format == "cxcywh" else ("x", "y")
+        message = f"all boxes in {names} have width > {x} and height > {y}; {advice.format('xyxy')}"
+        return Diagnosis(kind="box-format", message=message)
+    # Truths only: a network that is not trained yet may put its boxes anywhere.
+    if _begin_outside(pair.truth_box, pair.truth_box_format):
+        what = f"many boxes in {words.truths} begin left of the image or above it as cxcywh, and none as xywh"
+        return Diagnosis(kind="box-format", message=f"{what}; {words.both_formats.format('xywh')}")
+    return None
+
+
+def look_like_corners(box: Floats, box_format: BoxFormat) -> bool:
+    """Whether boxes that are read as positions and sizes look like xyxy.
+
+    Of corners, x2 >= x1 always. Of sizes, some are smaller than the position; not if all boxes fill most of their
+    images, but then few are only a little larger.
+    """
+    if box_format == "xyxy" or len(box) < MIN_BOXES or (box[:_PREFIX, 2:] < box[:_PREFIX, :2]).any():
+        return False
+    near, far = box[:, :2], box[:, 2:]
+    if not (far >= near).all() or (near > 0.7 * far).any(axis=1).mean() < 0.3:
+        return False
+    return len(np.unique(box, axis=0)) >= MIN_BOXES
+
+
+def _begin_outside(box: Floats, box_format: BoxFormat) -> bool:
+    """Whether boxes that are read as cxcywh look like xywh."""
+    if box_format != "cxcywh" or len(box) < 2 * MIN_BOXES:
+        return False
+    is_outside = (box[:, :2] < 0.45 * box[:, 2:]).any(axis=1)
+    return bool((box[:, :2] >= 0).all() and is_outside.mean() >= 0.2)
+
+
+def _low_precision(pair: _BoxPair, words: Words, _: Protocol) -> Diagnosis | None:
+    """Boxes that were rounded to 16 bits, in whatever type they came."""
+    for name, box in ((words.detections, pair.box), (words.truths, pair.truth_box)):
+        if (kind := rounded_to(box[:, :2])) is not None:
+            steps = {"bfloat16": "2 pixels from 256 on", "float16": "half a pixel from 512 on"}[kind]
+            what = f"the boxes of {name} are rounded to {kind}, in steps of {steps}, which changes the result"
+            advice = "compute boxes in float32: cast the network's outputs before they are decoded, outside of autocast"
+            return Diagnosis(kind="low-precision", message=f"{what}; {advice}")
+    return None
+
+
+_NUM_BITS = {"bfloat16": 8, "float16": 11}
+"""Significant bits of a number."""
+
+
+def rounded_to(values: Floats) -> str | None:
+    """The narrowest type of 16 bits that numbers were rounded to; None if they have more digits, or fewer.
+
+    All of them fit in its bits, and small ones need the last bit as often as large ones. Whole pixels and halves fit,
+    too, but small ones have fewer bits than large ones.
+
+    >>> values = np.random.default_rng(0).uniform(0, 640, 100)
+    >>> rounded_to(values), rounded_to(values.astype(np.float16)), rounded_to(np.round(values))
+    (None, 'float16', None)
+    """
+    if not _fits(values[:_PREFIX], max(_NUM_BITS.values())):
+        return None
+    values = np.unique(np.abs(values[(values != 0) & np.isfinite(values)]))
+    is_small = values < values.max(initial=0) / 4
+    if values.size < 2 * MIN_BOXES or is_small.sum() < MIN_BOXES:
+        return None
+    for kind, bits in _NUM_BITS.items():
+        if _fits(values, bits):
+            is_odd = _digits(values, bits) % 2 == 1
+            return kind if is_odd.mean() >= 0.3 and is_odd[is_small].mean() >= 0.25 else None
+    return None
+
+
+def _fits(values: Floats, bits: int) -> bool:
+    """Whether no number has more significant bits."""
+    digits = _digits(values, bits)
+    return bool((digits == np.floor(digits)).all())
+
+
+def _digits(values: Floats, bits: int) -> Floats:
+    """The significant digits of numbers, of so many bits, as integers; with a fraction where there are more."""
+    return np.ldexp(np.frexp(values.astype(np.float64))[0], bits)
+
+
+_BOX_CHECKS = (_different_units, _fractions, _other_format, _low_precision)
+"""The checks of the boxes of both sides."""
+
+
+def _foreign_labels(detections: Detections, truths: Truths, words: Words) -> Diagnosis | None:
+    """Labels of which none is among the other's, and most would be if they were one more or less."""
+    if min(len(detections), len(truths)) < 5:
+        return None
+    label, truth_label = host_ids(detections.label), host_ids(truths.label)
+    if np.isin(label[:_PREFIX], truth_label[:_PREFIX]).any():
+        return None
+    labels, truth_labels = set(label.tolist()), set(truth_label.tolist())
+    if labels & truth_labels:
+        return None
+    for shift, advice in ((1, "add 1"), (-1, "subtract 1")):
+        if len({label + shift for label in labels} & truth_labels) * 2 > len(truth_labels):
+            what = f"no label of {words.detections} is among the labels of {words.truths}"
+            message = f"{what}, but most would be with {shift:+d}: off by one? {advice} ({words.labels})"
+            return Diagnosis(kind="shifted-labels", message=message)
     return None
 
 
@@ -341,10 +626,9 @@ def unlike_sizes(detections: Detections, truths: Truths) -> UnlikeSizes | None:
     return UnlikeSizes(np.unique(row[is_unlike]).size, size[index].tolist(), other[index].tolist())
 
 
-def _misread_labels(
-    sample: _Sample, rows: Ids, matched: Ids, names: Mapping[int, str] | None, words: Words
-) -> Diagnosis | None:
+def _misread_labels(overlaps: _Overlaps, names: Mapping[int, str] | None, words: Words) -> Diagnosis | None:
     """What is wrong with labels, where the boxes are right."""
+    sample, rows, matched = overlaps
     labels, truth_labels = host_ids(sample.detections.label), host_ids(sample.truths.label)
     label, wanted = labels[rows], truth_labels[matched]
     order = np.array(sorted(names) if names else np.unique(truth_labels), np.int64)
@@ -431,11 +715,18 @@ class Watch:
         self._unlike_sizes: UnlikeSizes | None = None
         self._formats: tuple[BoxFormat, BoxFormat] = "xyxy", "xyxy"
         self._class_names: ClassNames | None = None
+        self._num_examined = 0
+        self._is_explained = False
 
     @property
     def is_open(self) -> bool:
         """Whether there is room for another batch."""
         return len(self._batches) < self.NUM_BATCHES and self._num_rows < self.NUM_ROWS
+
+    def __copy__(self) -> "Watch":
+        other = Watch()
+        vars(other).update(vars(self), _batches=[*self._batches])
+        return other
 
     def add(self, detections: Detections, truths: Truths) -> None:
         """Copy a batch."""
@@ -455,19 +746,26 @@ class Watch:
         self._batches.append(_CopiedBatch(_copied(detections), _copied(truths)))
         self._num_rows += max(len(detections), len(truths))
 
-    def diagnose(self, counts: Counts, words: Words, *, has_classes: bool = True) -> Diagnosis | None:
-        """The likely mistake behind the result of the whole stream, by the batches that were copied."""
-        if not counts.is_suspicious:
-            return None
+    def find_mistakes(self, result: Result, words: Words) -> list[Diagnosis]:
+        """The likely mistakes behind the result of the whole stream, by the batches that were copied."""
+        is_suspicious = Counts.of_result(result.per_class).is_suspicious
+        is_new = self._num_examined < len(self._batches)
+        if not is_new and (self._is_explained or not is_suspicious):
+            return find_mistakes(result, None, None, words)
+        self._num_examined = len(self._batches)
+        found = self._examine(result, words)
+        self._is_explained = is_suspicious and bool(found)
+        return found
+
+    def _examine(self, result: Result, words: Words) -> list[Diagnosis]:
         if not self._batches:
-            return diagnose(counts, None, None, words)
+            return find_mistakes(result, None, None, words)
         columns, truth_columns, num_images = self._joined()
-        if self._unlike_sizes is not None and self._unlike_sizes.is_most_of(num_images) and not counts.is_empty:
-            return self._unlike_sizes.diagnosis(words)
+        if self._unlike_sizes is not None and self._unlike_sizes.is_most_of(num_images):
+            return [self._unlike_sizes.diagnosis(words)]
         detections = Detections(**columns, box_format=self._formats[0])
         truths = Truths(**truth_columns, box_format=self._formats[1], class_names=self._class_names)
-        settings = {"has_classes": has_classes, "has_boxes": self._has_boxes}
-        return diagnose(counts, detections, truths, words, **settings, is_whole=False)
+        return find_mistakes(result, detections, truths, words, has_boxes=self._has_boxes)
 
     def _joined(self) -> tuple[dict[str, Any], dict[str, Any], int]:
         """The columns of all batches, and how many images they have.

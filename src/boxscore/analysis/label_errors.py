@@ -15,8 +15,7 @@ its class with half to twice its area.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,8 +131,12 @@ class LabelErrors:
         """Plain values for JSON: `num_models`, and `cases`, one dict per case."""
         return {"num_models": len(self.results), "cases": self.rows()}
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """One case per line, boxes in four columns; written to `path`, if given."""
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+    @overload
+    def to_csv(self, path: str | os.PathLike[str]) -> None: ...
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """One case per line, boxes in four columns; written to `path`, if given, and returned if not."""
         from boxscore.report import exports
 
         sides = ("left", "top", "right", "bottom")
@@ -145,6 +148,28 @@ class LabelErrors:
             lines.append([*(row[name] for name in names), *both])
         return exports.save(exports.as_csv(lines), path)
 
+    @overload
+    def to_html(
+        self,
+        path: None = None,
+        *,
+        title: str = "Label errors",
+        made_from: Mapping[str, str] | None = None,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
+    ) -> str: ...
+    @overload
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Label errors",
+        made_from: Mapping[str, str] | None = None,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
+    ) -> None: ...
     def to_html(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -154,18 +179,19 @@ class LabelErrors:
         image_folder: str | os.PathLike[str] | None = None,
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
-    ) -> str:
-        """A page with all cases, as one HTML file that opens offline; written to `path`, if given.
+    ) -> str | None:
+        """A page with all cases, as one HTML file that opens offline; written to `path`, if given, and returned if not.
 
         `made_from`: descriptions of the inputs. `image_folder`: with a picture of each of the first `num_pictures`
         cases, default: 60; the other options are those of `Result.to_html`.
         """
+        from boxscore.report import exports
         from boxscore.report.gallery import Gallery
         from boxscore.report.label_error_page import NUM_CASES, make_page
 
         num = NUM_CASES if num_pictures is None and image_folder is not None else num_pictures
         gallery = Gallery.of(image_folder, num, picture_bytes)
-        return make_page(self, path, title=title, made_from=made_from or {}, gallery=gallery)
+        return exports.save(make_page(self, title=title, made_from=made_from or {}, gallery=gallery), path)
 
     def __repr__(self) -> str:
         return f"LabelErrors({text.count(len(self), 'case')}, {text.count(len(self.results), 'model')})"

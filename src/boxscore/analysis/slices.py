@@ -12,7 +12,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.model.dataset import host_ids, take
 from boxscore.model.measures import meanings
-from boxscore.model.result import Inputs, Result
+from boxscore.model.result import Inputs, Result, Stored
 from boxscore.pipeline import finish
 
 NO_GROUP = "(none)"
@@ -87,17 +87,17 @@ def slices(result: Result, groups: Mapping[int, str], *, threads: int | None = N
 
 def _part(result: Result, images: NDArray[np.int64], threads: int | None) -> Result:
     part = finish(result.tally.within(images), threads=threads)
+    chosen, subset = set(images.tolist()), result.subset
+    if images.size < result.images.size:
+        subset = (*subset, f"{text.count(images.size, 'image')} of {result.images.size:,}, a slice")
+    names = result.image_names and {image: name for image, name in result.image_names.items() if image in chosen}
     if result.inputs is None:
-        return part
+        return replace(part, stored=Stored(names, subset))
     detections, truths = result.inputs
     detections = take(detections, np.isin(host_ids(detections.image), images))
     truths = take(truths, np.isin(host_ids(truths.image), images))
-    chosen = set(images.tolist())
-    if truths.image_names is not None:
-        names = {image: name for image, name in truths.image_names.items() if image in chosen}
-        truths = replace(truths, image_names=names)
-    subset = (*truths.subset, f"{text.count(images.size, 'image')} of {result.images.size:,}, a slice")
-    truths = replace(truths, subset=subset, coverage=truths.coverage and truths.coverage.within(images=chosen))
+    coverage = truths.coverage and truths.coverage.within(images=chosen)
+    truths = replace(truths, image_names=names, subset=subset, coverage=coverage)
     return replace(part, inputs=Inputs(detections, truths), num_given=len(detections))
 
 

@@ -3,6 +3,7 @@
 Exit codes: 0 success, 1 invalid data, 2 usage error, 128 plus the number of the signal that stopped it.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,6 +25,24 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _run(words)
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and "failed to map segment" not in str(error):
+            raise
+    if sys.stderr is not None:
+        advice = "`boxscore eval --memory` evaluates Parquet files of any size within a limit"
+        sys.stderr.write(f"boxscore: out of memory; {advice}\n")
+    return 1
+
+
+def quit_at_once(*_: object) -> None:
+    """Handle Ctrl-C while modules are imported, before and after a command: there is nothing to clean up."""
+    os.write(2, b"boxscore: interrupted\n")
+    os._exit(130)
+
+
+def _run(words: Sequence[str]) -> int:
     early_files = None
     if words[:1] == ["eval"]:
         from boxscore.engines.native.early_files import start_reading

@@ -63,7 +63,7 @@ def add_details(group: Any) -> None:
         "--box-format",
         type=box_format,
         metavar="FORMAT",
-        help="meaning of the numbers of a box, in tables and COCO files: xyxy, xywh, cxcywh; of oriented boxes:"
+        help="meaning of the numbers of a box, in tables, text and COCO files: xyxy, xywh, cxcywh; of oriented boxes:"
         " xyxyxyxy, cxcywha:radians, cxcywha:degrees, with :ccw behind if angles turn counter-clockwise",
     )
     group.add_argument(
@@ -213,7 +213,10 @@ def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> Non
         "--engine", choices=engines, default="auto", help="how to compute; gives the same numbers (default: auto)"
     )
     group.add_argument(
-        "--threads", type=positive, metavar="N", help="number of threads (default: BOXSCORE_THREADS, else all cores)"
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="number of threads (default: BOXSCORE_THREADS, else all cores, at most OMP_NUM_THREADS)",
     )
     if has_ray:
         group.add_argument(

@@ -1,6 +1,7 @@
 """One command line: the parser of its command, the run, and what is printed."""
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import boxscore
 from boxscore._support.exceptions import InputError
+from boxscore._support.pipes import pipes_can_be_reopened
 from boxscore._support.text import lines
 from boxscore.cli import COMMANDS
 from boxscore.cli.parsing import HelpFormatter, parse
@@ -61,10 +63,14 @@ def run(words: Sequence[str], early_files: Any = None) -> int:
     outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:
-            with stopped_by_signals():
+            with stopped_by_signals(), pipes_can_be_reopened():
                 outcome = options.run(options)
         except InputError as error:
             outcome, error_message = Outcome("", 1), str(error)
+        except OSError as error:  # such as a name that no file system has room for
+            if error.filename is None:
+                raise
+            outcome, error_message = Outcome("", 1), f"{os.fsdecode(error.filename)}: {error.strerror}"
         except KeyboardInterrupt:
             outcome, error_message = Outcome("", 130), "interrupted"
         except Stopped as stop:

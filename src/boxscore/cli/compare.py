@@ -1,6 +1,7 @@
 """`boxscore compare GT A B …`: differences from the first model, with confidence intervals and p-values."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from boxscore._support.exceptions import InputError
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> Outcome:
         level=options.level,
         threads=options.threads,
     )
-    documents = {
+    documents: dict[str, Callable[[], str]] = {
         "html": lambda: comparison.to_html(
             title=options.title or title_of(comparison.names, options.truths),
             made_from={"ground truth": options.truths, "detections": ", ".join(paths)},

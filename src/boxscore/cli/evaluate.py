@@ -9,7 +9,7 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
 from boxscore.cli.evaluation_tables import Part, exported_table, names_of, plain_values, text_of
-from boxscore.cli.input_files import Model, hint_if_swapped, models_of
+from boxscore.cli.input_files import Model, hint_if_swapped, is_pipe, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
 from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.picture_options import add_pictures, picture_settings
@@ -155,7 +155,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
     is_sliced = options.slice is not None or options.slice_by is not None
     is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
-        path.lower().endswith(".json") for path in files
+        path.lower().endswith(".json") and not is_pipe(path) for path in files
     )
     is_plain = not any(getattr(options, name) not in (None, False, 0) for name in _NEEDS_RESULT) and not is_sliced
     if is_plain and is_whole and is_coco and options.engine in ("auto", "native"):

@@ -149,13 +149,16 @@ def _class_cell(summary: Summary, k: int) -> str:
 def _comparable(parts: Sequence[Part], names: Sequence[str]) -> str:
     """Whether the numbers of each file may be compared with published ones: once where it is the same for all.
 
-    Those of a group of images never may.
+    A last line says that the numbers of groups may not.
     """
     pairs = zip(names, parts, strict=True)
     sentences = {name: part.summary.comparable.sentence for name, part in pairs if part.group is None}
+    lines = [f"{text.line(name)}: {sentence}" for name, sentence in sentences.items()]
     if len(set(sentences.values())) == 1:
-        return next(iter(sentences.values()))
-    return "\n".join(f"{text.line(name)}: {sentence}" for name, sentence in sentences.items())
+        lines = [next(iter(sentences.values()))]
+    if any(part.group is not None and not part.summary.comparable for part in parts):
+        lines.append("slices are not comparable with published numbers: they have a part of the images")
+    return "\n".join(lines)
 
 
 def _heads(parts: Sequence[Part]) -> list[str]:

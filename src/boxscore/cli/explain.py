@@ -80,7 +80,7 @@ def add_to(commands: Any) -> None:
         "--threads",
         type=arguments.positive,
         metavar="N",
-        help="number of threads (default: BOXSCORE_THREADS, else all cores)",
+        help="number of threads (default: BOXSCORE_THREADS, else all cores, at most OMP_NUM_THREADS)",
     )
     parser.set_defaults(run=run)
 

@@ -1,6 +1,7 @@
 """`boxscore label-errors GT DT …`: truths that are likely wrong, ranked."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from boxscore._support.exceptions import InputError
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> Outcome:
     if options.num is not None:
         errors = errors.first(options.num)
     names = [model.name for model in models]
-    documents = {
+    documents: dict[str, Callable[[], str]] = {
         "html": lambda: errors.to_html(
             title=options.title or f"Label errors: {title_of(names, options.truths)}",
             made_from={"ground truth": options.truths, "detections": ", ".join(options.detections)},

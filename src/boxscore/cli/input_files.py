@@ -68,16 +68,14 @@ def path_exists(path: str) -> bool:
     return os.path.exists(path)  # noqa: PTH110 (without waiting for pathlib)
 
 
+def is_pipe(path: str) -> bool:
+    """Whether a path is a pipe or a device."""
+    return path_exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH112, PTH113 (as above)
+
+
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
-    """A hint to append to an error if the first file looks like detections and another like ground truth; else "".
-
-    Pipes are not considered, as they can be read only once.
-    """
-    from pathlib import Path
-
-    if not all(Path(path).is_file() or Path(path).is_dir() for path in (truths, *detections)):
-        return ""
-    if not _is_read_as(truths, "detections"):
+    """A hint to append to an error if the first file looks like detections and another like ground truth; else ""."""
+    if not all(map(path_exists, (truths, *detections))) or not _is_read_as(truths, "detections"):
         return ""
     other = next((path for path in detections if _looks_like_truths(path)), None)
     if other is None:

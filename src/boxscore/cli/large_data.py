@@ -6,6 +6,8 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from boxscore._support.exceptions import InputError
+from boxscore.cli.input_files import is_pipe
 from boxscore.cli.result_warnings import left_out
 from boxscore.cli.terminal import Progress
 from boxscore.model.protocol import Protocol
@@ -48,6 +50,9 @@ def _evaluate(options: argparse.Namespace, detections: str, protocol: Protocol) 
     for name in (*_REFUSED, *_NEEDS_VERDICTS):
         if getattr(options, name) not in (None, False, 0):
             options.command.error(f"argument --{name.replace('_', '-')}: not with {option}")
+    for path in (options.truths, detections):
+        if is_pipe(path):
+            raise InputError(f"{path}: must be a Parquet file, a folder or a pattern with {option}; got a pipe")
     if options.engine == "ray":
         from boxscore.scaling import ray
 

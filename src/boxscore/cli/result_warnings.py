@@ -22,37 +22,34 @@ _BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
 
 
 def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result") -> None:
-    """Warn about the likely cause of a low result, at most once per file of detections."""
-    counts = Counts.of_result(result.per_class)
-    if not counts.is_suspicious or result.inputs is None:
+    """Warn about likely mistakes behind a result, each at most once per file of detections."""
+    if result.inputs is None:
         return
-    from boxscore.analysis.diagnosis import Words, diagnose
+    from boxscore.analysis.diagnosis import Words, find_mistakes
     from boxscore.formats import detect
 
+    counts = Counts.of_result(result.per_class)
     detected = options.dt_format or detect(path, "detections")
     words = Words(
         detections=path,
         truths=options.truths,
         box_format=_BOX_FORMAT.get(detected, "write them in the format's own way"),
         truth_box_format="convert them",
+        both_formats="are both {}? Convert them",
         labels="`--map-classes` does that",
         classes="`--map-classes` says which is which",
+        class_names="put a name for 0 in front" if options.names is not None else None,
     )
-    turned = _angle_convention(path, result)
-    cause = diagnose(counts, *result.inputs, words, has_classes=not result.protocol.class_agnostic)
-    if turned is not None:
-        message = turned
-    elif cause is not None:
-        message = str(cause)
-    elif counts.is_near_zero:
+    turned = _angle_convention(path, result) if counts.is_suspicious else None
+    messages = [turned] if turned is not None else [*map(str, find_mistakes(result, *result.inputs, words))]
+    if not messages and counts.is_near_zero:
         threshold = f"{result.protocol.similarity} {result.protocol.thresholds[0]:g}"
-        message = (
+        messages = [
             f"{path}: AP at {threshold} is {fraction(counts.mean_ap)}; no other reading of"
-            " labels, boxes and units would raise it, so the detections may just be bad, or those of other images"
-        )
-    else:
-        return
-    warnings.warn(f"{message}; try `{check_command(options, path)}`", stacklevel=2)
+            " labels, boxes and units would raise it, so the detections may just be bad, or belong to other images"
+        ]
+    for message in messages:
+        warnings.warn(f"{message}; try `{check_command(options, path)}`", stacklevel=2)
 
 
 def _angle_convention(path: str, result: "Result") -> str | None:

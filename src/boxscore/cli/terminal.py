@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from boxscore._support.text import line
+from boxscore.cli import quit_at_once
 
 _STYLES = {"bold": "1", "red": "31", "yellow": "33"}
 
@@ -92,19 +93,23 @@ class Stopped(BaseException):
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Inside, SIGTERM and SIGHUP raise `Stopped`, unless they are ignored (as by nohup) or already handled."""
+    """Inside, SIGTERM and SIGHUP raise `Stopped`, unless they are ignored (as by nohup) or already handled.
+
+    Ctrl-C raises `KeyboardInterrupt`, where it would have ended the process at once.
+    """
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    try:
-        for number in ours:
-            signal.signal(number, _stop)
-    except ValueError:
-        ours = []  # not in the main thread: Python allows no handlers here
+    handlers: dict[int, Any] = {n: _stop for n in numbers if signal.getsignal(n) is signal.SIG_DFL}
+    if signal.getsignal(signal.SIGINT) is quit_at_once:
+        handlers[signal.SIGINT] = signal.default_int_handler
+    before = {}
+    with contextlib.suppress(ValueError):  # not in the main thread: Python allows no handlers here
+        for number, handler in handlers.items():
+            before[number] = signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop(number: int, _: Any) -> NoReturn:

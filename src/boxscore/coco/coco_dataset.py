@@ -1,7 +1,6 @@
 """COCO: pycocotools' dataset class. Its dicts are made when one of them is first read."""
 
 import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
+from boxscore._support.locks import fork_safe_lock
 from boxscore.coco import mask
 from boxscore.coco.dict_columns import ANNOTATION_INDEX, AnnotationSnapshot, read_columns
 from boxscore.coco.lazy_annotations import (
@@ -38,7 +38,7 @@ INDEX = ("dataset", "anns", "imgs", "cats", "imgToAnns", "catToImgs")
 QUERIES = ("getAnnIds", "getCatIds", "getImgIds", "loadAnns")
 """The methods that an evaluation calls."""
 
-_index_lock = threading.RLock()
+_index_lock = fork_safe_lock()
 """Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
 
 
@@ -135,7 +135,9 @@ class COCO:
         anns: Iterable[Dict] = self.dataset["annotations"] if len(imgIds) == 0 else self._anns_of(imgIds)
         if len(catIds) > 0:
             wanted = _as_set(catIds)
-            anns = [ann for ann in anns if ann["category_id"] in wanted]
+            anns = [
+                ann for ann in anns if ann["category_id"] in (catIds if _isArrayLike(ann["category_id"]) else wanted)
+            ]
         if len(areaRng) > 0:
             anns = [ann for ann in anns if areaRng[0] < ann["area"] < areaRng[1]]
         return [ann["id"] for ann in anns if iscrowd is None or ann["iscrowd"] == iscrowd]

@@ -11,7 +11,7 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
 from boxscore.coco.accumulation import Arrays, accumulate, build
-from boxscore.coco.evaluation_columns import EvaluationColumns, select_columns
+from boxscore.coco.evaluation_columns import EvaluationColumns, describe_odd, select_columns
 from boxscore.coco.image_entries import entries, overlaps_by_image
 from boxscore.coco.modules import fallback_attributes, warn_if_displaced
 from boxscore.coco.params import Params
@@ -103,10 +103,26 @@ class COCOeval:
 
     def _evaluate_columns(self, p: Params) -> None:
         columns = self._select_columns(p)
-        self._set_columns(columns, columns.tally())
+        if columns is None:
+            self._evaluate_any(p)
+        else:
+            self._set_columns(columns, columns.tally())
 
-    def _select_columns(self, p: Params) -> EvaluationColumns:
+    def _select_columns(self, p: Params) -> EvaluationColumns | None:
         return select_columns(self.cocoGt, self.cocoDt, p)
+
+    def _evaluate_any(self, p: Params) -> None:
+        """Evaluate values that columns can't represent as pycocotools does; its errors name the annotation."""
+        try:
+            self._evaluate_step_by_step(p)
+        except InputError:
+            raise
+        except Exception as error:
+            described = describe_odd(self.cocoGt, self.cocoDt, p)
+            if described is None:
+                raise
+            kind = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
+            raise kind(described) from error
 
     def _set_columns(self, columns: EvaluationColumns, tally: Tally | None) -> None:
         self._columns, self._tally = columns, tally

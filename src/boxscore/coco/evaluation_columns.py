@@ -11,9 +11,9 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import LazyField
 from boxscore._support.threads import num_threads
 from boxscore.coco.coco_dataset import get_lazy
-from boxscore.coco.oks import detected_keypoints, keypoint_numbers, keypoints_of_dicts, labelled_keypoints, oks_protocol
+from boxscore.coco.oks import detected_keypoints, labelled_keypoints, oks_protocol
 from boxscore.coco.params import Params
-from boxscore.coco.row_selection import ImageClassIndex
+from boxscore.coco.row_selection import ImageClassIndex, load_annotations, odd_value
 from boxscore.engines.native import compiled_engine
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
@@ -139,8 +139,6 @@ class EvaluationColumns:
         detections, truths = self.detections, self.truths
         if not (self.num_entries and self.limits):
             return None
-        if detections.given_score is not None and bool in map(type, detections.given_score):
-            return None  # as in COCO: whether bools can be sorted depends on the other scores of the class
         # as in COCO: the id 0 means no match, so neither such a truth nor such a detection is ever matched
         if (truths.comparable_id == 0).any() or not (detections.is_numbered or (detections.comparable_id > 0).all()):
             return None
@@ -204,10 +202,33 @@ def shapes_of(side: SideColumns) -> Dict:
     return {"box": side.box, "box_format": "xywh"} if side.mask is None else {"mask": side.mask}
 
 
-def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns:
-    """The annotations that pycocotools would evaluate under these parameters, in its order."""
+def select_columns(truths: Any, results: Any, params: Params) -> EvaluationColumns | None:
+    """The annotations that pycocotools would evaluate under these parameters, in its order.
+
+    None if columns can't represent them: a value is not a number, or an overlap depends on how masks were encoded.
+    """
     index = ImageClassIndex.of(params, compared=get_lazy(truths) if params.useCats else None)
-    return columns_under(params, index, _select_detections(index, results), select_truths(index, truths))
+    detections, truth_side = _select_detections(index, results), select_truths(index, truths)
+    if detections is None or truth_side is None:
+        return None
+    # as in COCO: two masks are compared up to where both have a run of no pixels
+    if all(side.mask is not None and side.mask.runs.has_joined_runs for side in (detections, truth_side)):
+        return None
+    return columns_under(params, index, detections, truth_side)
+
+
+def describe_odd(truths: Any, results: Any, params: Params) -> str | None:
+    """The value for which `select_columns` gives None, by its annotation or result; None if it is of no annotation."""
+    has_keypoints = params.iouType.startswith("keypoints")
+    shape = ("keypoints",) if has_keypoints else ("bbox",) if params.iouType == "bbox" else ()
+    keys = (*shape, *(TRUTH_KEYPOINT_KEYS if has_keypoints else ("iscrowd", "area")))
+    defaults = getattr(params, "defaults", {})
+    for coco, what, wanted in ((truths, "annotation", keys), (results, "result", (*shape, "area", "score"))):
+        anns = load_annotations(coco, params.imgIds, params.catIds, is_pooled=not params.useCats)
+        found = odd_value([{**defaults, **ann} for ann in anns], wanted, what)
+        if found is not None:
+            return found
+    return None
 
 
 def columns_under(
@@ -229,7 +250,7 @@ def columns_under(
     )
 
 
-def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns:
+def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns | None:
     lazy = index.lazy_columns(results)
     if lazy is not None and lazy.columns.score is not None:
         row, shared = index.select_rows(lazy)
@@ -237,22 +258,13 @@ def _select_detections(index: ImageClassIndex, results: Any) -> DetectionColumns
             **shared, score=lazy.columns.score[row], has_box_areas=lazy.columns.has_box_areas, is_numbered=True
         )
     selected = index.select_dicts(results, ("area", "score"))
+    if selected is None:
+        return None
     columns, row, shared = selected.columns, selected.row, selected.shared
-    if columns is not None:
-        if index.has_keypoints:
-            shared["keypoints"] = detected_keypoints(columns.keypoints[row])
-        given = None if columns.has_plain_scores else _odd_scores(selected.anns)
-        return DetectionColumns(**shared, area=columns.area[row], score=columns.score[row], given_score=given)
-    anns = selected.anns
     if index.has_keypoints:
-        shared["keypoints"] = detected_keypoints(keypoint_numbers(anns))
-    given = _odd_scores(anns)
-    return DetectionColumns(
-        **shared,
-        area=np.array([ann["area"] for ann in anns], np.float64),
-        score=np.array([ann["score"] for ann in anns], np.float64) if given is None else _scores(given, anns),
-        given_score=given,
-    )
+        shared["keypoints"] = detected_keypoints(columns.keypoints[row])
+    given = None if columns.has_plain_scores else _odd_scores(selected.anns)
+    return DetectionColumns(**shared, area=columns.area[row], score=columns.score[row], given_score=given)
 
 
 def _odd_scores(anns: Sequence[Dict]) -> list[Any] | None:
@@ -261,48 +273,23 @@ def _odd_scores(anns: Sequence[Dict]) -> list[Any] | None:
     return None if all(type(each) is float for each in given) else given
 
 
-def _scores(given: Sequence[Any], anns: Sequence[Dict]) -> Floats:
-    """Scores that are not all floats, as numbers."""
-    score = np.zeros(len(given))
-    for row, value in enumerate(given):
-        negative = -value  # as in COCO: a TypeError for text, lists and None, and none for what can be negated
-        try:
-            score[row] = -float(negative)
-        except OverflowError:
-            raise InputError(
-                f"result {anns[row]['id']} of image {anns[row]['image_id']}: `score` must be a number that a float64 "
-                "can hold; got an integer beyond 1e308 (pycocotools takes it, and its curves break off there)"
-            ) from None
-    return score
-
-
-def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns:
-    """The truths of the evaluation's images and classes."""
-    """The truths of the evaluation's images and classes."""
+def select_truths(index: ImageClassIndex, truths: Any) -> TruthColumns | None:
+    """The truths of the evaluation's images and classes; None if a value is not a number."""
     lazy = index.lazy_columns(truths)
     if lazy is not None and lazy.columns.is_crowd is not None:
         row, shared = index.select_rows(lazy)
         is_crowd = lazy.columns.is_crowd[row]
         return TruthColumns(**shared, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
     selected = index.select_dicts(truths, TRUTH_KEYPOINT_KEYS if index.has_keypoints else ("iscrowd", "area"))
+    if selected is None:
+        return None
     columns, row, shared = selected.columns, selected.row, selected.shared
-    if columns is not None:
-        is_crowd, area = columns.is_crowd[row], columns.area[row]
-        if index.has_keypoints:
-            shared["keypoints"] = labelled_keypoints(
-                columns.keypoints[row], area=area, box=columns.box[row], num_labelled=columns.num_keypoints[row]
-            )
-        return TruthColumns(**shared, area=area, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
-    anns = selected.anns
+    is_crowd, area = columns.is_crowd[row], columns.area[row]
     if index.has_keypoints:
-        shared["keypoints"] = keypoints_of_dicts(anns)
-    # as in COCO: the area of a crowd is never read
-    return TruthColumns(
-        **shared,
-        area=np.array([0 if ann["iscrowd"] else ann["area"] for ann in anns], np.float64),
-        is_crowd=np.array([int(ann["iscrowd"]) != 0 for ann in anns], np.uint8),
-        is_ignored=np.array([bool(ann["iscrowd"]) for ann in anns], np.uint8) | _blank(shared),
-    )
+        shared["keypoints"] = labelled_keypoints(
+            columns.keypoints[row], area=area, box=columns.box[row], num_labelled=columns.num_keypoints[row]
+        )
+    return TruthColumns(**shared, area=area, is_crowd=is_crowd, is_ignored=is_crowd | _blank(shared))
 
 
 def _blank(shared: Dict) -> Any:

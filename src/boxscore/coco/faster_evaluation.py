@@ -14,7 +14,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.coco.accumulation import Arrays, accumulate, build
 from boxscore.coco.coco_dataset import get_lazy
 from boxscore.coco.evaluation import COCOeval
-from boxscore.coco.evaluation_columns import EvaluationColumns, take_side
+from boxscore.coco.evaluation_columns import EvaluationColumns, describe_odd, take_side
 from boxscore.coco.faster_dataset import FasterCOCO
 from boxscore.coco.faster_matches import (
     LazyEvaluation,
@@ -120,8 +120,13 @@ class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
         self.print_function("COCOeval_opt.evaluate() finished...")
         self.print_function(f"DONE (t={time.time() - start:0.2f}s).")
 
-    def _select_columns(self, p: Params) -> EvaluationColumns:
+    def _select_columns(self, p: Params) -> EvaluationColumns | None:
         columns = super()._select_columns(p)
+        if columns is None:
+            has_own_rules = self.lvis_style or p.iouType in ("boundary", "keypoints_crowd") or not self.use_area
+            if has_own_rules and (described := describe_odd(self.cocoGt, self.cocoDt, p)) is not None:
+                raise InputError(described)
+            return None
         rules: Dict = {**columns.rules, "dilation_ratio": self.boundary_dilation_ratio}
         if columns.iou_type == "keypoints" and not self.use_area:
             rules["keypoints"] = KeypointRules(box_share=BOX_SHARE)

@@ -13,7 +13,7 @@ RANGES: Mapping[str, Sequence[float]] = {"small": [0, 32**2], "medium": [32**2, 
 """The area ranges beside "all"."""
 
 SHAPES = ("segm", "bbox", "boundary")
-"""The similarities of boxes and masks; those of keypoints have `keypoints` in their names."""
+"""The similarities of boxes and masks."""
 
 logger = logging.getLogger("faster_coco_eval.core.cocoeval")  # the name that its users configure
 
@@ -21,6 +21,7 @@ logger = logging.getLogger("faster_coco_eval.core.cocoeval")  # the name that it
 class FasterParams(Params):
     """The parameters of pycocotools, area ranges of one's own, and faster_coco_eval's second name for each."""
 
+    iou_types: ClassVar[tuple[str, ...]] = (*SHAPES, "keypoints", "keypoints_crowd")
     precision_epsilon: ClassVar[float] = 0.0
     defaults: ClassVar[Mapping[str, Any]] = {"iscrowd": 0, "area": 0, "num_keypoints": 0}
 
@@ -30,14 +31,14 @@ class FasterParams(Params):
         kpt_sigmas: Sequence[float] | None = None,
         ranges: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
+        if iouType not in self.iou_types:
+            raise TypeError("iouType not supported")  # as in faster_coco_eval
         if iouType in SHAPES:
             self.setDetParams(RANGES if ranges is None else ranges)
-        elif "keypoints" in iouType:
+        else:
             self.setKpParams()
             if kpt_sigmas is not None:
                 self.kpt_oks_sigmas = np.array(kpt_sigmas)
-        else:
-            raise TypeError("iouType not supported")  # as in faster_coco_eval
         self.iouType = iouType
         self.compute_rle, self.compute_boundary = iouType in ("segm", "boundary"), iouType == "boundary"
         self.imgCountLbl = ["r", "c", "f"]

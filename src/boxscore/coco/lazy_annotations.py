@@ -323,7 +323,7 @@ class LazyResults:
         return cls(data, columns, header)
 
     def masks(self, truths: LazyDataset | None = None) -> Masks | None:
-        """The masks of all results; None if some of their images have no size.
+        """The masks of all results; None if some of their images have no size, or if only some results have masks.
 
         If they are only compared with `truths` of the same image and class, the others may have an area alone.
         As in COCO: a result without a mask has that of its box.
@@ -333,6 +333,8 @@ class LazyResults:
             read = self._source.read_columns("masks")
             self._masks, self._is_partial = drawn(read.boxes, _sizes_of(self._header)), False
         if self._masks is None:
+            if isinstance(self._source, FileSnapshot) and self._source.has(b'"segmentation"'):
+                return None
             sizes = sizes_at(self.columns.image, _sizes_of(self._header))
             if sizes is None:
                 return None
@@ -394,7 +396,12 @@ def sizes_at(images: Any, sizes: ImageSizes) -> NDArray[np.int64] | None:
 
 
 def drawn(boxes: Any, sizes: ImageSizes) -> Masks | None:
-    """The masks of a `_compiled.CocoBoxes`; None if there is a polygon in an image whose size is unknown."""
+    """The masks of a `_compiled.CocoBoxes`; None if there is a polygon in an image whose size is unknown.
+
+    As in COCO: one of fewer than three points is an error, which is raised where it is a dict.
+    """
+    if boxes.segmentations.has_short_polygons:
+        return None
     known: NDArray[np.int64] | None = np.zeros((len(boxes.image), 2), np.int64)
     if boxes.segmentations.has_polygons:
         known = sizes_at(boxes.image, sizes)

@@ -136,6 +136,11 @@ def select_federated(truths: LVIS, results: LVISResults, params: Any) -> Federat
     lists = _lists(scope, truths)
     truth_side = _truths(scope, truths)
     side = _detections(scope, results, get_lazy(truths))
+    if all(each.mask is not None and each.mask.runs.has_joined_runs for each in (side, truth_side)):
+        raise InputError(
+            "masks of annotations and of results have runs of no pixels, where `lvis` stops comparing them; encode "
+            "them again, as `boxscore.coco.mask.encode` does"
+        )
     own, annotated = (scope.keys(each.image, each.label) for each in (side, truth_side))
     negative, not_exhaustive = (scope.keys(*each) for each in lists)
     is_looked_for = np.isin(own, np.concatenate([annotated, negative]))

@@ -3,7 +3,6 @@
 import copy
 import logging
 import os
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
+from boxscore._support.locks import fork_safe_lock
 from boxscore.coco import mask
 from boxscore.coco.lazy_annotations import (
     AnnotationColumns,
@@ -31,7 +31,7 @@ INDEX = ("dataset", "anns", "cats", "imgs", "img_ann_map", "cat_img_map")
 QUERIES = ("get_ann_ids", "get_cat_ids", "get_img_ids", "load_anns", "load_cats", "load_imgs", "ann_to_rle")
 """The methods that an evaluation calls."""
 
-_index_lock = threading.RLock()
+_index_lock = fork_safe_lock()
 """Taken while dicts are made: if several threads read them for the first time, one makes them for all."""
 
 

@@ -52,7 +52,9 @@ def _shapes(values: Any) -> NDArray[np.float64] | list[Any]:
     if not values or all(isinstance(each, dict) for each in values):
         return values
     if all(len(each) == 4 and isinstance(each, list | np.ndarray) for each in values):
-        return np.array(values, np.float64)
+        boxes = np.array(values, np.float64)
+        _check_array(boxes, "double_t", (np.float64,), 2)
+        return boxes
     raise Exception(_LISTS_ONLY)
 
 

@@ -14,6 +14,8 @@ from boxscore.model.keypoint_rules import COCO_SIGMAS
 class Params:
     """Thresholds, area ranges, limits, images and classes: plain attributes, to be changed before `evaluate`."""
 
+    iou_types: ClassVar[tuple[str, ...]] = ("segm", "bbox", "keypoints")
+    """Valid values of `iouType`."""
     precision_epsilon: ClassVar[float] = sys.float_info.epsilon
     """Added to TP + FP before dividing."""
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -30,12 +32,12 @@ class Params:
     kpt_oks_sigmas: NDArray[np.float64]
 
     def __init__(self, iouType: str = "segm") -> None:
-        if iouType in ("segm", "bbox"):
-            self.setDetParams()
-        elif iouType == "keypoints":
+        if iouType not in self.iou_types:
+            raise Exception("iouType not supported")  # as in COCO
+        if iouType == "keypoints":
             self.setKpParams()
         else:
-            raise Exception("iouType not supported")  # as in COCO
+            self.setDetParams()
         self.iouType = iouType
         self.useSegm: int | None = None  # deprecated, but still read
 

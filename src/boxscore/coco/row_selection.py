@@ -1,5 +1,6 @@
 """The rows of annotations that an evaluation is of: which images and classes, from lazy columns or from dicts."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,7 +39,7 @@ class SelectedDicts:
     row: Rows
     """Those of `given` that are evaluated."""
     columns: Any
-    """The `_compiled.DictColumns` of all that are given; None if not all values are plain."""
+    """The `_compiled.DictColumns` of all that are given."""
     shared: Dict
 
     @property
@@ -66,6 +67,9 @@ class ImageClassIndex:
     @classmethod
     def of(cls, params: Params, compared: Any = None) -> "ImageClassIndex":
         """That of the images and classes of parameters."""
+        known = getattr(params, "iou_types", Params.iou_types)
+        if params.iouType not in known:  # it may have been changed since
+            raise InputError(f"`params.iouType` must be one of {', '.join(known)}; got {params.iouType!r}")
         images, classes = list(params.imgIds), list(params.catIds)
         index = cls(images, classes, is_pooled=not params.useCats, iou_type=params.iouType, compared=compared)
         index.defaults = getattr(params, "defaults", index.defaults)
@@ -111,35 +115,50 @@ class ImageClassIndex:
         """The rows of the evaluation's images and classes, with the indices of both."""
         return self.select_labels(_compiled.find(image_id, self._image_ids.astype(np.int64, copy=False)), category)
 
-    def select_dicts(self, coco: Any, keys: Sequence[str]) -> "SelectedDicts":
-        """The annotations of the evaluation's images and classes, which are dicts; `keys`: what their side needs."""
-        anns, columns = self._read_dicts(coco, ("image_id", "category_id", "id", *self._shape_keys(), *keys))
-        if columns is None:
-            return self._select_by_hand(anns, coco)
-        row, image, label = self._select(columns.image, columns.category)
-        shared: Dict = {"image": image, "label": label, "id": columns.id[row]}
+    def select_dicts(self, coco: Any, keys: Sequence[str]) -> "SelectedDicts | None":
+        """The annotations of the evaluation's images and classes, which are dicts; None if a value is not a number.
+
+        `keys`: what their side needs.
+        """
+        keys = (*self._shape_keys(), *keys)
+        anns, columns = self._read_dicts(coco, ("image_id", "category_id", "id", *keys))
+        if columns is not None:
+            row, image, label = self._select(columns.image, columns.category)
+            shared: Dict = {"image": image, "label": label, "id": columns.id[row]}
+        else:
+            row, image, label = self._select_any(anns)
+            anns, row = taken(anns, row), ALL
+            columns = _compiled.read_dicts(anns, list(keys), self._skips_crowds)
+            ids = ids_of(anns)
+            if columns is None or not are_numbers(ids):
+                return None
+            shared = {"image": image, "label": label, "id": ids}
         num = len(image)
         shared["box"] = np.zeros((num, 4)) if self.has_masks or self.has_keypoints else columns.box[row]
         if self.has_masks:
             shared["mask"] = masks_of(taken(anns, row), coco)
         return SelectedDicts(given=anns, row=row, columns=columns, shared=shared)
 
+    @property
+    def _skips_crowds(self) -> bool:
+        """As in COCO: the area of a crowd is not read, unless keypoints are measured by it."""
+        return not self.has_keypoints
+
     def _shape_keys(self) -> tuple[str, ...]:
         return ("keypoints",) if self.has_keypoints else () if self.has_masks else ("bbox",)
 
     def _read_dicts(self, coco: Any, keys: Sequence[str]) -> tuple[list[Dict], Any]:
         """Annotations of at least the evaluation's images and classes, and their columns, if these are plain."""
-        skips_crowds = not self.has_keypoints
         has_integers = self._has_integers()
         snapshot = get_snapshot(coco) if has_integers and not self.defaults else None
         if snapshot is not None and snapshot.is_mostly_of(self.images):
-            columns = snapshot.read(keys, skips_crowds=skips_crowds)
+            columns = snapshot.read(keys, skips_crowds=self._skips_crowds)
             if columns is not None:
                 return snapshot.annotations, columns
         anns = load_annotations(coco, self.images, self.classes, is_pooled=self.is_pooled)
         if self.defaults:
             anns = [{**self.defaults, **ann} for ann in anns]
-        return anns, read_columns(anns, keys, skips_crowds=skips_crowds) if has_integers else None
+        return anns, read_columns(anns, keys, skips_crowds=self._skips_crowds) if has_integers else None
 
     @cached_property
     def _image_ids(self) -> NDArray[Any]:
@@ -152,21 +171,15 @@ class ImageClassIndex:
     def _has_integers(self) -> bool:
         return self._image_ids.dtype.kind == self._class_ids.dtype.kind == "i"
 
-    def _select_by_hand(self, anns: list[Dict], coco: Any) -> "SelectedDicts":
-        """The general path: for values of any type."""
+    def _select_any(self, anns: list[Dict]) -> tuple[Rows, Ints, Ints]:
+        """Select rows as `_select` does, by ids of any type."""
         image_index = {image: i for i, image in enumerate(self.images)}
         code_of = {label: code for code, label in enumerate(dict.fromkeys(self.classes))}
         image = np.array([image_index.get(ann["image_id"], -1) for ann in anns], np.int64)
         code = np.array([code_of.get(ann["category_id"], -1) for ann in anns], np.int64)
         wanted = np.array([code_of[label] for label in self.classes], np.int64)
         row, label = select_classes(code, wanted, image >= 0)
-        row, image, label = self._ordered(row, image[row], label)
-        anns = taken(anns, row)
-        shapes: Dict = {"box": np.zeros((len(anns), 4)), "mask": masks_of(anns, coco)} if self.has_masks else {}
-        if self.has_keypoints:
-            shapes = {"box": np.zeros((len(anns), 4))}  # keypoints are different for both sides
-        shared = {"image": image, "label": label, "id": ids_of(anns), **(shapes or {"box": boxes_of(anns)})}
-        return SelectedDicts(given=anns, row=ALL, columns=None, shared=shared)
+        return self._ordered(row, image[row], label)
 
     def _ordered(self, row: Rows, image: Ints, label: Ints) -> tuple[Rows, Ints, Ints]:
         if not self.is_pooled:
@@ -204,6 +217,10 @@ def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any
         masks = [ann["segmentation"] for ann in anns]
         has_polygons = list in set(map(type, masks))
         for row in [row for row, each in enumerate(masks) if type(each) is list] if has_polygons else ():
+            if masks[row] and isinstance(masks[row][0], list) and len(masks[row][0]) <= 4:
+                where = f"annotation {anns[row]['id']} of image {anns[row]['image_id']}"
+                rule = f"must have polygons of at least 3 points; got {len(masks[row][0])} numbers"
+                raise TypeError(f"{where}: `segmentation` {rule}")  # as in COCO
             image = images[anns[row]["image_id"]]
             sizes[row] = image["height"], image["width"]
     try:
@@ -216,20 +233,36 @@ def read_masks(anns: Sequence[Dict], images: Mapping[Any, Dict], drawn: list[Any
 
 def boxes_of(anns: Sequence[Dict]) -> Floats:
     """The boxes of annotations. Shape (N, 4)."""
-    boxes = [ann["bbox"] for ann in anns]
-    try:
-        box = np.array(boxes, np.float64)
-    except ValueError:
-        if all(len(each) == 4 for each in boxes):
-            raise
-        box = np.zeros((len(boxes), 0))
-    if boxes and box.shape[1:] != (4,):
-        ann = next(ann for ann in anns if len(ann["bbox"]) != 4)
-        raise Exception(  # as in COCO, which can load such boxes, and has no overlap for them
-            f"annotation {ann['id']} of image {ann['image_id']}: `bbox` must have 4 numbers to be evaluated, x, y, "
-            f"width and height; got {len(ann['bbox'])}. Rotated boxes need a COCOeval with a computeIoU of their own"
-        )
-    return box.reshape(-1, 4)
+    columns = _compiled.read_dicts(list(anns), ["bbox"], False)
+    if columns is None:
+        raise InputError(odd_value(anns, ("bbox",)))
+    box: Floats = columns.box
+    return box
+
+
+def odd_value(anns: Sequence[Dict], keys: Sequence[str], what: str = "annotation") -> str | None:
+    """The first value that is not as columns need it, by the annotation that has it; None if there is none."""
+    for ann in anns:
+        for key in keys:
+            where = f"{what} {ann.get('id')} of image {ann.get('image_id')}"
+            if key not in ann:
+                return f"{where} must have `{key}`"
+            if _compiled.read_dicts([ann], [key], False) is None:
+                return f"{where}: `{key}` {_broken_rule(key, ann[key])}"
+    return None
+
+
+def _broken_rule(key: str, value: Any) -> str:
+    if key == "bbox":
+        rule = "must have 4 numbers to be evaluated, x, y, width and height"
+        if isinstance(value, list | np.ndarray) and len(value) > 4:
+            return f"{rule}; got {len(value)}. Rotated boxes need a COCOeval with a computeIoU of their own"
+        rule += ", in a list"
+    elif key == "keypoints":
+        rule = "must have 3 numbers per point, x, y and another, in a list"
+    else:
+        rule = "must be 0 or 1" if key == "iscrowd" else "must be a number that a float64 can hold"
+    return f"{rule}; got {reprlib.repr(value)}"
 
 
 def distinct(ids: Any) -> list[Any]:
@@ -258,3 +291,12 @@ def ids_of(anns: Sequence[Dict]) -> NDArray[Any]:
     objects = np.empty(len(ids), object)
     objects[:] = ids
     return objects
+
+
+def are_numbers(ids: NDArray[Any]) -> bool:
+    """Whether all ids can be written into a matrix of floats, as pycocotools does with those that are matched."""
+    try:
+        ids.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True

@@ -5,16 +5,18 @@ numbers in C++, and a general path, which takes all other values as pycocotools 
 what the fast path buys.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
 from boxscore.coco import mask
 from boxscore.coco.image_entries import Assigned, assignment_rules
 from boxscore.coco.oks import measure_oks
-from boxscore.coco.row_selection import ids_of
+from boxscore.coco.row_selection import are_numbers, ids_of
 
 Dict = dict[str, Any]
 
@@ -70,17 +72,17 @@ def match_image(detections: list[Dict], truths: list[Dict], overlap: Any, rules:
     assigned = Assigned.of(
         _compiled.ImageGroups(np.array([0, num], np.int64), np.array([0, num_truths], np.int64)),
         np.ascontiguousarray(_overlap_of(overlap, num, num_truths)).reshape(-1),
-        _compiled.GroupedDetections(
-            _numbers(each["area"] for each in detections), ids_of(detections).astype(np.float64)
-        ),
+        _compiled.GroupedDetections(_areas(each["area"] for each in detections), ids_of(detections).astype(np.float64)),
         _compiled.GroupedTruths(
-            _numbers(0 if each["ignore"] else each["area"] for each in truths),
-            truth_ids.astype(np.float64),
+            _areas(0 if each["ignore"] else each["area"] for each in truths),
+            _float_ids(truth_ids),
             _flags(each["ignore"] for each in truths),
             _flags(int(each["iscrowd"]) for each in truths),
         ),
         assignment_rules(rules.thresholds, [rules.area]),
     )
+    if np.isnan(assigned.match).any():
+        truth_ids.astype(np.float64)  # as in COCO: the error of an id that is matched and is not a number
     scores = [each["score"] for each in detections]
     return {
         "dtIds": [each["id"] for each in detections],
@@ -133,12 +135,45 @@ def _overlap_of(overlap: Any, num_detections: int, num_truths: int) -> NDArray[n
 
 def _by_score(detections: list[Dict]) -> list[Dict]:
     """By falling score; of equal scores, the first stays first."""
-    order = np.argsort([-each["score"] for each in detections], kind="mergesort")
+    negative = [-each["score"] for each in detections]  # as in COCO: text, lists and None have no negative
+    for each, value in zip(detections, negative, strict=True):
+        _check_score(each, value)
+    order = np.argsort(negative, kind="mergesort")
     return [detections[row] for row in order]
 
 
-def _numbers(values: Any) -> NDArray[np.float64]:
-    return np.array(list(values), np.float64)
+def _check_score(detection: Dict, negative: Any) -> None:
+    """Raise for scores that pycocotools takes, and whose curves break off where they are."""
+    if isinstance(negative, complex | np.complexfloating):
+        got = "a complex number"
+    elif isinstance(negative, int) and abs(negative) > sys.float_info.max:
+        got = "an integer beyond 1e308"
+    else:
+        return
+    raise InputError(
+        f"result {detection['id']} of image {detection['image_id']}: `score` must be a number that a float64 can hold; "
+        f"got {got} (pycocotools takes it, and its curves break off there)"
+    )
+
+
+def _float_ids(ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Ids as pycocotools writes them where they are matched; NaN for those that are not numbers."""
+    if are_numbers(ids):
+        return ids.astype(np.float64)
+    return np.array([float(each) if are_numbers(ids[i : i + 1]) else np.nan for i, each in enumerate(ids)])
+
+
+def _areas(values: Any) -> NDArray[np.float64]:
+    return np.array([_comparable(value) for value in values], np.float64)
+
+
+def _comparable(value: Any) -> float:
+    """An area that can be compared with the bounds of a range; one beyond all floats is infinite."""
+    is_negative = bool(value < 0)  # as in COCO: the error of text, lists and None
+    try:
+        return float(value.item() if isinstance(value, np.ndarray) else value)
+    except OverflowError:
+        return -np.inf if is_negative else np.inf
 
 
 def _flags(values: Any) -> NDArray[np.uint8]:

@@ -14,8 +14,15 @@ from boxscore._support.exceptions import InputError
 from boxscore.coco.coco_dataset import COCO
 from boxscore.coco.evaluated_batches import EvaluatedBatch, join
 from boxscore.coco.evaluation import COCOeval
-from boxscore.coco.evaluation_columns import columns_under, select_columns, select_truths
+from boxscore.coco.evaluation_columns import (
+    EvaluationColumns,
+    columns_under,
+    describe_odd,
+    select_columns,
+    select_truths,
+)
 from boxscore.coco.image_entries import entries
+from boxscore.coco.params import Params
 from boxscore.coco.predictions import KEYS, PredictionColumns, Predictions
 from boxscore.coco.row_selection import ImageClassIndex, distinct
 from boxscore.training.distributed import gather_bytes, is_distributed
@@ -28,6 +35,8 @@ PREPARATIONS = {
     "keypoints": "prepare_for_coco_keypoint",
 }
 """The methods that make COCO's results, by similarity. Where a subclass has its own, its results are evaluated."""
+
+_EMPTY_RUNS = "masks of `coco_gt` and of results have runs of no pixels, where pycocotools stops; encode them again"
 
 
 class CocoEvaluator:
@@ -72,6 +81,18 @@ class CocoEvaluator:
         self._is_finished = False
         self._images: set[Any] = set()
 
+    def __copy__(self) -> "CocoEvaluator":
+        copied = type(self).__new__(type(self))
+        vars(copied).update(
+            vars(self),
+            coco_eval={iou_type: copy.copy(each) for iou_type, each in self.coco_eval.items()},
+            img_ids=[*self.img_ids],
+            _batches={iou_type: [*each] for iou_type, each in self._batches.items()},
+        )
+        for evaluation in copied.coco_eval.values():
+            evaluation.params = copy.copy(evaluation.params)
+        return copied
+
     def update(self, predictions: Predictions) -> None:
         """Match the predictions of some images, one dict of tensors by the id of each image.
 
@@ -95,11 +116,19 @@ class CocoEvaluator:
             params.catIds = self.coco_gt.getCatIds()
         params.catIds = distinct(params.catIds)
         if self._has_own_preparation(iou_type):
-            return EvaluatedBatch.of(select_columns(self.coco_gt, self._load(predictions, iou_type), params))
+            results = self._load(predictions, iou_type)
+            return self._matched(select_columns(self.coco_gt, results, params), results, params)
         found = PredictionColumns.read(predictions, iou_type)
         self._check_known(found.images)
         index = ImageClassIndex.of(params)
-        return EvaluatedBatch.of(columns_under(params, index, found.select(index), select_truths(index, self.coco_gt)))
+        truths = select_truths(index, self.coco_gt)
+        columns = None if truths is None else columns_under(params, index, found.select(index), truths)
+        return self._matched(columns, COCO(), params)
+
+    def _matched(self, columns: EvaluationColumns | None, results: Any, params: Params) -> EvaluatedBatch:
+        if columns is None:
+            raise InputError(describe_odd(self.coco_gt, results, params) or _EMPTY_RUNS)
+        return EvaluatedBatch.of(columns)
 
     def _has_own_preparation(self, iou_type: str) -> bool:
         names = ("prepare", PREPARATIONS[iou_type])
@@ -127,7 +156,7 @@ class CocoEvaluator:
         gathered = self._batches
         if is_distributed():
             mine = pickle.dumps({iou_type: [join(each)] if each else [] for iou_type, each in self._batches.items()})
-            parts = [pickle.loads(part) for part in gather_bytes(mine)]
+            parts = [pickle.loads(part) for part in gather_bytes(mine, "synchronize_between_processes()")]
             gathered = {iou_type: [batch for part in parts for batch in part[iou_type]] for iou_type in self.iou_types}
         self._finish(gathered)
 

@@ -222,10 +222,7 @@ def average_at_recalls(precision: Sequence[float], recall: Sequence[float], reca
     >>> average_at_recalls([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
     0.8333333333333333
     """
-    total = 0.0
-    for p in _best_at(precision, recall, recall_points):
-        total += p
-    return total / len(recall_points)
+    return float(np.mean(_best_at(precision, recall, recall_points)))  # as in COCO: NumPy's order of additions
 
 
 def average_interpolated(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:

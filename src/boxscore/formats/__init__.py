@@ -26,7 +26,7 @@ from boxscore.formats.selection import select, select_detections, select_truths,
 from boxscore.formats.writers import Loss, without_kinds
 from boxscore.geometry.box_formats import BoxFormat, check_box_format
 from boxscore.model.dataset import Detections, Truths
-from boxscore.model.protocol import iou_types_of
+from boxscore.model.protocol import IouType, iou_types_of
 
 __all__ = [
     "FORMATS",
@@ -53,7 +53,7 @@ __all__ = [
 def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002
     """The rows of a file or folder as they are, each with its location for errors; no number is validated yet."""
     source, each = find_format(format, open_source(path), role)
-    options = options or Options()
+    options = replace(options or Options(), is_format_given=format is not None)
     records: Records = each.function("read", role)(source, options)
     return with_labels(records, role, options)
 
@@ -85,7 +85,7 @@ def read_truths(
     box_format: BoxFormat | None = None,
     sizes: Any = None,
     names: Any = None,
-    iou_type: str | Sequence[str] = "bbox",
+    iou_type: IouType | Sequence[IouType] = "bbox",
     keep_polygons: bool = False,
     image_labels: AnyPath | None = None,
     hierarchy: AnyPath | None = None,
@@ -131,7 +131,7 @@ def read_detections(
     names: Any = None,
     unmatched: Literal["error", "warn"] = "error",
     map_classes: Any = None,
-    iou_type: str | Sequence[str] = "bbox",
+    iou_type: IouType | Sequence[IouType] = "bbox",
     score_key: str = "score",
     keep_polygons: bool = False,
     hierarchy: AnyPath | None = None,
@@ -221,7 +221,7 @@ def read_detections_and_report(
 
 
 def _options(
-    *, box_format: BoxFormat | None, threads: int | None, iou_type: str | Sequence[str], **others: Any
+    *, box_format: BoxFormat | None, threads: int | None, iou_type: IouType | Sequence[IouType], **others: Any
 ) -> Options:
     iou_types = iou_types_of(iou_type)
     if box_format is not None:

@@ -78,20 +78,27 @@ def _read(path: Path) -> list[tuple[Any, Any]]:
 
 def _class(value: Any, location: str) -> Class:
     if isinstance(value, str) and value.strip():
-        word = value.strip()
-        return int(word) if word.removeprefix("-").isdecimal() and word.isascii() and len(word) < 19 else word
+        return _key(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise InputError(f"{location}: classes must be ids or names; got {value!r}")
 
 
+def _key(text: str) -> Class:
+    """The id that a text is, else the text."""
+    word = text.strip()
+    return int(word) if word.removeprefix("-").isdecimal() and word.isascii() and len(word) < 19 else word
+
+
 def map_classes(records: Records, mapping: Mapping[Class, Class], truths: Truths) -> Records:
     """The records with the classes of the map replaced by classes of the truths; others stay as they are.
 
-    A class is looked up by its id, then by its name if it has one.
+    A class is looked up by its id, then by its name if it has one. In files that have only names, such as text files, a
+    number is a name.
     """
     known = truths.names_by_label
-    target = {old: _target(new, known) for old, new in mapping.items()}
+    are_numbers = truths.is_numbered and all(isinstance(_key(name), int) for name in (known or {}).values())
+    target = {old: _target(str(new) if are_numbers else new, known) for old, new in mapping.items()}
     label = records.label
     names = label.names if isinstance(label, Named) else records.class_names
     if isinstance(label, Named):
@@ -141,9 +148,9 @@ def _target(new: Class, known: Mapping[int, str] | None) -> int:
 
 
 def _found(value: Class, target: Mapping[Class, int], names: Any) -> int | None:
-    if value in target:
-        return target[value]
-    return target.get(_name(value, names))
+    if isinstance(value, str):
+        return target.get(_key(value))
+    return target[value] if value in target else target.get(_name(value, names))
 
 
 def _name(value: Class, names: Any) -> str:

@@ -19,7 +19,7 @@ from boxscore.formats.federated import class_groups, coverage_rows, written_lett
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.table_keypoints import lists_of
-from boxscore.formats.ultralytics_json import has_oriented_boxes, is_from_ultralytics, read_oriented
+from boxscore.formats.ultralytics_json import are_oriented_results, is_from_ultralytics, read_oriented
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.geometry.box_formats import is_oriented
 from boxscore.geometry.masks import Masks, Polygons
@@ -65,6 +65,9 @@ def read_truths(source: Source, options: Options) -> Records:
     if file.categories is None:
         raise InputError(f"{source}: `categories` must be a list; got nothing")
     records = _records(source, file, options, ignore=file.boxes.is_crowd)
+    if records.coverage is not None and (row := file.boxes.first_ignored) is not None:
+        rule = "lvis ignores such truths, which protocol lvis does not: remove it, or evaluate by boxscore.lvis"
+        raise InputError(f"{records.location(row)}: `ignore` must be 0 in a file with LVIS' lists of classes; {rule}")
     records = replace(records, area=_areas(file.boxes, records))
     return _with_keypoints(records, file.boxes) if options.has_keypoints else records
 
@@ -74,7 +77,7 @@ def read_detections(source: Source, options: Options) -> Records:
 
     Results may have boxes in another format than COCO's, if `options` say so.
     """
-    if options.is_oriented and has_oriented_boxes(source):
+    if options.is_oriented and are_oriented_results(source):
         return read_oriented(source, options.box_format)
     file = _load(source, options)
     score = file.boxes.score

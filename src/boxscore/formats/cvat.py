@@ -32,7 +32,7 @@ def recognises(source: Source, role: str) -> bool:
 
 def _file(source: Source) -> str | None:
     if not source.is_folder:
-        return "" if source.suffix == ".xml" else None
+        return ""
     return next((file for file in source.files(".xml") if file == "annotations.xml"), None)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of
+from boxscore._support.pipes import read_pipe
 from boxscore._support.writing import write_file, write_folder
 from boxscore.formats.archives import Archive, gunzip
 
@@ -141,6 +142,8 @@ def read_file(path: str, *, is_head: bool = False) -> bytes:
 
 def _hint(path: str) -> str:
     """A hint about a path that is not found."""
+    if path == "-":
+        return "; /dev/stdin is the standard input"
     if "://" in path:
         return " on this machine; `boxscore eval --engine ray` reads from elsewhere"
     if any(sign in path for sign in "*?["):
@@ -158,24 +161,17 @@ def open_source(path: str | os.PathLike[str]) -> Source:
             return Source(path=path, name=path.name, head=None)
         if not path.exists():
             raise InputError(f"{given}: no such file or folder{_hint(given)}")
-    except PermissionError as error:
+    except OSError as error:  # no permission, or a name that is too long
         raise InputError(f"{path}: {error.strerror}") from None
     if path.suffix.lower() == ".zip":
         return _open_zip(path)
     is_pipe = not path.is_file()
-    head = _read_pipe(path) if is_pipe else read_file(str(path), is_head=True)
+    head = read_pipe(path) if is_pipe else read_file(str(path), is_head=True)
     is_whole = is_pipe or len(head) < HEAD_SIZE
     if path.suffix.lower() == ".gz" or head[:2] == b"\x1f\x8b":
         name = path.stem if path.suffix.lower() == ".gz" else path.name
         return Source.of_bytes(path, name, gunzip(head if is_whole else read_file(str(path)), str(path)))
     return Source(path=path, name=path.name, head=head, _content=[head] if is_whole else [])
-
-
-def _read_pipe(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
 
 
 def _walk(root: str) -> list[str]:

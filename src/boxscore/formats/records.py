@@ -226,6 +226,8 @@ class Options:
     """What a reader can not find in the file."""
 
     box_format: BoxFormat | None = None
+    is_format_given: bool = False
+    """Whether the format was named, so that its reader need not doubt it."""
     sizes: Any = None
     """Sizes of images: id or name -> (width, height), or the path of a list or of the images."""
     names: Any = None

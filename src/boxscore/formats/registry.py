@@ -5,20 +5,64 @@ from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source, open_source, suffix_of
+
+if TYPE_CHECKING:
+    from boxscore.formats.files import Output
+    from boxscore.formats.records import Options, Records
+    from boxscore.formats.writers import Loss
+    from boxscore.model.dataset import Detections, Truths
 
 AnyPath = str | PathLike[str]
 Role = Literal["truths", "detections"]
 
 
+class FormatModule(Protocol):
+    """The functions of a format's module. A module defines those that its format needs; a test checks their signatures.
+
+    Readers and writers exist for the roles that the format has, writers only if it `is_written`. A format without a
+    `has_…` function has no such shapes.
+    """
+
+    @staticmethod
+    def recognises(source: Source, role: Role) -> bool:
+        """Whether a file or folder looks like this format and role."""
+
+    @staticmethod
+    def has_masks(source: Source, role: Role) -> bool:
+        """Whether rows of a file or folder have masks, some or all of them."""
+
+    @staticmethod
+    def has_keypoints(source: Source, role: Role) -> bool:
+        """Whether rows of a file or folder have keypoints, some or all of them."""
+
+    @staticmethod
+    def has_oriented_boxes(source: Source, role: Role) -> bool:
+        """Whether the boxes of a file or folder can only be oriented ones."""
+
+    @staticmethod
+    def read_truths(source: Source, options: "Options") -> "Records":
+        """The rows of a file or folder as truths."""
+
+    @staticmethod
+    def read_detections(source: Source, options: "Options") -> "Records":
+        """The rows of a file or folder as detections."""
+
+    @staticmethod
+    def write_truths(truths: "Truths", *, path: Path) -> "tuple[Output, list[Loss]]":
+        """The files to write, and what they can't hold. Only writers of formats with `needs_path` take the path."""
+
+    @staticmethod
+    def write_detections(detections: "Detections", truths: "Truths", *, path: Path) -> "tuple[Output, list[Loss]]":
+        """The files to write, and what they can't hold. Only writers of formats with `needs_path` take the path."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
-    """A file format. Its module has `recognises`, `read_truths`, `read_detections`, `write_truths`, `write_detections`,
-    `has_masks` and `has_keypoints`, as far as the format has them, and is imported when it is needed.
-    """
+    """A file format. Its module, a `FormatModule`, is imported when it is needed."""
 
     name: str
     title: str
@@ -60,18 +104,19 @@ class Format:
 
     def has_masks(self, source: Source, role: Role) -> bool:
         """Whether rows of a file or folder have masks, some or all of them."""
-        has_masks = getattr(self._module, "has_masks", None)
-        return has_masks is not None and bool(has_masks(source, role))
+        return self._has("has_masks", source, role)
 
     def has_keypoints(self, source: Source, role: Role) -> bool:
         """Whether rows of a file or folder have keypoints, some or all of them."""
-        has_keypoints = getattr(self._module, "has_keypoints", None)
-        return has_keypoints is not None and bool(has_keypoints(source, role))
+        return self._has("has_keypoints", source, role)
 
     def has_oriented_boxes(self, source: Source, role: Role) -> bool:
-        """Whether the format has oriented boxes alone."""
-        has_oriented = getattr(self._module, "has_oriented_boxes", None)
-        return has_oriented is not None and bool(has_oriented(source, role))
+        """Whether the boxes of a file or folder can only be oriented ones."""
+        return self._has("has_oriented_boxes", source, role)
+
+    def _has(self, name: str, source: Source, role: Role) -> bool:
+        has = getattr(self._module, name, None)
+        return has is not None and bool(has(source, role))
 
     @property
     def _module(self) -> Any:
@@ -195,7 +240,9 @@ def detect(path: AnyPath | Source, role: Role) -> str:
         return found[1].name
     known = "; ".join(f"{name}: {getattr(each, role)}" for name, each in FORMATS.items() if getattr(each, role))
     got = "folder" if source.is_folder else "file"
-    raise InputError(f"{source}: the {got} is in no known format for {role}. Known formats: {known}")
+    raise InputError(
+        f"{source}: the {got} is in no known format for {role}; if it is in one of these, name it by `format`: {known}"
+    )
 
 
 def format_by_suffix(path: AnyPath) -> str | None:

@@ -47,6 +47,17 @@ def files_of(path: str) -> list[str]:
     return sorted(found)
 
 
+def num_rows_of(paths: Sequence[str]) -> int:
+    """The number of rows of all files, as their footers have it."""
+    from pyarrow import parquet
+
+    num = 0
+    for path in paths:
+        with whole(path, "Parquet"):
+            num += parquet.read_metadata(path).num_rows
+    return num
+
+
 def row_bytes(paths: Sequence[str]) -> int:
     """The memory of a row with a mask or with keypoints: the largest average of any row group of the files."""
     from pyarrow import parquet
@@ -161,8 +172,11 @@ class Keys:
     source: str
 
     @classmethod
-    def of(cls, paths: Sequence[str], settings: BatchSettings, check: Callable[[], None]) -> "Keys":
-        """Those of all files, read without boxes; `check` is called now and then, and may raise."""
+    def of(cls, paths: Sequence[str], settings: BatchSettings, check: Callable[[int, int], None]) -> "Keys":
+        """Read the images and classes of all files, without boxes.
+
+        `check` is called for each batch, with its number of rows and the number of classes so far, and may raise.
+        """
         from pyarrow import parquet
 
         images, labels = Distinct.none(), Distinct.none()
@@ -178,7 +192,7 @@ class Keys:
                 labels.add(label)
                 tables.merge_names(class_names, titles or {}, "class", path)
                 num += table.num_rows
-                check()
+                check(table.num_rows, labels.ids.size + len(labels.names))
             with whole(path, "Parquet"):
                 lists = lists_of(parquet.read_schema(path), path)
             tables.merge_names(image_names, lists.get("image_names", {}), "image", path)

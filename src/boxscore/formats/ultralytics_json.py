@@ -33,7 +33,7 @@ def is_from_ultralytics(source: Source) -> bool:
     return source.head is not None and _FIRST_ROW.match(source.head) is not None
 
 
-def has_oriented_boxes(source: Source) -> bool:
+def are_oriented_results(source: Source) -> bool:
     """Whether the first results are oriented boxes of Ultralytics."""
     return is_from_ultralytics(source) and _ORIENTED.search((source.head or b"")[:2000]) is not None
 

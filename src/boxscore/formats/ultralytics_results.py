@@ -16,14 +16,14 @@ from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.oriented_boxes import OrientedBoxes
 from boxscore.model.dataset import Detections, Truths, host_ids, take
 from boxscore.model.image_objects import is_image_object
-from boxscore.model.protocol import iou_types_of
+from boxscore.model.protocol import IouType, iou_types_of
 
 
 def from_ultralytics(
     results: Iterable[Any],
     truths: Truths | None = None,
     *,
-    iou_type: str | Sequence[str] | None = None,
+    iou_type: IouType | Sequence[IouType] | None = None,
     unmatched: Literal["error", "warn"] = "error",
 ) -> Detections:
     """The detections of a list of Ultralytics' `Results`, or of what `predict(stream=True)` yields.

@@ -28,7 +28,14 @@ from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, 
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yaml import quoted, read_yaml
-from boxscore.formats.yolo_lines import KeypointShape, corners_by_line, polygons_by_line, poses_by_line, table_by_line
+from boxscore.formats.yolo_lines import (
+    KeypointShape,
+    check_order,
+    corners_by_line,
+    polygons_by_line,
+    poses_by_line,
+    table_by_line,
+)
 from boxscore.formats.yolo_polygons import polygons_as_fractions
 from boxscore.formats.yolo_poses import poses_as_fractions
 from boxscore.geometry.boxes import to_xywh
@@ -192,7 +199,7 @@ def read_truths(source: Source, options: Options) -> Records:
     name_of = dict(zip(keys, names, strict=True))
     shape = partial(_keypoint_shape, source, options)
     settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
-    settings["has_keypoints"] = options.has_keypoints
+    settings |= {"has_keypoints": options.has_keypoints, "is_format_given": options.is_format_given}
     reading = _Reading(role="truths", source=str(source), keypoint_shape=shape, **settings)
     records = _records(folder, labels, [name_of[key] for key in labels], reading)
     image = records["image"]
@@ -250,7 +257,7 @@ def read_detections(source: Source, options: Options) -> Records:
         raise InputError(f"{source}: the folder has no label files (*.txt)")
     shape = partial(_keypoint_shape, source, options)
     settings = {"has_masks": options.has_masks, "is_oriented": options.is_oriented}
-    settings["has_keypoints"] = options.has_keypoints
+    settings |= {"has_keypoints": options.has_keypoints, "is_format_given": options.is_format_given}
     reading = _Reading(role="detections", source=str(source), keypoint_shape=shape, **settings)
     records = _records(folder, keys, _image_names(keys), reading)
     return Records(**records, class_names=names, is_position=names is None)
@@ -292,6 +299,8 @@ class _Reading:
     """Whether lines have four corners."""
     has_keypoints: bool
     """Whether lines are boxes with keypoints."""
+    is_format_given: bool
+    """Whether the format was named, not detected."""
 
 
 def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Reading) -> dict[str, Any]:
@@ -327,6 +336,8 @@ def _records(folder: _Folder, keys: list[str], names: list[str], reading: _Readi
         more = {"keypoints": poses, "terms": {"visibility": "keypoints"}}
     else:
         table = _table(fields, widths, line_of, location, reading)
+        if not reading.is_format_given:
+            check_order(table, reading.role, location)
     given = table[:, 0]
     is_fine = (given >= 0) & (given < 1e9) & (given == np.floor(given))
     if not is_fine.all():

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats.records import Floats, PoseRows
@@ -17,6 +18,9 @@ _BORDER = 0.01
 """How far a box may reach beyond its image, as a fraction of the image."""
 _MARGIN = 0.25
 """How far keypoints may lie outside of their box, as a fraction of the box."""
+_MIN_OUT, _MIN_OUT_SHARE, _TIMES_FEWER = 3, 0.1, 10
+"""How many boxes, and which share of them, must leave their images before another order of the numbers is considered;
+and how many times fewer must do so in that order. Detectors seldom predict boxes that leave the image by a percent."""
 _MIN_SHARE = 0.8
 """The share of lines that must look like poses. Of random polygons, less than half do."""
 
@@ -173,6 +177,41 @@ def _refusal(words: Sequence[bytes], values: Sequence[float], has_score: bool, l
     return InputError(f"{location} must be numbers: {wanted}; got {text!r}")
 
 
+def check_order(table: Floats, role: str, location: Callable[[int], str]) -> None:
+    """Raise `InputError` if boxes leave their images, and would not if the numbers of a line had another order.
+
+    Lines of the text format, `class confidence cx cy w h` or corners, have as many numbers as YOLO's.
+    """
+    is_out = _leaves_image(table[:, 1:5])
+    num_out = int(is_out.sum())
+    if num_out < _MIN_OUT or num_out < _MIN_OUT_SHARE * len(table):
+        return
+    has_score = role == "detections"
+    box = table[:, -4:] if has_score else table[:, 1:5]
+    confidence, option = (" confidence", "--dt-format") if has_score else ("", "--gt-format")
+    corners = np.concatenate([(box[:, :2] + box[:, 2:]) / 2, box[:, 2:] - box[:, :2]], axis=1)
+    others = [("left top right bottom", corners, "`format` text", f"{option} text")]
+    if has_score:
+        more = ("`format` text and `box_format` cxcywh", f"{option} text --box-format cxcywh")
+        others.append(("cx cy w h", box, *more))
+    num_left, (order, _, setting, words) = min(
+        ((int(_leaves_image(other[1]).sum()), other) for other in others), key=lambda pair: pair[0]
+    )
+    if num_left * _TIMES_FEWER <= num_out:
+        raise InputError(
+            f"{location(int(np.argmax(is_out)))}: read as `class cx cy w h{confidence}`, this box and {num_out - 1} of"
+            f" {len(table) - 1} others leave their images; read as `class{confidence} {order}`, {num_left} do: give"
+            f" {setting} ({words}) if that is their order, or `format` yolo ({option} yolo) if it is not"
+        )
+
+
+def _leaves_image(box: Floats) -> NDArray[np.bool_]:
+    """Whether a box, given by center and size, reaches beyond its image, or is empty. Shape (R,)."""
+    center, extent = box[:, :2], box[:, 2:]
+    is_inside = (extent > 0) & (center - extent / 2 >= -_BORDER) & (center + extent / 2 <= 1 + _BORDER)
+    return np.logical_not(is_inside.all(axis=1))
+
+
 def decode_shown(content: bytes) -> str:
     """Bytes for an error message, shortened."""
     text = content.decode("utf-8", "replace")
@@ -226,7 +265,7 @@ def _look_like_poses(rows: Sequence[Sequence[float]], size: int, has_score: bool
     table = np.array(rows, np.float64)
     center, extent = table[:, 1:3], table[:, 3:5]
     low, high = center - extent / 2, center + extent / 2
-    is_box = ((extent > 0) & (low >= -_BORDER) & (high <= 1 + _BORDER)).all(axis=1)
+    is_box = ~_leaves_image(table[:, 1:5])
     points = table[:, 5:].reshape(len(rows), -1, size)
     low, high = (low - _MARGIN * extent)[:, None], (high + _MARGIN * extent)[:, None]
     is_inside = ((points[..., :2] >= low) & (points[..., :2] <= high)).all(axis=2)

@@ -69,10 +69,14 @@ class Keypoints(Geometry):
 
     @classmethod
     def of_detections(cls, values: Any, score: Any = None) -> "Keypoints":
-        """Keypoints of detections: (D, K, 2), or (D, K, 3) with a score for each point, or scores apart, (D, K)."""
+        """Keypoints of detections: (D, K, 2), or (D, K, 3) with a score for each point, or scores apart, (D, K).
+
+        Scores beside (D, K, 3), which torchvision's KeypointRCNN gives, are not used: these are of its heatmaps, and
+        what COCO's results have for each point is the third column.
+        """
         if isinstance(values, Keypoints):
             return replace(values, visibility=None, area=None, box=None, num_labelled=None)
-        point, third, name = _split(values, score, "keypoints_scores")
+        point, third, name = _split(values, score, "keypoints_scores", prefers_own=True)
         if third is not None:
             _check_third(name, third, point)
         return cls(point=point, score=third)
@@ -348,8 +352,11 @@ def variance_of(sigma: float) -> float:
     return (sigma * 2) * (sigma * 2)
 
 
-def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None, str]:
-    """Points, what each has beside x and y, and the name of the array that has it. Shapes (N, K, 2) and (N, K)."""
+def _split(values: Any, third: Any, name: str, *, prefers_own: bool = False) -> tuple[Array, Array | None, str]:
+    """Points, what each has beside x and y, and the name of the array that has it. Shapes (N, K, 2) and (N, K).
+
+    `prefers_own`: whether a third column counts if `third` is given, too; else that is an error.
+    """
     array = as_array("keypoints", values)
     shape = shape_of(array)
     if shape[:1] == (0,) and 0 in (shape[1:] or (0,)):
@@ -362,17 +369,24 @@ def _split(values: Any, third: Any, name: str) -> tuple[Array, Array | None, str
     _check_each("keypoints", _are_finite(point), point, "must have finite numbers")
     if third is None:
         return point, own, "keypoints"
-    if own is not None:
+    if own is not None and not prefers_own:
         raise InputError(f"`keypoints` must have shape (N, K, 2) beside `{name}`; got {shape}")
     apart = as_array(name, third)
+    if own is not None:
+        _check_shape(name, apart, point)
+        return point, own, "keypoints"
     if is_kind(apart, "bool"):
         apart = namespace(apart).astype(apart, float_dtype(apart))
     return point, convert(apart, like=point), name
 
 
-def _check_third(name: str, column: Array, point: Array) -> None:
+def _check_shape(name: str, column: Array, point: Array) -> None:
     if shape_of(column) != shape_of(point)[:2]:
         raise InputError(f"`{name}` must have shape {shape_of(point)[:2]}, one per keypoint; got {shape_of(column)}")
+
+
+def _check_third(name: str, column: Array, point: Array) -> None:
+    _check_shape(name, column, point)
     check_real(name, column)
     _check_each(name, _are_finite(column), column, "must have finite numbers")
 
@@ -387,8 +401,10 @@ def _check_each(name: str, is_fine: Array, column: Array, rule: str) -> None:
     """Raise `RowError` for the first point that is not fine."""
     if bool(namespace(is_fine).all(is_fine)):
         return
-    row, point, *_ = np.argwhere(~to_numpy(is_fine))[0].tolist()
-    raise RowError(name, row, f"{rule}; got {to_numpy(column)[row, point].tolist()} for point {point}")
+    flags = to_numpy(is_fine)
+    row, point, *_ = np.argwhere(~flags)[0].tolist()
+    is_valid = np.asarray(flags.reshape(len(flags), -1).all(axis=1))
+    raise RowError(name, row, f"{rule}; got {to_numpy(column)[row, point].tolist()} for point {point}", is_valid)
 
 
 def _box_areas(box: Array) -> Array:

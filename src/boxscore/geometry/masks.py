@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, convert, float_dtype, is_array, namespace, to_numpy
-from boxscore._support.checks import RowError, check_is_plain, shape_of
+from boxscore._support.checks import RowError, check_is_plain, is_kind, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.geometry import Geometry, RowGatherer, Sketch, gatherer_of
@@ -162,6 +162,9 @@ class Masks(Geometry):
     def from_pixels(cls, masks: Any) -> "Masks":
         """Masks of pixels: an array (N, H, W), or one (H, W) per mask, of booleans or bytes, of any array library.
 
+        An array (N, 1, H, W), as Mask R-CNN has it, is taken, too. Probabilities are refused: `masks > 0.5` makes
+        booleans of them.
+
         >>> Masks.from_pixels([np.eye(3, dtype=bool), np.ones((2, 5), np.uint8)]).runs.area.tolist()
         [3, 10]
         """
@@ -176,9 +179,10 @@ class Masks(Geometry):
     def from_stacks(cls, stacks: Sequence[Any]) -> "Masks":
         """The masks of several arrays (N, H, W) one after the other, as those of a batch of images."""
         for stack in stacks:
-            if len(shape_of(stack)) != 3:
+            if len(shape_of(without_channel(stack))) != 3:
                 raise InputError(f"`mask` must have shape (N, H, W); got {shape_of(stack)}")
-        return cls(runs=_in_rows(_compiled.Masks.from_pixels, [*map(_as_bytes, stacks)], num_threads(None)))
+        pixels = [without_channel(_as_bytes(stack)) for stack in stacks]
+        return cls(runs=_in_rows(_compiled.Masks.from_pixels, pixels, num_threads(None)))
 
     @classmethod
     def from_arrays(cls, counts: Any, start: Any, sizes: Any) -> "Masks":
@@ -415,13 +419,26 @@ def _numbers(part: Any, row: int) -> NDArray[np.float64]:
         raise RowError("mask", row, f"must have polygons of numbers x, y, x, y, …; got {part!r:.60}") from None
 
 
+def without_channel(masks: Array) -> Array:
+    """Remove the axis of channels of masks as Mask R-CNN has them, (N, 1, H, W)."""
+    shape = shape_of(masks)
+    return masks[:, 0] if len(shape) == 4 and shape[1] == 1 else masks
+
+
+def check_are_pixels(masks: Array) -> None:
+    """Raise `InputError` unless masks are booleans or bytes."""
+    check_is_plain("mask", masks)
+    if is_kind(masks, "bool") or masks.dtype == namespace(masks).uint8:
+        return
+    axes = "" if without_channel(masks) is masks else "[:, 0]"
+    advice = f": pass `masks{axes} > 0.5` for probabilities" if is_kind(masks, "real floating") else ""
+    raise InputError(f"`mask` must hold booleans or bytes (uint8); got {masks.dtype}{advice}")
+
+
 def _as_bytes(pixels: Any) -> NDArray[np.uint8]:
     """Pixels in host memory, one byte each."""
-    check_is_plain("mask", pixels)
-    array = to_numpy(pixels)
-    if array.dtype not in (np.bool_, np.uint8):
-        raise InputError(f"`mask` must hold booleans or bytes (uint8); got {array.dtype}")
-    return np.ascontiguousarray(array).view(np.uint8)
+    check_are_pixels(pixels)
+    return np.ascontiguousarray(to_numpy(pixels)).view(np.uint8)
 
 
 def _sizes(sizes: Any, num: int) -> NDArray[np.int64]:

@@ -290,7 +290,8 @@ def _check_rows(compiled: Any, box: Array, box_format: str) -> None:
         "self_crossing": "must have its corners in order around the box, and not be self-crossing",
         "not_convex": "must be convex: no corner may lie inside of the triangle of the others",
     }
-    raise RowError("box", int(row), f"{rules[fault.name]}; got {to_numpy(box[row]).tolist()}")
+    is_valid = compiled.faults(LARGEST_SIDE) == _compiled.OrientedFault.none.value
+    raise RowError("box", int(row), f"{rules[fault.name]}; got {to_numpy(box[row]).tolist()}", is_valid)
 
 
 def _angle_rule(box_format: str) -> str:

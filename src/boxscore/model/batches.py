@@ -23,9 +23,18 @@ from boxscore._support.arrays import (
     namespace,
     to_numpy,
 )
-from boxscore._support.checks import RowError, as_array, as_flags, as_ids, check_is_plain, is_kind, shape_of
+from boxscore._support.checks import (
+    RowError,
+    as_array,
+    as_flags,
+    as_ids,
+    check_is_plain,
+    check_rows,
+    is_kind,
+    shape_of,
+)
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.masks import Masks
+from boxscore.geometry.masks import Masks, check_are_pixels, without_channel
 from boxscore.model.batch_keys import FLAGS, Keys, row_shape_of
 from boxscore.model.image_ids import different_ids
 
@@ -55,6 +64,10 @@ def build_from_images(
     columns = dict(to_host(batch.columns)) if settings.pop("is_hosted", False) else batch.columns
     ids = np.arange(len(images)) if image_ids is None else different_ids(image_ids, len(images))
     with batch.named_rows():
+        columns["label"] = label = to_numpy(columns["label"])  # ids are grouped in host memory
+        if label.min(initial=0) < 0:
+            rule = "must not be negative: -1 is padding in padded batches; leave these rows out here"
+            check_rows("label", label >= 0, rule, label)
         if "ignore" in columns:
             columns["ignore"] = as_flags("ignore", columns["ignore"])
         if batch.mask is not None:
@@ -163,17 +176,17 @@ def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Seq
 
 
 def _masks_of_image(masks: Any, num: int) -> Any:
-    """An array (num, H, W), which is not encoded yet, or the masks of a list."""
+    """An array (num, H, W), which is not encoded yet, or the masks of a list; (num, 1, H, W) loses its second axis."""
     if is_array(masks):
         check_is_plain("mask", masks)
         shape = shape_of(masks)
         if num == 0 and 0 in shape:
             return np.zeros((0, *shape[1:]) if len(shape) == 3 else (0, 0, 0), bool)
-        if len(shape) != 3 or shape[0] != num:
+        pixels = without_channel(masks)
+        if len(shape_of(pixels)) != 3 or shape[0] != num:
             raise InputError(f"`mask` must have shape ({num}, H, W) for {num} labels; got {shape}")
-        if not is_kind(masks, "bool") and str(masks.dtype).rpartition(".")[2] != "uint8":
-            raise InputError(f"`mask` must hold booleans or bytes (uint8); got {masks.dtype}")
-        return masks
+        check_are_pixels(masks)
+        return pixels
     column = Masks.of(masks)
     if len(column) != num:
         raise InputError(f"`mask` must have {num} masks for {num} labels; got {len(column)}")
@@ -229,7 +242,8 @@ def _concatenate_tensors(parts: Mapping[str, list[Any]], box_size: int) -> tuple
         return None
     for column in columns.values():
         is_tiny = column.dtype.itemsize == 1 and column.dtype.is_floating_point
-        if column.layout is not torch.strided or column.is_nested or column.is_meta or is_tiny:
+        is_odd = column.is_nested or column.is_meta or column.is_quantized
+        if column.layout is not torch.strided or is_odd or is_tiny:
             return None
     num_rows = [*map(torch.Tensor.numel, parts["label"])]
     for name, column in parts.items():
@@ -362,6 +376,8 @@ class PaddedBatch(NamedTuple):
             raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
         for other, column in self.arrays.items():
             if self.names[other] == "mask":
+                if len(shape_of(column)) == 5 and shape_of(column)[2] == 1:  # as Mask R-CNN has them
+                    return self._replace(arrays={**self.arrays, other: column[:, :, 0]})._validated()
                 if len(shape_of(column)) != 4 or shape_of(column)[:2] != shape:
                     wanted = f"({shape[0]}, {shape[1]}, H, W)"
                     raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")

@@ -1,15 +1,15 @@
 """Detections and Truths as columns, one row per shape. Data is checked here; past here it is trusted."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import Array, compact, convert, namespace, take_rows, to_numpy
-from boxscore._support.checks import as_array, check_rows, checked_columns, is_kind, shape_of
+from boxscore._support.checks import RowError, as_array, check_rows, checked_columns, is_kind, shape_of
 from boxscore._support.exceptions import InputError
 from boxscore.geometry import Geometry
 from boxscore.geometry.box_formats import BoxFormat, row_size
@@ -19,7 +19,8 @@ from boxscore.model.batches import PaddedBatch, build_from_images, listed_labels
 from boxscore.model.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE, Coverage
 from boxscore.model.image_ids import different_ids, read_image_ids
 from boxscore.model.image_objects import as_dicts
-from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, Protocol
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, POOLED, REGULAR, IouType, Protocol
+from boxscore.model.protocol_fields import check_choice
 from boxscore.model.shapes import Shapes, check_has_keypoints, check_lengths, geometries_of
 
 ClassNames = Mapping[int, str] | Sequence[str]
@@ -27,6 +28,12 @@ ClassNames = Mapping[int, str] | Sequence[str]
 
 ImageIdsLike = Iterable[int | str] | Array
 """The ids of images: integers or names."""
+
+Invalid = Literal["error", "drop"]
+"""Treatment of invalid detections, such as a box with NaN: raise an error, or drop them."""
+
+_CAN_BE_DROPPED = ("box", "keypoints", "keypoints_scores", "score", "area")
+"""The columns whose invalid rows may be dropped: what a network computes. Ids and masks must be valid always."""
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 
@@ -55,11 +62,13 @@ class Detections(Shapes):
     """Confidence, any finite numbers; higher is surer. Shape (D,)."""
     geometry: Geometry
     """The shapes; boxes are written as `box` and `box_format`, masks as `mask`, poses as `keypoints`, (D, K, 3), or
-    (D, K, 2) and, if you like, `keypoints_scores`. Length D."""
+    (D, K, 2) and, if you like, `keypoints_scores`; beside (D, K, 3) these are not used. Length D."""
     others: tuple[Geometry, ...] = ()
     """The same rows under other geometries, such as the masks of boxes. `Protocol.iou_type` says which one counts."""
     area: Array | None = None
     """The area that decides whether a false positive is in an area range, else the shape's own. Shape (D,)."""
+    invalid_image: NDArray[np.int64] | None = None
+    """The images of invalid rows that were dropped, see `from_images`; None: none was. Shape (I,)."""
 
     def __init__(
         self,
@@ -75,6 +84,7 @@ class Detections(Shapes):
         keypoints_scores: Any = None,
         others: Sequence[Geometry] = (),
         area: Array | None = None,
+        invalid_image: NDArray[np.int64] | None = None,
     ) -> None:
         check_has_keypoints("keypoints_scores", keypoints_scores, keypoints)
         points = None if keypoints is None else Keypoints.of_detections(keypoints, keypoints_scores)
@@ -84,7 +94,33 @@ class Detections(Shapes):
         columns = checked_columns(ids, {"score": score, "area": area}, {}, counted_by="score", home=home)
         check_lengths((geometry, *more), columns["score"], "score")
         _check_areas(columns.get("area"))
-        _set(self, geometry=geometry, others=tuple(more), **{"area": None, **columns})
+        _set(self, geometry=geometry, others=tuple(more), **{"area": None, **columns}, invalid_image=invalid_image)
+
+    @classmethod
+    def from_valid_rows(cls, **columns: Any) -> "Detections":
+        """The valid rows of columns that the constructor takes; the images of the others are in `invalid_image`.
+
+        Invalid is what the constructor refuses row by row: a box, a score, an area or keypoints with a number that is
+        not finite, a negative size, and so on. All else stays an error.
+
+        >>> found = Detections.from_valid_rows(image=[0, 7], label=[1, 1], score=[0.9, np.nan], box=[[0, 0, 9, 9]] * 2)
+        >>> found, found.invalid_image.tolist()
+        (Detections(1 box in 1 image, numpy), [7])
+        """
+        dropped: list[NDArray[np.int64]] = []
+        rows: NDArray[np.int64] | None = None  # the index of each row that is left in what was given
+        while True:
+            try:
+                made = cls(**columns)
+            except RowError as error:
+                rows = np.arange(len(columns["image"])) if rows is None else rows
+                if error.is_valid is None or error.column not in _CAN_BE_DROPPED:
+                    raise RowError(error.column, int(rows[error.row]), error.rule) from None
+                dropped.append(host_ids(as_array("image", columns["image"]))[~error.is_valid])
+                rows = rows[error.is_valid]
+                columns = {name: _valid_rows(value, error.is_valid) for name, value in columns.items()}
+            else:
+                return replace(made, invalid_image=np.concatenate(dropped)) if dropped else made
 
     @classmethod
     def from_images(
@@ -93,26 +129,32 @@ class Detections(Shapes):
         *,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
-        iou_type: str | Sequence[str] = "bbox",
+        iou_type: IouType | Sequence[IouType] = "bbox",
         is_hosted: bool = False,
+        invalid: Invalid = "error",
     ) -> "Detections":
         """Columns from one dict per image with `boxes` (D, 4), `scores` (D,) and `labels` (D,).
 
         `box_format`: that of oriented boxes makes `boxes` (D, 5), with an angle, or (D, 8), corners.
 
         `iou_type`: with "segm" or "boundary" dicts have `masks` in place of `boxes`, with several both: booleans
-        or bytes (D, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`, (D, K, 3), or
-        (D, K, 2) and perhaps `keypoints_scores`, (D, K). Images are numbered 0, 1, 2, … unless `image_ids` has an
-        integer or a name for each; a name becomes a hash of 63 bits. Batches to be merged later need ids. `is_hosted`:
-        what is in host memory becomes NumPy's, which is faster. In place of a dict there may be an object that has what
-        one image has: supervision's `Detections` or `KeyPoints`, Ultralytics' `Results`.
+        or bytes (D, H, W) or (D, 1, H, W), or a list of COCO's run lengths; with "keypoints" they have `keypoints`,
+        (D, K, 3), or (D, K, 2) and perhaps `keypoints_scores`, (D, K), which are not used beside (D, K, 3). Images are
+        numbered 0, 1, 2, … unless `image_ids` has an integer or a name for each; a name becomes a hash of 63 bits.
+        Batches to be merged later need ids. `is_hosted`: what is in host memory becomes NumPy's, which is faster. In
+        place of a dict there may be an object that has what one image has: supervision's `Detections` or `KeyPoints`,
+        Ultralytics' `Results`.
+
+        `invalid`: what becomes of a row with a NaN, an infinity or a negative size: "error", or "drop", as if it were
+        not there. Results count the rows that were dropped, and are not `comparable`.
 
         >>> Detections.from_images([{"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [1]}])
         Detections(1 box in 1 image, numpy)
         """
         keys = DETECTION_KEYS.of_shapes(iou_type, box_format)
         images = as_dicts(images, DETECTION_KEYS, iou_type, box_format)
-        return build_from_images(cls, images, keys, image_ids, is_hosted=is_hosted, **_box_setting(keys, box_format))
+        make = detections_maker(invalid)
+        return build_from_images(make, images, keys, image_ids, is_hosted=is_hosted, **_box_setting(keys, box_format))
 
     @classmethod
     def from_padded(
@@ -127,16 +169,40 @@ class Detections(Shapes):
         discarded: Array | None = None,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
+        invalid: Invalid = "error",
     ) -> "Detections":
         """Columns from a padded batch, without the rows that `discarded` marks (Alg. 5) and those with a label below 0.
 
         Shapes (N, D, 4), (N, D), (N, D), (N, D, H, W), (N, D, K, 3), (N, D, K), (N, D); any of boxes, masks and
-        keypoints; `image_ids`: as in `from_images`.
+        keypoints; `image_ids` and `invalid`: as in `from_images`.
         """
+        make = detections_maker(invalid)
         required, optional = {"label": label, "score": score}, {"box": box, "mask": mask, "discarded": discarded}
         optional |= {"keypoints": keypoints, "keypoints_scores": keypoints_scores}
         batch = PaddedBatch.from_columns(required, optional, row_size(box_format))
-        return batch.build(cls, image_ids, **({} if box is None else {"box_format": box_format}))
+        return batch.build(make, image_ids, **({} if box is None else {"box_format": box_format}))
+
+
+def checked_invalid(invalid: Any) -> Invalid:
+    """Return `invalid`; raise `InputError` unless it is "error" or "drop"."""
+    check_choice("invalid", invalid, get_args(Invalid))
+    return cast(Invalid, invalid)
+
+
+def detections_maker(invalid: Invalid) -> Callable[..., Detections]:
+    """Return the constructor that treats invalid rows as `invalid` says."""
+    return Detections if checked_invalid(invalid) == "error" else Detections.from_valid_rows
+
+
+def _valid_rows(value: Any, is_valid: NDArray[np.bool_]) -> Any:
+    """The valid rows of a column, however it was given; settings stay as they are."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Geometry):
+        return value.take(is_valid)
+    if isinstance(value, tuple) and all(isinstance(each, Geometry) for each in value):
+        return tuple(each.take(is_valid) for each in value)
+    return take_rows(as_array("columns", value), is_valid)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False, init=False)
@@ -252,7 +318,7 @@ class Truths(Shapes):
         *,
         image_ids: ImageIdsLike | None = None,
         box_format: BoxFormat = "xyxy",
-        iou_type: str | Sequence[str] = "bbox",
+        iou_type: IouType | Sequence[IouType] = "bbox",
         class_names: ClassNames | None = None,
         is_hosted: bool = False,
     ) -> "Truths":
@@ -306,9 +372,9 @@ class Truths(Shapes):
 
         A regular truth that has nothing to compare is difficult: keypoints without a label.
         """
-        kind = self.kind if self.ignore is None else ignored_kinds(self.ignore, protocol)
-        if self.kind is not None and protocol.ignored == "regular":
-            kind = namespace(self.kind).where(self.kind == GROUP, self.kind, self.kind * REGULAR)
+        kind = None if self.kind is None else kinds_under(self.kind, protocol)
+        if self.ignore is not None:
+            kind = ignored_kinds(self.ignore, protocol)
         is_blank = self.geometry.is_blank(protocol)
         if is_blank is None or not is_blank.any():
             return kind
@@ -340,6 +406,13 @@ def ignored_kinds(ignore: Array, protocol: Protocol) -> Array:
     """The kinds of truths of which some are marked `ignore`, uint8; the protocol says what these are."""
     xp = namespace(ignore)
     return xp.astype(ignore, xp.uint8) * protocol.ignored_kind
+
+
+def kinds_under(kind: Array, protocol: Protocol) -> Array:
+    """The kinds of truths as a protocol has them: where it ignores no truth, all but groups are regular."""
+    if protocol.ignored != "regular":
+        return kind
+    return namespace(kind).where(kind == GROUP, kind, kind * REGULAR)
 
 
 def _as_kinds(kind: Any, geometry: Geometry) -> Array:
@@ -385,7 +458,9 @@ def _codes_by_class(detections: Detections, truths: Truths) -> NDArray[np.uint8]
 def classes_of(detections: Detections, truths: Truths) -> NDArray[np.int64]:
     """Every label there is, ascending: those of the truths, of the detections and of the class names. Shape (K,)."""
     seen = [_compiled.distinct(compact(host_ids(side.label))) for side in (truths, detections)]
-    return np.unique(np.concatenate([*seen, np.array(list(truths.names_by_label or ()), np.int64)]))
+    named = np.array(list(truths.names_by_label or ()), np.int64)
+    classes: NDArray[np.int64] = _compiled.distinct(np.concatenate([*seen, named]))
+    return classes
 
 
 def host_ids(column: Array) -> NDArray[np.int64]:
@@ -439,10 +514,20 @@ def _box_setting(keys: Keys, box_format: BoxFormat) -> dict[str, Any]:
     return {"box_format": box_format} if "box" in keys.columns.values() else {}
 
 
+def take_images(columns: Columns, images: Sequence[int]) -> Columns:
+    """The rows of some images, those that were dropped included."""
+    kept = take(columns, np.isin(host_ids(columns.image), images))
+    if isinstance(kept, Detections) and kept.invalid_image is not None:
+        return replace(kept, invalid_image=kept.invalid_image[np.isin(kept.invalid_image, images)])
+    return kept
+
+
 def select_images(columns: Columns, indices: Sequence[int], ids: Sequence[int]) -> Columns:
     """The rows of some images of a batch, under their ids; before, images were identified by their index in it."""
-    kept = take(columns, np.isin(host_ids(columns.image), indices))
-    return replace(kept, image=np.asarray(ids, np.int64)[host_ids(kept.image)])
+    kept, number = take_images(columns, indices), np.asarray(ids, np.int64)
+    if isinstance(kept, Detections) and kept.invalid_image is not None:
+        kept = replace(kept, invalid_image=number[kept.invalid_image])
+    return replace(kept, image=number[host_ids(kept.image)])
 
 
 def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None:
@@ -451,7 +536,9 @@ def check_labels_are_named(label: Array, class_names: Mapping[int, str]) -> None
     unnamed = [each for each in seen.tolist() if each not in class_names]
     if unnamed:
         known = ", ".join(map(str, sorted(class_names)[:10])) + (", …" if len(class_names) > 10 else "")
-        raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}")
+        is_from_1 = unnamed == [len(class_names)] and 0 in class_names and 0 not in seen
+        hint = "; labels that count from 1 need class_names={1: …}, or a name for 0 in front" if is_from_1 else ""
+        raise InputError(f"`label` must be one of those in `class_names` ({known}); got {unnamed[0]}{hint}")
 
 
 def _check_areas(area: Array | None) -> None:

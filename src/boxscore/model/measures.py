@@ -36,6 +36,8 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     ['map', 'map_50', 'map_75', 'mar_1', 'mar_300']
     >>> [measure.name for measure in measures(Protocol.named("voc2007"))]
     ['map', 'mar']
+    >>> [measure.name for measure in measures(Protocol.named("olrp", thresholds=(0.5,), areas={"all": (0, 1e10)}))]
+    ['map', 'map_50', 'mar_1', 'mar_10', 'mar_100']
     >>> [measure.name for measure in measures(Protocol.named("coco_keypoints"))][5:]
     ['mar', 'mar_50', 'mar_75', 'mar_medium', 'mar_large']
     """
@@ -45,7 +47,7 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
     yield Measure("map", False, every, 0, last)
     for percent in (50, 75):
         index = threshold_index(protocol.thresholds, percent / 100)
-        if index is not None and len(every) > 1:
+        if index is not None and protocol.names_thresholds:
             yield Measure(f"map_{percent}", False, (index,), 0, last)
     for a, area in sizes:
         yield Measure(f"map_{area.name}", False, every, a, last)
@@ -56,7 +58,7 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
         yield Measure("mar" if is_plain else f"mar_{limit}", True, every, 0, m)
     for recall in protocol.recall_at:
         index = threshold_index(protocol.thresholds, recall)
-        if index is not None and len(every) > 1:
+        if index is not None and protocol.names_thresholds:
             yield Measure(f"mar_{round(recall * 100)}", True, (index,), 0, last)
     for a, area in sizes:
         yield Measure(f"mar_{area.name}", True, every, a, last)

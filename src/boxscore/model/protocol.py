@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from boxscore._support.exceptions import InputError
 from boxscore.model.keypoint_rules import KeypointRules
@@ -41,12 +41,41 @@ TruthArea = Literal["given", "shape"]
 Empty = Literal["keep", "drop_detections", "drop"]
 
 
+IouType = Literal["bbox", "segm", "boundary", "keypoints", "obb", "probiou"]
+"""The similarities that boxscore has: of boxes, of masks, of masks and their boundaries, of keypoints, of oriented
+boxes, and of these as Gaussians."""
+
+ProtocolName = Literal[
+    "voc2007",
+    "voc2012",
+    "coco",
+    "paper",
+    "lvis",
+    "lvis_fixed",
+    "openimages",
+    "crowdhuman",
+    "ultralytics",
+    "olrp",
+    "dota",
+    "dota2007",
+    "coco_keypoints",
+    "crowdpose",
+    "coco_wholebody",
+    "coco_wholebody_body",
+    "coco_wholebody_foot",
+    "coco_wholebody_face",
+    "coco_wholebody_lefthand",
+    "coco_wholebody_righthand",
+]
+"""The names in `protocol_table.PROTOCOLS`, for type checkers."""
+
+EngineName = Literal["auto", "native", "parallel", "sequential"]
+"""Valid values of `engine`."""
+
 REGULAR, DIFFICULT, CROWD, GROUP = range(4)
 """The kinds of truths."""
 
-IOU_TYPES = ("bbox", "segm", "boundary", "keypoints", "obb", "probiou")
-"""The similarities that boxscore has: of boxes, of masks, of masks and their boundaries, of keypoints, of oriented
-boxes, and of these as Gaussians."""
+IOU_TYPES: tuple[IouType, ...] = get_args(IouType)
 
 EXTRA_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "mr": ("mr",),
@@ -210,6 +239,8 @@ class Protocol:
         return replace(self, **changes)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"`name` must be text; got {type(self.name).__name__}")
         # Lists, arrays and mappings are welcome; what is kept is immutable.
         _set(self, "thresholds", ascending("thresholds", self.thresholds, low=0.0, high=1.0))
         _set(self, "recall_points", ascending("recall_points", self.recall_points, low=0.0, high=1.0))
@@ -254,8 +285,8 @@ class Protocol:
             raise InputError(f"`iou_type` must be a text, such as bbox, segm or boundary; got {self.iou_type!r}")
         if not 0 < check_finite("dilation_ratio", self.dilation_ratio) <= 1:
             raise InputError(f"`dilation_ratio` must be above 0 and at most 1; got {self.dilation_ratio!r}")
-        if not 0 <= self.precision_epsilon < math.inf:
-            raise InputError(f"`precision_epsilon` must be finite and not negative; got {self.precision_epsilon!r}")
+        if check_finite("precision_epsilon", self.precision_epsilon) < 0:
+            raise InputError(f"`precision_epsilon` must not be negative; got {self.precision_epsilon!r}")
 
     @property
     def title(self) -> str:
@@ -392,6 +423,17 @@ class Protocol:
         return "olrp" in self.extra_numbers
 
     @property
+    def names_thresholds(self) -> bool:
+        """Whether numbers at one threshold have a name of their own, such as `map_50`.
+
+        They have if there are several thresholds, or if the protocol of that name has several: a protocol that was
+        reduced to one threshold keeps the names.
+        """
+        from boxscore.model.protocol_table import PROTOCOLS
+
+        return len(self.thresholds) > 1 or len(PROTOCOLS.get(self.name, self).thresholds) > 1
+
+    @property
     def extra_names(self) -> tuple[str, ...]:
         """The names of the numbers beside AP and recall."""
         return tuple(name for extra in self.extra_numbers for name in EXTRA_NUMBERS[extra])
@@ -419,6 +461,10 @@ class Protocol:
         plain["keypoints"] = self.keypoints._asdict()
         plain["areas"] = {name: [low, None if high == math.inf else high] for name, low, high in self.areas}
         return plain
+
+
+ProtocolLike: TypeAlias = ProtocolName | Protocol
+"""A protocol, or the name of one: what `protocol` is wherever it is an argument."""
 
 
 def extent_of(pixels: Pixels) -> float:

@@ -92,7 +92,7 @@ def recalls_of(values: Any, limits: Any, thresholds: Sequence[float]) -> tuple[f
     if len(set(names)) < len(names):
         raise InputError(f"`recall_at` must differ by a hundredth, as `mar_50` is a name; got {list(recalls)}")
     for recall, name in zip(recalls, names, strict=True):
-        is_number = len(thresholds) > 1 and any(abs(threshold - recall) < 1e-9 for threshold in thresholds)
+        is_number = any(abs(threshold - recall) < 1e-9 for threshold in thresholds)
         if is_number and name in tuple(limits)[:-1]:
             raise InputError(f"`limits` must not have {name} before the last: mar_{name} is the recall at {recall:g}")
     return recalls

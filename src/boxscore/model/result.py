@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Inputs(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a saved result retains of its inputs."""
+    """Facts about the inputs of a result that does not store them."""
 
     image_names: Mapping[int, str] | None
     subset: tuple[str, ...]
@@ -56,7 +56,7 @@ class Stored(NamedTuple):
 class Result(Mapping[str, float]):
     """The result of an evaluation: a mapping of names to numbers, with the curves and verdicts behind them.
 
-    Names: `map`, over all thresholds; `map_50` and `map_75` where those are among several thresholds; `map_small`, …
+    Names: `map`, over all thresholds; `map_50` and `map_75` where those are among the thresholds; `map_small`, …
     for each area range but the first; `mar_1`, … for each limit (`mar` where there is none) and `mar_small`, … for each
     area range but the first. NaN marks an undefined number: there are no truths. `print` shows a table.
     """
@@ -78,10 +78,12 @@ class Result(Mapping[str, float]):
     inputs: Inputs | None = None
     """The evaluated detections and truths, for the analyses that need more than verdicts; None where they were not
     retained."""
+    num_invalid: int = 0
+    """How many invalid detections were dropped, as `invalid="drop"` says."""
     num_given: int | None = None
     """How many detections were given, those that no number counts included; None: unknown."""
     stored: Stored | None = None
-    """What a file retained of `inputs`, in a result that was loaded from one."""
+    """Facts about the inputs, where `inputs` are not stored: of a result from a file, or of a slice."""
 
     @property
     def tally(self) -> Tally:
@@ -151,6 +153,7 @@ class Result(Mapping[str, float]):
             numbers=self.numbers,
             per_class=list(self.per_class.rows()),
             iou_dtype=self.iou_dtype,
+            num_invalid=self.num_invalid,
             num_left_out=self._num_left_out(),
             subset=self.subset,
         )
@@ -219,8 +222,15 @@ class Result(Mapping[str, float]):
         options = LogOptions(step=step, prefix=prefix, charts=charts, table=table, report=report, run_id=run_id)
         log_result(self, target, options)
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """One number per line: class (empty: all), number, value (empty: undefined); written to `path`, if given."""
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+    @overload
+    def to_csv(self, path: str | os.PathLike[str]) -> None: ...
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """One number per line: class (empty: all), number, value (empty: undefined).
+
+        Written to `path`, if given, and returned if not.
+        """
         from boxscore.report import exports
 
         return exports.save(exports.to_csv([self.summary]), path)
@@ -442,6 +452,32 @@ class Result(Mapping[str, float]):
 
         return plots.save(plots.plot_all(self), folder)
 
+    @overload
+    def to_html(
+        self,
+        path: None = None,
+        *,
+        title: str = "boxscore",
+        name: str = "model",
+        resamples: int | None = None,
+        seed: int = 0,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
+    ) -> str: ...
+    @overload
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "boxscore",
+        name: str = "model",
+        resamples: int | None = None,
+        seed: int = 0,
+        image_folder: str | os.PathLike[str] | None = None,
+        num_pictures: int | None = None,
+        picture_bytes: int | None = None,
+    ) -> None: ...
     def to_html(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -453,8 +489,10 @@ class Result(Mapping[str, float]):
         image_folder: str | os.PathLike[str] | None = None,
         num_pictures: int | None = None,
         picture_bytes: int | None = None,
-    ) -> str:
-        """A report as one HTML file that opens offline; written to `path`, if given, completely or not at all.
+    ) -> str | None:
+        """A report as one HTML file that opens offline.
+
+        Written to `path`, if given, completely or not at all, and returned if not.
 
         `title`: the heading. `name`: the model's name. `resamples`, `seed`: of the confidence intervals; 0 resamples:
         no intervals. Default: 1,000 resamples, and none with so many classes that they would take minutes. Needs
@@ -503,5 +541,6 @@ def summarize(
         curves=curves,
         protocol=totals.protocol,
         iou_dtype=totals.iou_dtype,
+        num_invalid=totals.num_invalid,
         lazy_tally=None if tally is None else Lazy(lambda: tally if isinstance(tally, Tally) else joined(tally)),
     )

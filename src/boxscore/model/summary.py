@@ -111,6 +111,8 @@ class Summary:
     numbers: Mapping[str, float]
     per_class: Sequence[ClassRow]
     iou_dtype: str
+    num_invalid: int = 0
+    """Invalid detections that were dropped."""
     num_left_out: int | None = None
     """Detections that no number counts, such as those beyond the limit; `Protocol.left_out` says why. None: unknown."""
     subset: Sequence[str] = ()
@@ -143,7 +145,8 @@ class Summary:
     @property
     def comparable(self) -> Comparable:
         """Whether the numbers may be compared with published ones."""
-        return comparable(self.protocol, self.iou_dtype, self.subset)
+        dropped = [f"{text.count(self.num_invalid, 'invalid detection')} dropped"] if self.num_invalid else []
+        return comparable(self.protocol, self.iou_dtype, [*self.subset, *dropped])
 
     @property
     def class_table(self) -> str:

@@ -14,7 +14,7 @@ from boxscore._support import text
 from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.sorting import order_by
-from boxscore.model.protocol import POOLED, Protocol
+from boxscore.model.protocol import POOLED, EngineName, Protocol
 
 if TYPE_CHECKING:
     from boxscore.model.result import Result
@@ -34,9 +34,13 @@ HITS = ("is_true", "is_counted")
 TRUTHS = ("truth_image", "truth_label", "truth_state")
 """The columns with a row for each truth."""
 
-EXTRAS = ("similarity", "listed_image", "jaccard")
-"""The columns that only some numbers beside AP and recall need; None where nobody needs them. The first has a row for
-each hit, the others a row for each image."""
+EXTRAS = ("similarity", "listed_image", "jaccard", "invalid_image")
+"""The columns that not every tally has, else None. Only some numbers beside AP and recall need the first three: one has
+a row for each hit, two have a row for each image. The last has a row for each detection that was dropped."""
+
+
+UNKNOWN_IMAGE = -1
+"""The image of dropped detections of which only the number is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -89,6 +93,9 @@ class Tally:
     jaccard: NDArray[np.int32] | None = None
     """For each of them and each score threshold S of the Jaccard index: matched pairs, truths and detections that
     count; where `ji` is measured. Shape (N, S, 3)."""
+    invalid_image: NDArray[np.int64] | None = None
+    """The images of invalid detections that were dropped (`invalid="drop"`), which have no other row; `UNKNOWN_IMAGE`
+    where nobody knows. None: nothing was dropped. Shape (I,)."""
 
     @classmethod
     def empty(cls, protocol: Protocol) -> "Tally":
@@ -246,7 +253,13 @@ class Tally:
             class_names=self.class_names,
             class_groups=self.class_groups,
             iou_dtype=self.iou_dtype,
+            num_invalid=self.num_invalid,
         )
+
+    @property
+    def num_invalid(self) -> int:
+        """How many invalid detections were dropped."""
+        return 0 if self.invalid_image is None else int(self.invalid_image.size)
 
     @property
     def is_hit(self) -> NDArray[np.bool_]:
@@ -256,7 +269,9 @@ class Tally:
     @property
     def images(self) -> NDArray[np.int64]:
         """The images that have detections or truths, ascending. Shape (N,)."""
-        return np.union1d(*(_compiled.distinct(compact(column)) for column in (self.image, self.truth_image)))
+        seen = [_compiled.distinct(compact(column)) for column in (self.image, self.truth_image)]
+        images: NDArray[np.int64] = _compiled.distinct(np.concatenate(seen))
+        return images
 
     @property
     def all_images(self) -> NDArray[np.int64]:
@@ -280,6 +295,8 @@ class Tally:
             is_listed = is_kept(self.listed_image)
             images["listed_image"] = self.listed_image[is_listed]
             images["jaccard"] = None if self.jaccard is None else self.jaccard[is_listed]
+        if self.invalid_image is not None:
+            images["invalid_image"] = self.invalid_image[is_kept(self.invalid_image)]
         return replace(self._take(np.flatnonzero(is_kept(self.image))), **truths, **images)
 
     def listing(self, images: Iterable[int]) -> "Tally":
@@ -329,7 +346,7 @@ class Tally:
         columns |= {column: getattr(self, column)[hits] for column in HITS}
         return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
 
-    def finish(self, engine: str = "auto", *, threads: int | None = None) -> "Result":
+    def finish(self, engine: EngineName = "auto", *, threads: int | None = None) -> "Result":
         """The result of all that was counted: `boxscore.finish`."""
         from boxscore.pipeline import finish
 
@@ -400,7 +417,7 @@ def joined(tallies: Sequence[Tally]) -> Tally:
         protocol=tallies[0].protocol,
         **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
         **_joined_extras(tallies),
-        classes=np.unique(np.concatenate([tally.classes for tally in tallies])),
+        classes=_compiled.distinct(np.concatenate([tally.classes for tally in tallies])),
         class_names=united_names(tallies),
         class_groups=united_groups(tallies),
         iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
@@ -421,11 +438,13 @@ class Totals:
     class_names: Mapping[int, str] | None = None
     class_groups: Mapping[int, str] | None = None
     iou_dtype: str = "float64"
+    num_invalid: int = 0
+    """Invalid detections that were dropped."""
 
     def merge(self, *others: "Totals") -> "Totals":
         """The totals of all together."""
         every = (self, *others)
-        classes = np.unique(np.concatenate([totals.classes for totals in every]))
+        classes = _compiled.distinct(np.concatenate([totals.classes for totals in every]))
         num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
         num_detections = np.zeros(classes.size, np.int64)
         for totals in every:
@@ -440,6 +459,7 @@ class Totals:
             class_names=united_names(every),
             class_groups=united_groups(every),
             iou_dtype=min(totals.iou_dtype for totals in every),
+            num_invalid=sum(totals.num_invalid for totals in every),
         )
 
     def pooled(self) -> "Totals":
@@ -533,10 +553,11 @@ def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uin
 
 def _joined_extras(tallies: Sequence[Tally]) -> dict[str, Any]:
     """The extra columns of all; an image may be listed by several tallies, and has rows in one of them only."""
-    similarity, listed, jaccard = (
+    similarity, listed, jaccard, invalid = (
         [getattr(tally, column) for tally in tallies if getattr(tally, column) is not None] for column in EXTRAS
     )
     extras: dict[str, Any] = {"similarity": np.concatenate(similarity) if similarity else None}
+    extras["invalid_image"] = np.concatenate(invalid) if invalid else None
     if listed:
         images, index = np.unique(np.concatenate(listed), return_inverse=True)
         extras["listed_image"] = images

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def to_csv(comparison: "Comparison") -> str:
-    """One number per line: both models, class (empty: all), number, both values, difference, interval and p-value."""
+    """One number per line: both models, class (empty: all), number, both values, difference, interval and p-value.
+
+    The last column says whether the p-value is an upper bound.
+    """
     rows: list[list[Any]] = []
     for difference in comparison.differences:
         models = [difference.first, difference.second]
@@ -19,7 +22,7 @@ def to_csv(comparison: "Comparison") -> str:
         changes = [("", name, plain[name]) for name in difference.numbers]
         changes += [(row["name"], name, row[name]) for row in plain["per_class"] for name in ("ap", "ar")]
         rows += [[*models, class_name, name, *change.values()] for class_name, name, change in changes]
-    values = ["first_value", "second_value", "difference", "low", "high", "error", "p_value"]
+    values = ["first_value", "second_value", "difference", "low", "high", "error", "p_value", "is_least"]
     return as_csv([["first", "second", "class", "number", *values], *rows])
 
 
@@ -65,4 +68,4 @@ def _in_percent(change: "Change") -> list[str]:
     both.append(f"{100 * change.difference:+.1f}")
     if change.low != change.low:
         return [*both, "--", "--"]
-    return [*both, f"[{100 * change.low:+.1f}, {100 * change.high:+.1f}]", f"{change.p_value:.3f}"]
+    return [*both, f"[{100 * change.low:+.1f}, {100 * change.high:+.1f}]", text.latex(change.p_text)]

@@ -48,11 +48,12 @@ def to_csv(
     return as_csv(rows)
 
 
-def save(content: str, path: str | os.PathLike[str] | None) -> str:
-    """The content, also written to `path`, if given."""
-    if path is not None:
-        write_file(Path(path), content)
-    return content
+def save(content: str, path: str | os.PathLike[str] | None) -> str | None:
+    """Write the content to `path` and return None; without a path, return it."""
+    if path is None:
+        return content
+    write_file(Path(path), content)
+    return None
 
 
 def as_csv(rows: Iterable[Sequence[Any]]) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
-from typing import Any
+from typing import Any, overload
 
 import boxscore
 from boxscore._support.exceptions import InputError
@@ -61,6 +61,30 @@ def sample_intervals(
     return {name: results[name].intervals(resamples=num, **options) for name, num in nums.items() if num}
 
 
+@overload
+def make_report(
+    results: Mapping[str, Result],
+    path: None = None,
+    *,
+    title: str = "boxscore",
+    made_from: Mapping[str, str] | None = None,
+    intervals: Mapping[str, Intervals] | None = None,
+    comparison: Comparison | None = None,
+    explanation: Explanation | None = None,
+    gallery: Gallery | None = None,
+) -> str: ...
+@overload
+def make_report(
+    results: Mapping[str, Result],
+    path: str | os.PathLike[str],
+    *,
+    title: str = "boxscore",
+    made_from: Mapping[str, str] | None = None,
+    intervals: Mapping[str, Intervals] | None = None,
+    comparison: Comparison | None = None,
+    explanation: Explanation | None = None,
+    gallery: Gallery | None = None,
+) -> None: ...
 def make_report(
     results: Mapping[str, Result],
     path: str | os.PathLike[str] | None = None,
@@ -71,8 +95,8 @@ def make_report(
     comparison: Comparison | None = None,
     explanation: Explanation | None = None,
     gallery: Gallery | None = None,
-) -> str:
-    """The HTML report on one or more models, by name; written to `path`, if given.
+) -> str | None:
+    """The HTML report on one or more models, by name; written to `path`, if given, and returned if not.
 
     All results must have one protocol, but for its `iou_type`.
 

@@ -1,16 +1,19 @@
 """The image files of a dataset: where they are in a folder, and their pixels, by Pillow."""
 
+import errno
 import io
 import os
+import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
@@ -25,6 +28,12 @@ _ORIENTATION = 0x0112
 
 QUALITY = 82
 """The quality of JPEG files."""
+
+_FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "MPO", "AVIF", "HEIF", "JPEG2000", "PPM", "TGA", "DIB")
+"""Pillow's names of formats for photos. Others may start programs: PostScript is run by Ghostscript."""
+
+_BLOCK_PIXELS = 1 << 20
+"""Pixels of deep greys that are scaled at a time."""
 
 
 def check_pillow() -> None:
@@ -53,13 +62,13 @@ class ImageFolder:
         """The file of an image: by its name, else by its id; None if there is none, or more than one.
 
         Of a name, the path counts first, then the name without folders, then the name without suffix. A file outside
-        of the folder is never found.
+        of the folder is never found, nor is a link to one.
         """
         if name is None:
             return self._only(str(image), self._by_number.get(image, []))
         plain = name.replace("\\", "/")
         is_inside = not {"..", ""} & set(plain.split("/")) and not PureWindowsPath(plain).drive
-        if is_inside and os.path.isfile(self.path / plain):  # noqa: PTH113 (a name may be too long for a file)
+        if is_inside and self._has(plain):
             return self.path / plain
         for found in (self._by_base.get(base_of(name), []), self._by_stem.get(stem_of(name), [])):
             if found:
@@ -81,7 +90,24 @@ class ImageFolder:
     def _walk(self) -> Iterator[str]:
         for folder, _, files in os.walk(self.path):
             inside = Path(folder).relative_to(self.path)
-            yield from ((inside / file).as_posix() for file in files if Path(file).suffix.lower() in IMAGE_SUFFIXES)
+            for file in files:
+                if os.path.splitext(file)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122 (creating a Path takes longer)
+                    path = os.path.join(folder, file)  # noqa: PTH118
+                    relative = (inside / file).as_posix()
+                    if self._has(relative) if os.path.islink(path) else os.path.isfile(path):  # noqa: PTH113, PTH114
+                        yield relative
+
+    def _has(self, file: str) -> bool:
+        """Whether a regular file is at a relative path; a link counts if it leads to one inside of the folder."""
+        path = self.path / file
+        if not os.path.isfile(path):  # noqa: PTH113 (a name may be too long for a file)
+            return False
+        return Path(os.path.realpath(path)).is_relative_to(self._real)
+
+    @cached_property
+    def _real(self) -> str:
+        """The folder without links."""
+        return os.path.realpath(self.path)
 
     @cached_property
     def _by_base(self) -> dict[str, list[str]]:
@@ -169,11 +195,13 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
     from PIL import Image, UnidentifiedImageError
 
     with warnings.catch_warnings():
-        # Files of up to twice Pillow's limit are read; larger ones are an error.
+        # A JPEG of up to twice Pillow's limit may be within it once it is reduced.
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         try:
             if isinstance(source, str | os.PathLike):
-                with Image.open(source) as opened:
+                Image.init()
+                formats = [name for name in _FORMATS if name in Image.OPEN]
+                with _open_regular(source) as file, Image.open(file, formats=formats) as opened:
                     return _decoded(opened, size, longest)
             return _decoded(_as_image(source), size, longest)
         except Image.DecompressionBombError:
@@ -188,6 +216,19 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
             if isinstance(error, InputError):
                 raise
             raise UnreadableImageError(f"is damaged: {error}") from None
+
+
+def _open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a file for reading. A pipe is refused: it would be waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise UnreadableImageError("is not a regular file")
 
 
 def _as_image(source: Any) -> Any:
@@ -216,21 +257,45 @@ def _decoded(opened: Any, size: tuple[int, int] | None, longest: int) -> Photo:
             "the file is drawn at that size",
         )
     opened.draft("RGB", (longest, longest))
-    pixels = _as_rgb(opened)
+    _check_pixels(opened)
+    pixels = _as_bytes(opened)
     if is_turned:
         from PIL import ImageOps
 
         pixels = ImageOps.exif_transpose(pixels)
-    return Photo(_resized(pixels, _drawn_size(wanted, longest)), wanted, notes)
+    return Photo(_resized(pixels, _drawn_size(wanted, longest)).convert("RGB"), wanted, notes)
 
 
-def _as_rgb(opened: Any) -> Any:
-    """Colours of 8 bits; deeper greys are scaled from their least to their largest value."""
-    if opened.mode.startswith(("I", "F")):
-        from PIL import Image
+def _check_pixels(opened: Any) -> None:
+    """Raise if a file has more pixels to decode than Pillow's limit."""
+    from PIL import Image, ImageFile
 
-        values = np.nan_to_num(np.asarray(opened, np.float64))
-        least, largest = values.min(), values.max()
-        grey = (values - least) * (255 / (largest - least) if largest > least else 0)
-        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
-    return opened.convert("RGB")
+    limit = Image.MAX_IMAGE_PIXELS
+    is_file = isinstance(opened, ImageFile.ImageFile)
+    if is_file and limit is not None and opened.width * opened.height > limit:
+        raise UnreadableImageError(f"has more than {limit:,} pixels")
+
+
+def _as_bytes(opened: Any) -> Any:
+    """Colours or greys of 8 bits; deeper greys are scaled from their least to their largest value."""
+    if opened.mode in ("RGB", "L"):
+        return opened
+    if not opened.mode.startswith(("I", "F")):
+        return opened.convert("RGB")
+    from PIL import Image
+
+    width, height = opened.size
+    num_rows = max(1, _BLOCK_PIXELS // width)
+    blocks = [(0, top, width, min(top + num_rows, height)) for top in range(0, height, num_rows)]
+    ends = [(values.min(), values.max()) for values in map(partial(_values_of, opened), blocks)]
+    least, largest = min(low for low, _ in ends), max(high for _, high in ends)
+    scale = 255 / (largest - least) if largest > least else 0
+    grey = np.empty((height, width), np.uint8)
+    for block in blocks:
+        grey[block[1] : block[3]] = (_values_of(opened, block) - least) * scale
+    return Image.fromarray(grey)
+
+
+def _values_of(image: Any, block: tuple[int, int, int, int]) -> NDArray[np.float64]:
+    """The greys of a part of an image: left, top, right, bottom."""
+    return np.nan_to_num(np.asarray(image.crop(block), np.float64))

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,7 +18,6 @@ from boxscore.geometry import Geometry
 from boxscore.model.curves import Floats
 from boxscore.model.dataset import Truths, host_ids, host_scores
 from boxscore.report.compact import cut, rounded
-from boxscore.report.exports import save
 from boxscore.report.gallery import Gallery, Problem, plain_shape, problem_notes, size_notes
 from boxscore.report.html import render
 from boxscore.report.image_files import Photo, UnreadableImageError, read_photo
@@ -49,15 +47,8 @@ SHAPES = {"matched": "other truth", "missed": "truth in question", "false": "det
 MARKS = {"missed": "label: ", "false": "suggested: "}
 
 
-def make_page(
-    errors: LabelErrors,
-    path: str | os.PathLike[str] | None,
-    *,
-    title: str,
-    made_from: Mapping[str, str],
-    gallery: Gallery | None,
-) -> str:
-    """The page as HTML; written to `path`, if given."""
+def make_page(errors: LabelErrors, *, title: str, made_from: Mapping[str, str], gallery: Gallery | None) -> str:
+    """The page as HTML."""
     protocol = errors.results[0].protocol
     first = errors.first(MAX_ROWS)
     contents = {
@@ -76,7 +67,7 @@ def make_page(
     }
     if gallery is not None:
         contents["pictures"] = _pictures(first, gallery)
-    return save(render(contents, "", SCRIPTS), path)
+    return render(contents, "", SCRIPTS)
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing, pair_inputs
 from boxscore.geometry import Geometry
 from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, take
-from boxscore.model.protocol import Protocol
+from boxscore.model.protocol import ProtocolLike
 from boxscore.model.result import Result
 from boxscore.model.tally import FALSE, IGNORED, TRUE
 from boxscore.pipeline import check_sides, evaluate
@@ -338,7 +338,7 @@ def draw(
     truths: Truths,
     *,
     image_id: int | None = None,
-    protocol: str | Protocol = "coco",
+    protocol: ProtocolLike = "coco",
     score: float | None = None,
     iou: float | None = None,
 ) -> Picture:

@@ -23,6 +23,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.engines.native.compiled_engine import (
     Start,
     average,
+    average_points,
     build_curves,
     build_range,
     can_finish_together,
@@ -241,12 +242,7 @@ def join_ranges(parts: Sequence[Curves], protocol: Protocol, rebuild: Rebuild) -
 def _average_precision(parts: Sequence[Curves], precision: Floats, protocol: Protocol, rebuild: Rebuild) -> Floats:
     is_defined = parts[-1].recall >= 0
     if protocol.is_sampled:
-        num_points = precision.shape[1]
-        is_interpolated = protocol.ap == "interpolated"
-        total = np.zeros_like(parts[-1].recall)
-        for r in range(num_points):  # one after the other, as they are added when a curve is built at once
-            total = total + (precision[:, r] / num_points if is_interpolated else precision[:, r])
-        return np.where(is_defined, total if is_interpolated else total / num_points, np.nan)
+        return np.where(is_defined, average_points(precision, protocol), np.nan)
     start = no_start(protocol)._replace(total_true=parts[-1].num_true)
     best = [part.precision[:, 0] for part in parts]  # at recall 0 or beyond: of the whole range
     for index, part in enumerate(parts):

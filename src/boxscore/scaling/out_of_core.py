@@ -15,7 +15,7 @@ from functools import partial
 from math import ceil
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,13 @@ from boxscore._support.temporary_files import temporary_folder
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.analysis.diagnosis import Watch, Words
-from boxscore.analysis.suspicion import Counts
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import (
     BatchSettings,
     Keys,
     Numbering,
     files_of,
+    num_rows_of,
     pose_bytes,
     row_bytes,
     stream_detections,
@@ -42,7 +42,7 @@ from boxscore.geometry.box_formats import BoxFormat, row_size
 from boxscore.geometry.masks import Masks
 from boxscore.model.curves import Curves
 from boxscore.model.dataset import Truths
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol import Protocol, ProtocolLike, as_protocol
 from boxscore.model.protocol_fields import check_choice
 from boxscore.model.result import Result
 from boxscore.model.tally import Tally, joined
@@ -56,6 +56,8 @@ from boxscore.scaling.shards import check_sources, check_streams, detections_fro
 
 READ_BYTES = 1_000
 """Memory per row while it is read and sent to its shard."""
+BATCH_SHARE = 0.1
+"""Share of the limit that the rows of a batch take while they are read."""
 MATCH_BYTES = 300
 """Memory per row, detection or truth, while its shard is matched."""
 FINISH_BYTES = 150
@@ -66,6 +68,8 @@ MIN_BIN_SIZE = 1_000
 """Detections that a bin may always have."""
 SPARE = 32_000_000
 """Memory that is left unused, for all that is too small to count."""
+START = 100_000_000
+"""Memory that images and classes may always take: how much all of them need is known once they are read."""
 
 _SIDES = ("detections", "truths")
 
@@ -86,7 +90,7 @@ SPILL_BYTES = _dtype("truths").itemsize
 def evaluate_files(
     detections: str | PathLike[str],
     truths: str | PathLike[str],
-    protocol: str | Protocol = "coco",
+    protocol: ProtocolLike = "coco",
     *,
     memory: int | str,
     box_format: BoxFormat | None = None,
@@ -112,15 +116,13 @@ def evaluate_files(
     limit = parse_size(memory)
     with _temporary_folder() as folder:
         iou_types = (protocol.iou_type,)
-        spill = _Spill(folder, limit, num_threads(threads), paths, Options(iou_types=iou_types))
-        spill.check_memory(curve_bytes(protocol, 1))  # the least that it takes is known before anything is read
+        spill = _Spill(folder, limit, num_threads(threads), paths, protocol)
         step(f"reading the images of {truths}")
         truth_keys = spill.read_keys("truths")
-        spill.check_memory(curve_bytes(protocol, len(truth_keys.label)))
         step(f"reading the images of {detections}")
         detection_keys = spill.read_keys("detections")
         numbering = Numbering.of(truth_keys, detection_keys)
-        spill.plan_shards(truth_keys.num_rows + detection_keys.num_rows)
+        spill.plan_shards(truth_keys.num_rows + detection_keys.num_rows, len(truth_keys.label))
         step(f"reading {truths}")
         options = Options(box_format=box_format, iou_types=iou_types)
         spill.add_truths(numbering, options)
@@ -131,10 +133,11 @@ def evaluate_files(
             spill.match(shard, numbering.known, protocol)
         step("drawing curves")
         result = replace(spill.finish(), num_given=spill.num_given)
-    words = Words(detections=detections, truths=truths, box_format="give `box_format`", labels="in the file")
-    has_classes = not protocol.class_agnostic
-    if diagnosis := spill.watch.diagnose(Counts.of_result(result.per_class), words, has_classes=has_classes):
-        warnings.warn(str(diagnosis), stacklevel=2)
+    words = Words(
+        detections=detections, truths=truths, box_format="give `box_format`", labels="in the file", class_names=None
+    )
+    for mistake in spill.watch.find_mistakes(result, words):
+        warnings.warn(str(mistake), stacklevel=2)
     return result
 
 
@@ -153,11 +156,9 @@ def _temporary_folder() -> Iterator[Path]:
 class _Spill:
     """Shards of boxes on disk, and how much of it all may be in memory at once."""
 
-    def __init__(
-        self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], options: Options | None = None
-    ) -> None:
+    def __init__(self, folder: Path, limit: int, threads: int, paths: dict[str, list[str]], protocol: Protocol) -> None:
         self.folder, self.limit, self.threads, self.paths = folder, limit, threads, paths
-        options = options or Options()
+        self.protocol, options = protocol, Options(iou_types=(protocol.iou_type,))
         self.has_masks, self.has_keypoints = options.has_masks, options.has_keypoints
         self.shape_bytes = 0
         if self.has_masks or self.has_keypoints:
@@ -165,9 +166,11 @@ class _Spill:
         if self.has_keypoints:
             self.shape_bytes = max(self.shape_bytes, *(pose_bytes(each, options) for each in paths.values()))
         in_reading = READ_BYTES + SHAPE_COPIES * self.shape_bytes
-        self.batches = BatchSettings(int(np.clip(limit // 10 // in_reading, 1_000, 200_000)), threads)
+        self.batches = BatchSettings(int(np.clip(BATCH_SHARE * limit / in_reading, 1_000, 200_000)), threads)
         self.num_shards = 1
         self.num_given = 0
+        self._start = resident_memory()
+        self._num_read = 0
         self.watch = Watch()
         self._curve_bytes = 0
         self._has_column: dict[tuple[str, str], bool] = {}
@@ -175,26 +178,27 @@ class _Spill:
         self._box_format: dict[str, BoxFormat] = {}
         self._tallies: list[Path] = []
 
-    def check_memory(self, for_curves: int) -> int:
-        """The memory that is free under the limit; `InputError` unless curves of that size find room in it."""
-        self._curve_bytes = for_curves
+    def check_keys(self, num_rows: int, num_classes: int) -> None:
+        """Raise `InputError` if the images and classes of all batches so far take more than the limit.
+
+        `num_rows`: of the last batch. `num_classes`: of all batches of this side.
+        """
+        self._num_read += num_rows
+        self._curve_bytes = max(self._curve_bytes, curve_bytes(self.protocol, num_classes))
+        in_use = self.limit - self._free_memory()
+        if in_use > max(self.limit, self._start + START):
+            # The rest has at most as many images per row.
+            num_all = num_rows_of([path for side in self.paths.values() for path in side])
+            self._refuse(self._start + (in_use - self._start) * num_all / self._num_read + SPARE)
+
+    def plan_shards(self, num_rows: int, num_classes: int) -> None:
+        """Choose the number of shards by the memory that is left. Raise `InputError` if memory or disk is too small."""
+        self._curve_bytes = curve_bytes(self.protocol, num_classes)
         free = self._free_memory()
-        if free < for_curves + SPARE:
-            least = self.limit - free + for_curves + SPARE
-            raise InputError(
-                f"`memory` must be {format_size(least)} or more for these files; got {format_size(self.limit)}"
-            )
-        return free
-
-    def check_limit(self) -> None:
-        """Raise `InputError` if what is in use now, and will be to the end, is too much already."""
-        if self._free_memory() + SPARE < self._curve_bytes:
-            self.check_memory(self._curve_bytes)
-
-    def plan_shards(self, num_rows: int) -> None:
-        """There are as many shards as so many rows need, and there is disk for all of them."""
+        if free < self._curve_bytes + SPARE:
+            self._refuse(self.limit - free + SPARE)
         in_matching = MATCH_BYTES + SHAPE_COPIES * self.shape_bytes
-        self.num_shards = max(1, ceil(1.2 * num_rows * in_matching / self.check_memory(self._curve_bytes)))
+        self.num_shards = max(1, ceil(1.2 * num_rows * in_matching / free))
         needed = num_rows * (SPILL_BYTES + self.shape_bytes)
         free = shutil.disk_usage(self.folder).free
         if needed > free:
@@ -203,13 +207,22 @@ class _Spill:
                 f" {format_size(free)}; TMPDIR=FOLDER takes another folder"
             )
 
+    def _refuse(self, needed: float) -> NoReturn:
+        """Raise `InputError` with a limit that is enough. `needed`: memory besides the curves.
+
+        The limit is above what was measured: batches grow with it, and two runs never take the same.
+        """
+        least = (needed + self._curve_bytes) / (1 - BATCH_SHARE) + SPARE
+        enough = f"{ceil(least / 10**7)}0 MB is enough"
+        raise InputError(f"`memory` must be larger for these files: {enough}; got {format_size(self.limit)}")
+
     def _free_memory(self) -> int:
         pyarrow().default_memory_pool().release_unused()
         return self.limit - resident_memory() - SPARE
 
     def read_keys(self, side: str) -> Keys:
         """The images and classes of one side."""
-        return Keys.of(self.paths[side], self.batches, self.check_limit)
+        return Keys.of(self.paths[side], self.batches, self.check_keys)
 
     def add_truths(self, numbering: Numbering, options: Options) -> None:
         """The truths are in their shards."""

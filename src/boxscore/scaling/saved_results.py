@@ -6,7 +6,8 @@
     checksum    CRC-32 of the header (uint32)
     tally       as in `storage`, with a checksum of its own
 
-All numbers are little-endian. A list of many results reads headers alone; the tally is as large as the data.
+All numbers are little-endian. The numbers in the header are a note for whoever opens the file: `load_result` computes
+them from the tally.
 """
 
 import json
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import boxscore
+from boxscore._support.checks import is_number
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
 from boxscore.model.result import Result, Stored
@@ -105,19 +107,21 @@ def load_result(path: str | PathLike[str]) -> Result:
     ...     load_result(f"{folder}/runs/a/epoch_003.boxscore")["map"] == result["map"]
     True
     """
+    return load_with_header(path)[0]
+
+
+def load_with_header(path: str | PathLike[str], *, max_header: int = _MAX_HEADER) -> tuple[Result, Header | None]:
+    """The result in a file, as `load_result` gives it, and its header; a file that `Tally.save` made has none.
+
+    `max_header`: a header of more bytes is an `InputError`; JSON takes ten times as much memory.
+    """
     with _opened(path) as file:
-        if not file.read(len(MAGIC)).startswith(MAGIC):
-            return finish(storage.load(path))
+        if file.read(len(storage.MAGIC)) == storage.MAGIC:
+            return finish(storage.load(path)), None
         file.seek(0)
-        header, size = _read_header(file, str(path))
+        header, size = _read_header(file, str(path), max_header)
         tally = storage.from_bytes(file.read(size), str(path))
-    return replace(finish(tally), num_given=header.num_given, stored=header.stored)
-
-
-def read_header(path: str | PathLike[str]) -> Header:
-    """What a saved result says of itself, without its tally, whose length is checked; `InputError` if it is damaged."""
-    with _opened(path) as file:
-        return _read_header(file, str(path))[0]
+    return replace(finish(tally), num_given=header.num_given, stored=header.stored), header
 
 
 def _opened(path: str | PathLike[str]) -> IO[bytes]:
@@ -127,7 +131,7 @@ def _opened(path: str | PathLike[str]) -> IO[bytes]:
         raise InputError(f"{path}: can't be read: {error.strerror}") from None
 
 
-def _read_header(file: IO[bytes], source: str) -> tuple[Header, int]:
+def _read_header(file: IO[bytes], source: str, max_header: int) -> tuple[Header, int]:
     """The header, and the length of the tally; the file stands at the tally."""
     num_bytes = file.seek(0, 2)
     file.seek(0)
@@ -138,10 +142,12 @@ def _read_header(file: IO[bytes], source: str) -> tuple[Header, int]:
         raise InputError(f"{source}: the saved result is truncated: got {num_bytes:,} bytes")
     header_size, tally_size = _LENGTHS.unpack(start[len(MAGIC) :])
     expected = len(start) + header_size + _CHECKSUM.size + tally_size
-    if num_bytes < expected or header_size > _MAX_HEADER:
+    if num_bytes < expected:
         raise InputError(f"{source}: the saved result is truncated: got {num_bytes:,} of {expected:,} bytes")
     if num_bytes > expected:
         raise InputError(f"{source}: {num_bytes - expected:,} bytes after the end of the saved result")
+    if header_size > max_header:
+        raise InputError(f"{source}: the header has {header_size:,} bytes; at most {max_header:,} are read")
     content = file.read(header_size)
     if zlib.crc32(content) != _CHECKSUM.unpack(file.read(_CHECKSUM.size))[0]:
         raise InputError(f"{source}: the checksum of the saved result does not match: its bytes have changed")
@@ -153,27 +159,29 @@ def _read_header(file: IO[bytes], source: str) -> tuple[Header, int]:
 
 def _decoded(header: Any) -> Header:
     """The header of JSON; one of `storage.UNREADABLE` if it is not one."""
-    names = header["image_names"]
-    time = datetime.fromisoformat(header["time"])
-    time.timestamp()
-    if not isinstance(header["name"], str | None) or not isinstance(header["step"], int | None):
-        raise ValueError("`name` must be text and `step` an integer")
-    images = None if names is None else {int(image): str(file) for image, file in names}
+    names, numbers, subset = header["image_names"], header["numbers"], header["subset"]
+    for key in ("version", "title", "comparable", *(["name"] if header["name"] is not None else [])):
+        if not isinstance(header[key], str):
+            raise ValueError(f"`{key}` must be text")
+    for key in ("step", "num_given"):
+        value = header[key]
+        if value is not None and (type(value) is not int or not 0 <= value < 2**63):
+            raise ValueError(f"`{key}` must be a non-negative integer")
+    if not all(value is None or is_number(value) for value in numbers.values()):
+        raise ValueError("`numbers` must be finite")
+    if not isinstance(subset, list) or not all(isinstance(each, str) for each in subset):
+        raise ValueError("`subset` must be a list of texts")
+    for image, file in names or ():
+        if type(image) is not int or not -(2**63) <= image < 2**63 or not isinstance(file, str):
+            raise ValueError("`image_names` must be pairs of an id and a name")
     return Header(
         name=header["name"],
         step=header["step"],
-        time=time,
-        version=str(header["version"]),
-        numbers={str(name): _number(value) for name, value in header["numbers"].items()},
-        title=str(header["title"]),
-        comparable=str(header["comparable"]),
+        time=datetime.fromisoformat(header["time"]).astimezone(UTC),
+        version=header["version"],
+        numbers={name: math.nan if value is None else float(value) for name, value in numbers.items()},
+        title=header["title"],
+        comparable=header["comparable"],
         num_given=header["num_given"],
-        stored=Stored(image_names=images, subset=tuple(map(str, header["subset"]))),
+        stored=Stored(image_names=None if names is None else dict(names), subset=tuple(subset)),
     )
-
-
-def _number(value: float | None) -> float:
-    """A finite number; NaN for None."""
-    if value is not None and not math.isfinite(value):
-        raise ValueError("numbers must be finite")
-    return math.nan if value is None else float(value)

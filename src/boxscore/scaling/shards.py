@@ -13,7 +13,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol import EngineName, Protocol, ProtocolLike, as_protocol
 from boxscore.model.tally import Tally
 from boxscore.pipeline import match
 from boxscore.scaling import arrow
@@ -23,13 +23,13 @@ from boxscore.scaling.keypoint_rows import given, keypoints_from
 def match_shard(
     detections: Any,
     truths: Any,
-    protocol: str | Protocol = "coco",
+    protocol: ProtocolLike = "coco",
     *,
     name: str,
     images: Iterable[int] | None = None,
     box_format: BoxFormat = "xyxy",
     class_names: ClassNames | None = None,
-    engine: str = "auto",
+    engine: EngineName = "auto",
     threads: int | None = None,
 ) -> Tally:
     """The verdicts of a shard; errors begin with its `name`.
@@ -50,12 +50,15 @@ def match_shard(
     Traceback (most recent call last):
     boxscore.InputError: part-00001: image 0 is not one of the shard's
     """
-    iou_type = as_protocol(protocol).iou_type
+    rules = as_protocol(protocol)
+    iou_type = rules.iou_type
     with _named(f"{name}: detections"):
         if not isinstance(detections, Detections):
             detections = arrow.detections_of(detections, box_format=box_format, iou_type=iou_type)
     with _named(f"{name}: truths"):
         if not isinstance(truths, Truths):
+            if rules.class_groups:
+                raise InputError(f"protocol {rules.name} {_GROUPS_REASON}: pass `Truths` with `class_groups`")
             truths = arrow.truths_of(truths, box_format=box_format, iou_type=iou_type, class_names=class_names)
     with _named(name):
         if images is not None:
@@ -135,12 +138,14 @@ _NOT_IN_TABLES = {
 }
 """Why a protocol can't be evaluated table by table, by the field of its rule."""
 
+_GROUPS_REASON = "has numbers of groups of classes, which tables don't have"
+
 
 def check_streams(protocol: Protocol) -> None:
     """Raise `InputError` for a protocol that can't be evaluated from tables, class by class."""
     reasons = [reason for name, reason in _NOT_IN_TABLES.items() if name in protocol.needs]
     if protocol.class_groups:
-        reasons.append("has numbers of groups of classes, which tables don't have")
+        reasons.append(_GROUPS_REASON)
     if protocol.limits_per == "dataset":
         reasons.append("has a limit over the whole dataset, which needs all verdicts in one tally")
     if reasons:

@@ -207,6 +207,8 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
     for name, is_expected in expected.items():
         if is_expected != (name in columns):
             raise ValueError(f"`{name}` is {'missing' if is_expected else 'not expected'}: the protocol decides")
+    if "invalid_image" in columns:
+        shapes["invalid_image"] = columns["invalid_image"].shape[:1]
     if "listed_image" in columns:
         shapes["listed_image"] = columns["listed_image"].shape[:1]
         shapes["jaccard"] = (*shapes["listed_image"], len(JACCARD_SCORES), 3)
@@ -222,6 +224,7 @@ def _check(columns: dict[str, Any], protocol: Protocol) -> None:
         "similarity": (8,),
         "listed_image": (8,),
         "jaccard": (4,),
+        "invalid_image": (8,),
     }
     for name, array in columns.items():
         is_unexpected = array.dtype.kind != kinds.get(name, "i") or array.dtype.itemsize not in widths.get(name, (4, 8))

@@ -5,7 +5,6 @@ Reports are those of `boxscore.report`, with links to their neighbours. They are
 
 import hashlib
 import json
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from urllib.parse import urlencode
 
 import boxscore
 from boxscore._support import text
+from boxscore._support.checks import is_number
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.comparison import compare
 from boxscore.model.measures import is_error
@@ -24,7 +24,7 @@ from boxscore.report.charts import chart_script
 from boxscore.report.compact import cut, rounded
 from boxscore.report.contents import default_resamples, describe
 from boxscore.report.html import STYLES, escaped, json_block, page_file, render, sample_intervals
-from boxscore.serving.runs import Entry, Run, RunFolder, unit_of
+from boxscore.serving.runs import MAX_JSON_BYTES, MAX_RESULT_BYTES, Entry, Run, RunFolder, unit_of
 
 MAX_PAGES = 16
 """How many reports are cached; each has about 2 MB."""
@@ -101,6 +101,7 @@ class Pages:
             "folder": self._title,
             "version": boxscore.__version__,
             "problem": problem,
+            "limits": _LIMITS,
             "runs": [_run(run) for run in runs],
             "measures": measures,
             "errors": [name for name in measures if is_error(name)],
@@ -162,6 +163,10 @@ class Pages:
 
 
 _HOME = ("All runs", "./")
+_LIMITS = (
+    f"JSON files of more than {MAX_JSON_BYTES // 10**6} MB, saved results of more than {MAX_RESULT_BYTES // 10**6} MB"
+    " and links out of the served folder are not read."
+)
 
 
 def _address(entry: Entry) -> str:
@@ -204,6 +209,7 @@ def _run(run: Run) -> dict[str, Any]:
             for entry in run.entries
         ],
         "unreadable": [each._asdict() for each in run.unreadable],
+        "numWaiting": run.num_waiting,
     }
 
 
@@ -226,8 +232,7 @@ def _document(found: ListedEntry) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if is_number else None
+    return float(value) if is_number(value) else None
 
 
 def message(title: str, why: str) -> str:

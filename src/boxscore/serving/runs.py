@@ -8,7 +8,8 @@
         ├── epoch_000.tally          `Tally.save`: the same
         └── epoch_001.json           `boxscore eval --json`: numbers and classes
 
-The first bytes of a file decide what it is. Other files are left alone.
+The first bytes of a file decide what it is. Other files are left alone. Numbers are computed from the tally of a file,
+as in its report; the numbers in its header are not shown.
 """
 
 import contextlib
@@ -24,12 +25,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import boxscore
+from boxscore._support.checks import is_number
 from boxscore._support.exceptions import InputError
 from boxscore.model.comparable import Comparable
 from boxscore.model.result import Result
 from boxscore.scaling import saved_results, storage
-from boxscore.scaling.saved_results import load_result
 
 MAX_DEPTH = 4
 """How many folders below the served one are searched."""
@@ -39,6 +39,12 @@ SUFFIX = ".boxscore"
 """A file of this name is meant to be a saved result, whatever is in it."""
 NUM_FIRST_BYTES = 4096
 """How many bytes of a file decide what it is."""
+MAX_JSON_BYTES, MAX_RESULT_BYTES = 16_000_000, 512_000_000
+"""How large a file may be; of a saved result, the header may be as large as a JSON file. JSON takes ten times as much
+memory, and has a megabyte with a thousand classes; a saved result takes about three times as much, and has 20 bytes per
+detection."""
+READ_SECONDS = 1.0
+"""How long one scan reads new files; the others are read by the next scans. COCO val2017 takes some 50 ms."""
 
 Kind = Literal["result", "tally", "json"]
 Stamp = tuple[int, int, int]
@@ -82,7 +88,7 @@ class Entry:
         """The result itself; `InputError` for a file that has only numbers, or has been changed since."""
         if self.kind == "json":
             raise InputError(f"{self.path.name}: has numbers only; a report needs a file of `Result.save`")
-        result = load_result(self.path)
+        result = saved_results.load_result(self.path)
         try:
             is_same = stamp_of(self.path.stat()) == self.stamp
         except OSError:
@@ -107,6 +113,8 @@ class Run:
     """The path of the folder below the served one; of that one, its own name and a slash, which no other has."""
     entries: tuple[Entry, ...]
     unreadable: tuple[Unreadable, ...]
+    num_waiting: int = 0
+    """Files that are not read yet."""
 
 
 Content = tuple[Entry, ...] | Unreadable | None
@@ -117,6 +125,7 @@ class _KnownFolder(NamedTuple):
     """What was in a folder when it was last read."""
 
     files: dict[str, Stamp]
+    """Without those that were not read."""
     why: str | None
     """Why it can't be read, if so."""
     contents: dict[str, Content]
@@ -132,34 +141,40 @@ class RunFolder:
         self._known: dict[str, _KnownFolder] = {}
         self._runs: list[Run] = []
         self._next_scan = 0.0
+        self._seconds_read = 0.0
 
     def scan(self) -> list[Run]:
         """All runs as they are on disk now, by name; `InputError` if the folder can't be read.
 
-        Runs that have not changed are the same objects again. A folder of so many files that a scan takes long is
-        scanned for a tenth of the time at most.
+        Runs that have not changed are the same objects again. New files are read for `READ_SECONDS`; those that are
+        left are counted by their run. A folder of so many files that a scan takes long is scanned for a tenth of the
+        time at most.
         """
         with self._lock:
             start = time.monotonic()
             if start < self._next_scan:
                 return self._runs
-            before, self._known = self._known, {}
+            before, self._known, self._seconds_read = self._known, {}, 0.0
             for folder, files, why in _walk(self.root):
                 known = before.get(folder)
                 is_same = known is not None and (known.files, known.why) == (files, why)
                 self._known[folder] = known if known is not None and is_same else self._read(folder, files, why, known)
-            runs = [known.run for known in self._known.values() if known.run.entries or known.run.unreadable]
+            every = [known.run for known in self._known.values()]
+            runs = [run for run in every if run.entries or run.unreadable or run.num_waiting]
             self._runs = sorted(runs, key=lambda run: run.name)
-            duration = time.monotonic() - start
+            duration = time.monotonic() - start - self._seconds_read
             self._next_scan = start + 10 * duration if duration > LONG_SCAN else 0.0
             return self._runs
 
     def _read(self, folder: str, files: dict[str, Stamp], why: str | None, before: _KnownFolder | None) -> _KnownFolder:
-        contents = {}
+        contents: dict[str, Content] = {}
         for name, stamp in sorted(files.items()):
-            is_known = before is not None and before.files.get(name) == stamp
-            path = Path(self.root, folder, name)
-            contents[name] = before.contents[name] if before and is_known else _read(path, stamp, self.root)
+            if before is not None and before.files.get(name) == stamp:
+                contents[name] = before.contents[name]
+            elif self._seconds_read < READ_SECONDS:
+                start = time.monotonic()
+                contents[name] = _read(Path(self.root, folder, name), stamp, self.root)
+                self._seconds_read += time.monotonic() - start
         entries = [entry for each in contents.values() if not isinstance(each, Unreadable | None) for entry in each]
         unreadable = [each for each in contents.values() if isinstance(each, Unreadable)]
         if why is not None:
@@ -168,8 +183,9 @@ class RunFolder:
             name=_safe(folder) or f"{_safe(self.root.resolve().name)}/",
             entries=tuple(sorted(entries, key=_order)),
             unreadable=tuple(unreadable),
+            num_waiting=len(files) - len(contents),
         )
-        return _KnownFolder(files, why, contents, run)
+        return _KnownFolder({name: files[name] for name in contents}, why, contents, run)
 
 
 def _order(entry: Entry) -> tuple[float, str]:
@@ -220,12 +236,15 @@ def _read(path: Path, stamp: Stamp, root: Path) -> Content:
     """The results in a file."""
     name = _safe(path.relative_to(root).as_posix())
     try:
+        if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+            is_result = path.suffix in (SUFFIX, ".tally")
+            return Unreadable(name, "a link out of the served folder is not followed") if is_result else None
         with path.open("rb") as file:
             first = file.read(NUM_FIRST_BYTES)
         if first.startswith(storage.MAGIC):
             return (_of_result(path, name, stamp, "tally"),)
         if first.startswith(saved_results.MAGIC) or path.suffix == SUFFIX:
-            return (_saved(path, name, stamp),)
+            return (_of_result(path, name, stamp, "result"),)
         if path.suffix.lower() == ".json" and b'"protocol":' in first:
             return tuple(_of_document(path, name, stamp))
     except OSError as error:
@@ -237,27 +256,15 @@ def _read(path: Path, stamp: Stamp, root: Path) -> Content:
     return None
 
 
-def _saved(path: Path, name: str, stamp: Stamp) -> Entry:
-    header = saved_results.read_header(path)
-    if header.version != boxscore.__version__:  # a number may be another one now
-        return _of_result(path, name, stamp, "result", header)
-    return Entry(
-        id=name,
-        path=path,
-        stamp=stamp,
-        kind="result",
-        name=header.name,
-        step=step_of(path) if header.step is None else header.step,
-        time=header.time,
-        numbers=header.numbers,
-        title=header.title,
-        comparable=header.comparable,
-    )
+def _check_size(stamp: Stamp, most: int, kind: str) -> None:
+    if stamp[1] > most:
+        raise InputError(f"has {stamp[1] / 1e6:,.0f} MB; {kind} of more than {most / 1e6:,.0f} MB are not read")
 
 
-def _of_result(path: Path, name: str, stamp: Stamp, kind: Kind, header: saved_results.Header | None = None) -> Entry:
+def _of_result(path: Path, name: str, stamp: Stamp, kind: Kind) -> Entry:
     """An entry whose numbers are computed from its tally."""
-    result = load_result(path)
+    _check_size(stamp, MAX_RESULT_BYTES, "saved results")
+    result, header = saved_results.load_with_header(path, max_header=MAX_JSON_BYTES)
     return Entry(
         id=name,
         path=path,
@@ -278,6 +285,7 @@ def _time_of(stamp: Stamp) -> datetime:
 
 def _of_document(path: Path, name: str, stamp: Stamp) -> Iterator[Entry]:
     """The results in a file of `boxscore eval --json`: of one model, of several, or by similarity."""
+    _check_size(stamp, MAX_JSON_BYTES, "JSON files")
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -318,11 +326,9 @@ def _documents(content: Any) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
 
 def _number(key: str, value: Any) -> float:
     """A finite number; NaN for None, which JSON has for undefined numbers."""
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if value is not None and not is_number(value):
         raise InputError(f"`{key}` must be a finite number; got {value!r:.40}")
-    return float(value)
+    return math.nan if value is None else float(value)
 
 
 def _words_of(comparable: Any) -> str:

@@ -8,9 +8,9 @@ import hashlib
 import ipaddress
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable, Iterable
-from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,6 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from boxscore._support.exceptions import InputError
+from boxscore.serving.connections import MAX_ACCEPTED, LimitedProtocol
 from boxscore.serving.pages import NotFoundError, Page, Pages, assets, message
 
 _POLICY = (
@@ -39,6 +40,14 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-cache",
 }
+
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s\[\]:/?#@]+))(?::[0-9]{1,5})?")
+"""A header `Host`: an IPv6 address in brackets, or a name or IPv4 address; then a port, if it is not the default."""
+
+
+_BACKLOG = 128
+"""How many connections wait to be accepted."""
 
 
 class HostCheck:
@@ -59,11 +68,11 @@ class HostCheck:
         await self._app(scope, receive, send)
 
     def _is_trusted(self, header: str) -> bool:
-        try:
-            host = urlsplit(f"//{header}").hostname or ""
-        except ValueError:
+        found = _HOST.fullmatch(header)
+        if found is None:
             return False
-        return host in self._names or is_address(host)
+        address, name = found.groups()
+        return is_address(address) if name is None else name.lower() in self._names or is_address(name)
 
 
 def is_address(host: str) -> bool:
@@ -180,7 +189,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -201,6 +210,12 @@ def is_local(listener: socket.socket) -> bool:
 class _Server(uvicorn.Server):
     """A server that logs nothing when it ends: requests in progress are cancelled."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)  # asyncio has made it `MAX_ACCEPTED`
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close all connections."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
@@ -211,6 +226,8 @@ def run_server(app: ASGIApp, listener: socket.socket) -> None:
     """Serve until a signal comes, which is then raised again: `KeyboardInterrupt` for Ctrl-C."""
     config = uvicorn.Config(
         app,
+        http=LimitedProtocol,
+        backlog=MAX_ACCEPTED,
         log_config=None,
         log_level="error",
         access_log=False,

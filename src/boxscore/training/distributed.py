@@ -1,7 +1,8 @@
 """Merges the tallies of all processes of torch.distributed, in two collectives: numbers of bytes, then the bytes."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,21 @@ def is_first() -> bool:
     return not is_distributed() or _torch_distributed().get_rank() == 0
 
 
+@contextmanager
+def explained(call: str, advice: str = "", group: Any = None) -> Iterator[None]:
+    """A collective that fails names the `call` that every process must make, and what else there is to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_distributed(group):
+            raise
+        dist = _torch_distributed()
+        raise RuntimeError(
+            f"gathering from {dist.get_world_size(group)} processes failed on rank {dist.get_rank(group)}: a process"
+            f" may have died, or not called {call}. Every process must call it, also one without data{advice}"
+        ) from error
+
+
 def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) -> Tally:
     """The tallies of all processes as one, the same on every process. All of them must call this.
 
@@ -42,7 +58,10 @@ def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) ->
 
     tallies = []
     numberings = set()
-    for rank, (numbering, content) in enumerate(_all_gather(storage.to_bytes(tally), is_numbering, group)):
+    advice = "; MeanAveragePrecision(sync=False) computes the numbers of one process"
+    with explained("compute()", advice, group):
+        gathered = _all_gather(storage.to_bytes(tally), is_numbering, group)
+    for rank, (numbering, content) in enumerate(gathered):
         numberings |= {numbering} - {_UNKNOWN}
         tallies.append(storage.from_bytes(content, f"the tally of rank {rank}"))
     for rank, other in enumerate(tallies):
@@ -54,9 +73,10 @@ def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) ->
     return joined(renumbered(tallies) if numberings == {1} else without_copies(tallies))
 
 
-def gather_bytes(content: bytes, group: Any = None) -> list[memoryview]:
-    """The bytes of all processes, by rank. All of them must call this."""
-    return [part for _, part in _all_gather(content, None, group)]
+def gather_bytes(content: bytes, call: str) -> list[memoryview]:
+    """The bytes of all processes, by rank. All of them must call this, by way of `call`, which errors name."""
+    with explained(call):
+        return [part for _, part in _all_gather(content, None, None)]
 
 
 def renumbered(tallies: Iterable[Tally]) -> list[Tally]:
@@ -68,11 +88,12 @@ def renumbered(tallies: Iterable[Tally]) -> list[Tally]:
     moved = []
     for tally in tallies:
         image, truth_image = (narrowest(column.astype(np.int64) + first) for column in (tally.image, tally.truth_image))
-        listed = np.zeros(0, np.int64) if tally.listed_image is None else tally.listed_image + first
-        moved.append(replace(tally, image=image, truth_image=truth_image))
-        if tally.listed_image is not None:
-            moved[-1] = replace(moved[-1], listed_image=listed)
-        first = max(first, *(int(column.max(initial=-1)) + 1 for column in (image, truth_image, listed)))
+        columns: dict[str, Any] = {"image": image, "truth_image": truth_image}
+        for name in ("listed_image", "invalid_image"):
+            if (own := getattr(tally, name)) is not None:
+                columns[name] = own + first
+        moved.append(replace(tally, **columns))
+        first = max(first, *(int(column.max(initial=-1)) + 1 for column in columns.values()))
     return moved
 
 
@@ -81,7 +102,7 @@ def without_copies(tallies: Sequence[Tally]) -> list[Tally]:
     seen = np.zeros(0, np.int64)
     different = []
     for tally in tallies:
-        images = tally.images
+        images = tally.images if tally.invalid_image is None else np.union1d(tally.images, tally.invalid_image)
         copies = np.intersect1d(images, seen, assume_unique=True)
         different.append(tally.without(copies) if copies.size else tally)
         seen = np.union1d(seen, images)
@@ -93,24 +114,18 @@ def _all_gather(content: bytes, is_numbering: bool | None, group: Any) -> list[t
     torch, dist = sys.modules["torch"], _torch_distributed()
     num_processes = dist.get_world_size(group)
     device = _device_of(dist.get_backend_config(group))
-    try:
-        numbering = _UNKNOWN if is_numbering is None else int(is_numbering)
-        mine = torch.tensor([len(content), numbering], dtype=torch.int64, device=device)
-        heads = [torch.zeros_like(mine) for _ in range(num_processes)]
-        dist.all_gather(heads, mine, group=group)
-        sizes, numberings = torch.stack(heads).cpu().T.tolist()
+    numbering = _UNKNOWN if is_numbering is None else int(is_numbering)
+    mine = torch.tensor([len(content), numbering], dtype=torch.int64, device=device)
+    heads = [torch.zeros_like(mine) for _ in range(num_processes)]
+    dist.all_gather(heads, mine, group=group)
+    sizes, numberings = torch.stack(heads).cpu().T.tolist()
 
-        padded = np.zeros(max(sizes), np.uint8)
-        padded[: len(content)] = np.frombuffer(content, np.uint8)
-        mine = torch.from_numpy(padded).to(device)
-        parts = [torch.empty_like(mine) for _ in range(num_processes)]
-        dist.all_gather(parts, mine, group=group)
-        arrays = [part.cpu().numpy() for part in parts]
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"gathering the tallies of {num_processes} processes failed on rank {dist.get_rank(group)}:"
-            f" a process may have died, or not called compute()"
-        ) from error
+    padded = np.zeros(max(sizes), np.uint8)
+    padded[: len(content)] = np.frombuffer(content, np.uint8)
+    mine = torch.from_numpy(padded).to(device)
+    parts = [torch.empty_like(mine) for _ in range(num_processes)]
+    dist.all_gather(parts, mine, group=group)
+    arrays = [part.cpu().numpy() for part in parts]
     return [
         (numbering, memoryview(array[:size])) for numbering, array, size in zip(numberings, arrays, sizes, strict=True)
     ]

@@ -15,8 +15,8 @@ from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_
 from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, row_shape_of
 from boxscore.model.batches import build_from_images, in_argument
-from boxscore.model.dataset import ClassNames, Detections, Truths
-from boxscore.model.protocol import Protocol
+from boxscore.model.dataset import ClassNames, Invalid, Truths, detections_maker
+from boxscore.model.protocol import EngineName, IouType, ProtocolLike
 from boxscore.training.metric import MeanAveragePrecision
 
 __all__ = ["EvaluateMetric"]
@@ -38,10 +38,10 @@ where there are none, is -1.
 class EvaluateMetric(evaluate.Metric):
     """mAP as a metric of Hugging Face's Evaluate, for `evaluate.combine` and code that takes an `EvaluationModule`.
 
-    Nothing is downloaded. `protocol`, `iou_type`, `box_format`, `class_names`, `engine`, `threads` and `warn` are those
-    of `MeanAveragePrecision`; `per_class`: whether `compute` returns `ap/<class>`, too. `settings` go to
-    `evaluate.Metric`: `keep_in_memory`, `cache_dir`, `num_process`, `process_id`, `experiment_id` and so on. Inputs are
-    validated as they are added: a batch that is invalid is refused as a whole.
+    Nothing is downloaded. `protocol`, `iou_type`, `box_format`, `class_names`, `class_groups`, `engine`, `threads`,
+    `warn` and `invalid`: as in `MeanAveragePrecision`; `per_class`: whether `compute` returns `ap/<class>`, too.
+    `settings` go to `evaluate.Metric`: `keep_in_memory`, `cache_dir`, `num_process`, `process_id`, `experiment_id` and
+    so on. Inputs are validated as they are added: a batch that is invalid is refused as a whole.
 
     Evaluate keeps all inputs until `compute`, in a file or in memory. For large datasets `MeanAveragePrecision`, which
     keeps 20 bytes per detection, is the better choice.
@@ -57,15 +57,17 @@ class EvaluateMetric(evaluate.Metric):
 
     def __init__(
         self,
-        protocol: str | Protocol = "coco",
+        protocol: ProtocolLike = "coco",
         *,
-        iou_type: str | None = None,
+        iou_type: IouType | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
+        class_groups: Mapping[int, str] | None = None,
         per_class: bool = False,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         threads: int | None = None,
         warn: bool = True,
+        invalid: Invalid = "error",
         **settings: Any,
     ) -> None:
         check_box_format(box_format, UPRIGHT_FORMATS)
@@ -77,9 +79,11 @@ class EvaluateMetric(evaluate.Metric):
             iou_type=iou_type,
             box_format=box_format,
             class_names=class_names,
+            class_groups=class_groups,
             engine=engine,
             threads=threads,
             warn=warn,
+            invalid=invalid,
             sync=False,  # Evaluate has its own way to join processes
         )
         kind = self._metric.protocol.iou_type
@@ -129,7 +133,8 @@ class EvaluateMetric(evaluate.Metric):
         given: dict[str, Any] = {"is_hosted": True}
         if self._metric.protocol.iou_type == "bbox":
             given["box_format"] = self._metric.box_format
-        in_argument("predictions", build_from_images, Detections, predictions, keys, **given)
+        make = detections_maker(self._metric.invalid)
+        in_argument("predictions", build_from_images, make, predictions, keys, **given)
         names = self._metric.class_names
         in_argument("references", build_from_images, Truths, references, truth_keys, class_names=names, **given)
         super().add_batch(

@@ -9,6 +9,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,9 @@ from transformers.image_utils import get_image_size_for_max_height_width
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.model.protocol import Protocol
+from boxscore._support.keyword_hints import suggests_keywords
+from boxscore.model.dataset import Invalid
+from boxscore.model.protocol import EngineName, IouType, ProtocolLike
 from boxscore.model.result import Result
 from boxscore.training import distributed
 from boxscore.training.metric import MeanAveragePrecision
@@ -54,27 +57,31 @@ class DetectionMetrics:
     `post_process_instance_segmentation` with `iou_type="segm"` or `"boundary"`; or a function of the same arguments:
     outputs, `threshold`, `target_sizes`. `post_process`: further arguments of it, such as `{"top_k": 300}`.
     `threshold`: detections need a higher score; AP is meant for 0. `id2label`: the class names by label. `per_class`:
-    whether to log `ap/<class>`, too. `protocol`, `unique_images`, `engine`, `threads` and `warn`: as in
-    `MeanAveragePrecision`; a trainer needs no `unique_images`.
+    whether to log `ap/<class>`, too. `protocol`, `class_groups`, `unique_images`, `engine`, `threads`, `warn` and
+    `invalid`: as in `MeanAveragePrecision`; a trainer needs no `unique_images`, and invalid predictions are dropped
+    unless `invalid="error"`, so that a box with NaN ends no training.
 
     Boxes are those of the original image, of `orig_size` in the labels, also if the processor has padded the images. An
     `area` in the labels decides which truths are small, as in COCO. Masks have the size of those in the labels.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         processor: Any,
-        protocol: str | Protocol = "coco",
+        protocol: ProtocolLike = "coco",
         *,
         id2label: Mapping[int, str] | None = None,
+        class_groups: Mapping[int, str] | None = None,
         threshold: float = 0.0,
-        iou_type: str | None = None,
+        iou_type: IouType | None = None,
         post_process: Mapping[str, Any] | None = None,
         per_class: bool = False,
         unique_images: bool = False,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         threads: int | None = None,
         warn: bool = True,
+        invalid: Invalid = "drop",
     ) -> None:
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise InputError(f"`threshold` must be a number from 0 to 1; got {threshold!r}")
@@ -85,10 +92,12 @@ class DetectionMetrics:
             protocol,
             iou_type=iou_type,
             class_names=names,
+            class_groups=class_groups,
             engine=engine,
             threads=threads,
             warn=warn,
             unique_images=unique_images,
+            invalid=invalid,
         )
         self.processor, self.threshold, self.per_class = processor, threshold, per_class
         self._post_process = _post_processing(processor, self.metric.protocol.iou_type)
@@ -98,6 +107,11 @@ class DetectionMetrics:
         self._loader: Any = None
         self.result: Result | None = None
         """That of the last evaluation, with classes and curves."""
+
+    def __copy__(self) -> "DetectionMetrics":
+        copied = type(self).__new__(type(self))
+        vars(copied).update(vars(self), metric=copy(self.metric))
+        return copied
 
     @property
     def has_masks(self) -> bool:

@@ -2,11 +2,13 @@
 
 `update` can be jitted and scanned like any other step: it matches a padded batch and writes the verdicts behind those
 of earlier batches. `compute` brings them to the host and finishes as `boxscore.evaluate` does; with x64 enabled the
-result has the same bits. A compiled step can't raise an error, so invalid rows are counted, and `compute` raises it.
+result has the same bits. A compiled step can't raise an error, so invalid rows are counted, and `compute` raises it; of
+detections, invalid rows are dropped unless `invalid="error"`.
 
 Dimensions: N images, D detections, G truths, P = N * D or N * G, A areas, T thresholds; in a state B rows of capacity.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -18,18 +20,24 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.engines.parallel.batch import check_static, match_batch
+from boxscore.engines.parallel.batch import check_static, match_batch, which_count
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
-from boxscore.geometry import is_in_areas
 from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.geometry.boxes import measure, sizes
 from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument
-from boxscore.model.dataset import ClassNames, Truths, check_labels_are_named
+from boxscore.model.dataset import (
+    ClassNames,
+    Invalid,
+    Truths,
+    check_labels_are_named,
+    checked_invalid,
+    ignored_kinds,
+)
 from boxscore.model.image_ids import read_image_ids
-from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, as_protocol
+from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol
 from boxscore.model.result import Result
-from boxscore.model.tally import Tally
+from boxscore.model.tally import UNKNOWN_IMAGE, Tally
 from boxscore.pipeline import finish
 
 __all__ = ["State", "compute", "empty", "merge", "update"]
@@ -61,10 +69,13 @@ class State:
     num_images: jax.Array
     """Images seen. Shape ()."""
     num_wrong: jax.Array
-    """Rows with a NaN, an infinity, or a size that is negative or too large. Shape ()."""
+    """Rows with a NaN, an infinity, or a size that is negative or too large, which are errors. Shape ()."""
+    num_invalid: jax.Array
+    """Detections of that kind that were dropped. Shape ()."""
     protocol: Protocol
     box_format: BoxFormat
     class_names: tuple[tuple[int, str], ...] | None
+    invalid: Invalid
 
     def __repr__(self) -> str:
         room = f"room for {self.detections.capacity} detections and {self.truths.capacity} truths"
@@ -72,22 +83,36 @@ class State:
 
 
 jax.tree_util.register_dataclass(Rows, [field.name for field in fields(Rows)], [])
-_STATIC = ["protocol", "box_format", "class_names"]
+_STATIC = ["protocol", "box_format", "class_names", "invalid"]
 jax.tree_util.register_dataclass(State, [f.name for f in fields(State) if f.name not in _STATIC], _STATIC)
 
 
 def empty(
-    protocol: str | Protocol = "coco",
+    protocol: ProtocolLike = "coco",
     capacity: int = 100_000,
     *,
     truth_capacity: int | None = None,
     box_format: BoxFormat = "xyxy",
     class_names: ClassNames | None = None,
+    invalid: Invalid = "drop",
 ) -> State:
     """A state that has seen nothing, with room for `capacity` detections and `truth_capacity` truths.
 
-    Padding and what is discarded take no room. `truth_capacity` is `capacity` unless it is given. A detection takes 60
-    bytes under COCO and 21 under VOC; with x64 enabled, 80 and 41.
+    Padding and what is discarded take no room. A detection takes 60 bytes under COCO and 21 under VOC; with x64
+    enabled, 80 and 41.
+
+    Args:
+        protocol: one that compares boxes, and that needs nothing but the verdicts of each batch.
+        capacity: the most detections of all updates.
+        truth_capacity: the most truths; by default `capacity`.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        class_names: as in `Truths`.
+        invalid: what becomes of a detection with a NaN, an infinity, or a size that is negative or too large. With
+            "drop" it changes no number, takes no room, and is counted: `compute` warns, and the result is not
+            `comparable`. With "error" `compute` raises `InputError`, as it does for truths in any case.
+
+    Raises:
+        InputError: for a protocol of other shapes (`iou_type`), or with a rule that compiled steps can't follow.
 
     >>> empty("voc2012", 1000)
     State(voc2012, room for 1000 detections and 1000 truths)
@@ -95,9 +120,15 @@ def empty(
     check_box_format(box_format, UPRIGHT_FORMATS)
     protocol = as_protocol(protocol)
     check_static(protocol)
-    if protocol.federated or protocol.extra_numbers or protocol.class_groups or protocol.limits_per == "dataset":
-        rule = "`protocol` must need nothing but the verdicts of each batch"
-        raise InputError(f"{rule}; got {protocol.name}: use `boxscore.MeanAveragePrecision`")
+    rules = {
+        "federated": protocol.federated,
+        "extra_numbers": protocol.extra_numbers,
+        "class_groups": protocol.class_groups,
+        "limits_per": protocol.limits_per == "dataset",
+    }
+    if needed := [name for name, is_needed in rules.items() if is_needed]:
+        rule = f"protocol {protocol.name} has a rule that needs more than the verdicts of each batch, `{needed[0]}`"
+        raise InputError(f"{rule}: use `boxscore.MeanAveragePrecision`")
     truth_capacity = capacity if truth_capacity is None else truth_capacity
     for name, value in (("capacity", capacity), ("truth_capacity", truth_capacity)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -126,9 +157,11 @@ def empty(
         truths=rows(truth_columns, int(truth_capacity)),
         num_images=zero(),
         num_wrong=zero(),
+        num_invalid=zero(),
         protocol=protocol,
         box_format=box_format,
         class_names=None if names is None else tuple(names.items()),
+        invalid=checked_invalid(invalid),
     )
 
 
@@ -156,9 +189,15 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
     if protocol.class_agnostic:  # as in COCO: ties between classes fall by label
         batch, truth_batch = _by_label(batch), _by_label(truth_batch)
 
-    # Invalid rows must not change the verdicts of others; they are counted, and `compute` raises an error.
+    # Invalid rows must not change the verdicts of others. They are counted, and `compute` raises an error or warns.
     is_bad_ND = _is_bad(batch.box, state.box_format) | ~jnp.isfinite(batch.score)
     is_bad_ND = is_bad_ND & ~batch.discarded
+    is_dropped_ND = is_bad_ND & (state.invalid == "drop")
+    batch = batch._replace(
+        box=jnp.where(is_dropped_ND[..., None], jnp.zeros_like(batch.box), batch.box),
+        score=jnp.where(is_dropped_ND, jnp.zeros_like(batch.score), batch.score),
+        discarded=batch.discarded | is_dropped_ND,
+    )
     is_real_NG = truth_batch.label >= 0
     is_bad_NG = _is_bad(truth_batch.box, state.box_format) & is_real_NG
     if truth_batch.area is not None:
@@ -189,7 +228,10 @@ def update(state: State, preds: Any, targets: Any, image_ids: Any) -> State:
         detections=_append(state.detections, detections, ~matched.discarded, "capacity"),
         truths=_append(state.truths, truths, is_real_NG, "truth_capacity"),
         num_images=state.num_images + num_images,
-        num_wrong=state.num_wrong + _count(is_bad_ND, state.num_wrong) + _count(is_bad_NG, state.num_wrong),
+        num_wrong=state.num_wrong
+        + _count(is_bad_ND & ~is_dropped_ND, state.num_wrong)
+        + _count(is_bad_NG, state.num_wrong),
+        num_invalid=state.num_invalid + _count(is_dropped_ND, state.num_invalid),
     )
 
 
@@ -216,11 +258,15 @@ def merge(state: State, other: State) -> State:
         truths=joined(state.truths, other.truths),
         num_images=state.num_images + other.num_images,
         num_wrong=state.num_wrong + other.num_wrong,
+        num_invalid=state.num_invalid + other.num_invalid,
     )
 
 
 def compute(state: State) -> Result:
-    """The result of all updates, on the host. Raises `InputError` if rows did not fit or were invalid."""
+    """The result of all updates, on the host.
+
+    Raises `InputError` if rows did not fit, or were invalid and not dropped.
+    """
     _check_state("state", state)
     state = jax.device_get(state)
     for rows, name, one in ((state.detections, "capacity", "detection"), (state.truths, "truth_capacity", "truth")):
@@ -232,6 +278,9 @@ def compute(state: State) -> Result:
         raise InputError(f"boxes, scores and areas {rule}; got {text.count(wrong, 'row')} that had not")
     detections, truths = (_taken(rows) for rows in (state.detections, state.truths))
     _check_images_are_different(detections, truths)
+    if (num_invalid := int(state.num_invalid)) > 0:
+        dropped = text.count(num_invalid, "invalid detection")
+        warnings.warn(f'{dropped} dropped; empty(invalid="error") makes them an error', stacklevel=2)
 
     protocol = state.protocol
     names = None if state.class_names is None else dict(state.class_names)
@@ -256,6 +305,7 @@ def compute(state: State) -> Result:
         truth_counts=truths["counts"],
         class_names=names,
         iou_dtype=str(detections["score"].dtype),
+        invalid_image=np.full(num_invalid, UNKNOWN_IMAGE) if num_invalid else None,
     )
     return finish(tally)
 
@@ -273,9 +323,9 @@ def _dtype(name: str) -> Any:
 def _detections(preds: Any) -> PaddedDetections:
     """The batch in `preds`, with all padding discarded."""
     if isinstance(preds, PaddedDetections):
-        required = preds._asdict()
-        optional = {"discarded": required.pop("discarded")}
-        batch = in_argument("preds", PaddedBatch.from_columns, required, optional)
+        _check_is_absent("preds", "coverage", preds.coverage, "federated protocols, which need more than a batch has")
+        required = {name: getattr(preds, name) for name in ("box", "label", "score")}
+        batch = in_argument("preds", PaddedBatch.from_columns, required, {"discarded": preds.discarded})
     else:
         batch = PaddedBatch.from_dict("preds", preds, PADDED_DETECTION_KEYS._replace(others=()))
     columns = {name: jnp.asarray(column) for name, column in in_argument("preds", batch.columns).items()}
@@ -287,14 +337,20 @@ def _detections(preds: Any) -> PaddedDetections:
 def _truths(targets: Any) -> PaddedTruths:
     """The batch in `targets`, with all padding ignored. Ids come as `image_ids`, so the batch has none."""
     if isinstance(targets, PaddedTruths):
-        required = targets._asdict()
-        batch = in_argument("targets", PaddedBatch.from_columns, required, {"area": required.pop("area")})
+        _check_is_absent("targets", "kind", targets.kind, "`boxscore.parallel.match_batch`; `ignore` marks truths here")
+        required = {name: getattr(targets, name) for name in ("box", "label", "ignore")}
+        batch = in_argument("targets", PaddedBatch.from_columns, required, {"area": targets.area})
     else:
         batch = PaddedBatch.from_dict("targets", targets, TRUTH_KEYS._replace(others=()))
     columns = {name: jnp.asarray(column) for name, column in in_argument("targets", batch.columns).items()}
     is_padding_NG = columns["label"] < 0
     ignore_NG = columns.pop("ignore", is_padding_NG)
     return PaddedTruths(**columns, ignore=ignore_NG | is_padding_NG)
+
+
+def _check_is_absent(argument: str, name: str, column: Any, home: str) -> None:
+    if column is not None:
+        raise InputError(f"`{argument}` must not have `{name}`, which is for {home}")
 
 
 def _image_ids(image_ids: Any) -> jax.Array:
@@ -337,7 +393,7 @@ def _which_count(truths: PaddedTruths, state: State) -> jax.Array:
         area_NG = measure(box, box_format=state.box_format, pixels=state.protocol.pixels).area
     else:
         area_NG = truths.area.astype(real)
-    is_counted_NGA: jax.Array = is_in_areas(area_NG, state.protocol.areas) & ~truths.ignore[..., None]
+    is_counted_NGA: jax.Array = which_count(area_NG, ignored_kinds(truths.ignore, state.protocol), state.protocol)
     return is_counted_NGA
 
 

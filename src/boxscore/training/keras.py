@@ -1,16 +1,17 @@
 """mAP in `model.fit`: a callback of Keras 3, on any of its backends, that puts the numbers into the logs."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.keyword_hints import suggests_keywords
 from boxscore.geometry.box_formats import BoxFormat
-from boxscore.model.dataset import ClassNames
-from boxscore.model.protocol import Protocol
+from boxscore.model.dataset import ClassNames, Invalid
+from boxscore.model.protocol import EngineName, ProtocolLike
 from boxscore.model.result import Result
 from boxscore.training.metric import MeanAveragePrecision
 
@@ -28,22 +29,27 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
     `dataset`: batches of inputs and targets, as often as they are asked for: a `tf.data.Dataset`, a `PyDataset`, a
     list. The targets are as `MeanAveragePrecision.update` takes them, such as a dict of padded `boxes` and `labels`,
     and may have `image_id`. `decode` makes of the model's outputs, in NumPy, what `update` takes as `preds`; by default
-    they are that already. `prefix` stands before every name. `warn`: as in `MeanAveragePrecision`. `save_to`: a folder
-    for the result of each epoch, `epoch_000.boxscore` and so on, as `boxscore serve` shows them.
+    they are that already. `prefix` stands before every name. `class_groups`, `warn` and `invalid`: as in
+    `MeanAveragePrecision`, but invalid predictions, as of a head that is not trained yet, are dropped unless
+    `invalid="error"`. `save_to`: a folder for the result of each epoch, `epoch_000.boxscore` and so on, as `boxscore
+    serve` shows them.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         dataset: Iterable[Any],
-        protocol: str | Protocol = "coco",
+        protocol: ProtocolLike = "coco",
         *,
         decode: Callable[[Any], Any] | None = None,
         prefix: str = "val_",
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
-        engine: str = "auto",
+        class_groups: Mapping[int, str] | None = None,
+        engine: EngineName = "auto",
         threads: int | None = None,
         warn: bool = True,
+        invalid: Invalid = "drop",
         save_to: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__()
@@ -56,7 +62,14 @@ class MeanAveragePrecisionCallback(keras.callbacks.Callback):
             raise InputError(f"`save_to` must be a path; got {type(save_to).__name__}")
         self.dataset, self.decode, self.prefix, self.save_to = dataset, decode, prefix, save_to
         self.metric = MeanAveragePrecision(
-            protocol, box_format=box_format, class_names=class_names, engine=engine, threads=threads, warn=warn
+            protocol,
+            box_format=box_format,
+            class_names=class_names,
+            class_groups=class_groups,
+            engine=engine,
+            threads=threads,
+            warn=warn,
+            invalid=invalid,
         )
         self.result: Result | None = None
         """That of the last epoch, with classes and curves."""

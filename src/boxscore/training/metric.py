@@ -1,30 +1,39 @@
 """The streaming metric: mAP as inference goes. `update` matches and forgets the boxes; `compute` gives the result."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import replace
-from threading import RLock
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import numpy as np
 
 from boxscore._support import text
-from boxscore._support.arrays import is_in_host_memory, to_numpy
 from boxscore._support.exceptions import InputError
+from boxscore._support.keyword_hints import suggests_keywords
+from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
-from boxscore.analysis.diagnosis import Watch, Words, unlike_sizes, unlike_units
-from boxscore.analysis.suspicion import Counts
+from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, find_input_mistakes
 from boxscore.engines.native.plain_batch import PlainBatches
 from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
-from boxscore.geometry.boxes import Boxes
 from boxscore.model.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
 from boxscore.model.batches import PaddedBatch, in_argument, read_images
-from boxscore.model.dataset import ClassNames, Detections, ImageIdsLike, Truths, host_ids, take
+from boxscore.model.dataset import (
+    ClassNames,
+    Detections,
+    ImageIdsLike,
+    Invalid,
+    Truths,
+    checked_invalid,
+    detections_maker,
+    host_ids,
+    take_images,
+)
 from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.model.image_objects import as_dicts, is_image_object
 from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import IOU_TYPES, Protocol, as_protocol
+from boxscore.model.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol
 from boxscore.model.protocol_fields import check_choice
 from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Result
@@ -46,8 +55,9 @@ class MeanAveragePrecision:
     copies of a few megabytes at most, to be matched together. `compute` can be called at any time, and changes nothing.
 
     `iou_type`: that of the protocol, "bbox" unless it says another one. With "segm" or "boundary" batches have `masks`
-    in place of `boxes`: booleans or bytes, (D, H, W) per image. With "obb" or "probiou" `boxes` are oriented, as
-    `box_format` says: "cxcywha:radians", (D, 5), "xyxyxyxy", (D, 8), and others; such a format implies "obb".
+    in place of `boxes`: booleans or bytes, (D, H, W) or (D, 1, H, W) per image. With "obb" or "probiou" `boxes` are
+    oriented, as `box_format` says: "cxcywha:radians", (D, 5), "xyxyxyxy", (D, 8), and others; such a format implies
+    "obb".
 
     Images are identified by `image_ids`, or by `image_id` in the targets' dicts: integers or names. Else they are
     numbered as they come. `unique_images`: whether an image that comes again is left out, since loaders repeat images
@@ -55,6 +65,11 @@ class MeanAveragePrecision:
     error. `class_groups`: the group of each class by label, for protocols that measure groups ("rare", "common" or
     "frequent" under LVIS, whose targets also have `neg_category_ids`). `warn`: whether to warn, once each, about inputs
     that are likely a mistake, such as fractions beside pixels.
+
+    `invalid`: what becomes of a prediction with a NaN, an infinity or a negative size: "error" refuses the batch;
+    "drop" drops the prediction, as if it were not there, for training that must go on. There is one warning; the
+    result counts all that were dropped, in `num_invalid`, and is not `comparable`. Targets must be valid always.
+
     `sync`: whether `compute` is over all processes of torch.distributed, if there are several, and `process_group`
     which of them; the default is all.
 
@@ -65,37 +80,40 @@ class MeanAveragePrecision:
     0.9
     """
 
+    @suggests_keywords
     def __init__(
         self,
-        protocol: str | Protocol = "coco",
+        protocol: ProtocolLike = "coco",
         *,
-        iou_type: str | None = None,
+        iou_type: IouType | None = None,
         box_format: BoxFormat = "xyxy",
         class_names: ClassNames | None = None,
         class_groups: Mapping[int, str] | None = None,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         threads: int | None = None,
         warn: bool = True,
         sync: bool = True,
         process_group: Any = None,
         unique_images: bool = False,
+        invalid: Invalid = "error",
     ) -> None:
         check_box_format(box_format)
+        _check_is_protocol(protocol)
         if not isinstance(unique_images, bool):
             raise InputError(f"`unique_images` must be True or False; got {unique_images!r}")
         self.protocol = as_protocol(protocol)
-        if iou_type is None and isinstance(protocol, str) and is_oriented(box_format):
-            iou_type = "obb" if self.protocol.iou_type == "bbox" else self.protocol.iou_type
-        if iou_type is not None:
-            check_choice("iou_type", iou_type, IOU_TYPES)
+        kind: str | None = iou_type
+        if kind is None and isinstance(protocol, str) and is_oriented(box_format):
+            kind = "obb" if self.protocol.iou_type == "bbox" else self.protocol.iou_type
+        if kind is not None:
+            check_choice("iou_type", kind, IOU_TYPES)
             is_name = isinstance(protocol, str)
-            self.protocol = (
-                protocol_of(str(protocol), iou_type) if is_name else self.protocol.replace(iou_type=iou_type)
-            )
+            self.protocol = protocol_of(str(protocol), kind) if is_name else self.protocol.replace(iou_type=kind)
         self.box_format = box_format
         self.engine, self.threads, self.warn = engine, threads, warn
         self.sync, self.process_group = sync, process_group
         self.unique_images = unique_images
+        self.invalid = checked_invalid(invalid)
         no_truths = Truths(image=[], label=[], box=[], class_names=class_names, class_groups=class_groups)
         self.class_names, self.class_groups = no_truths.names_by_label, no_truths.class_groups
         # Nothing is the same for shapes of any kind.
@@ -103,8 +121,8 @@ class MeanAveragePrecision:
             Detections(image=[], label=[], score=[], box=[]), no_truths, self.protocol.replace(iou_type="bbox"), engine
         )
         self._nothing = replace(nothing, protocol=self.protocol)
-        self._lock = RLock()
-        self._is_diagnosed = False
+        self._lock = fork_safe_lock()
+        self._warned: frozenset[str] = frozenset()
         self.reset()
 
     def reset(self) -> None:
@@ -117,12 +135,12 @@ class MeanAveragePrecision:
             self._is_numbering: bool | None = None
             self._num_watched = 0
             self._watch = Watch()
-            self._warned: set[str] = set()
 
     def update(
         self, preds: Any, targets: Any = None, *, target: Any = None, image_ids: ImageIdsLike | None = None
     ) -> None:
-        """Match one batch. If anything in it is invalid, the whole batch is refused, and nothing changes.
+        """Match one batch. If anything in it is invalid, the whole batch is refused, and nothing changes; with
+        `invalid="drop"` predictions are dropped instead.
 
         `target` is torchmetrics' name for `targets`.
         """
@@ -150,8 +168,9 @@ class MeanAveragePrecision:
         if self.sync and distributed.is_distributed(self.process_group):
             tally = distributed.gather(tally, is_numbering, self.process_group)
         result = finish(tally, self.engine, threads=self.threads)
-        if self.warn and not self._is_diagnosed and not self._warned and distributed.is_first():
-            self._diagnose(result)
+        is_dropped = tally.num_invalid > 0 and len(tally) == 0  # which has been said
+        if self.warn and not is_dropped and distributed.is_first():
+            self._warn_of(self._watch.find_mistakes(result, Words()), stacklevel=3)
         return result
 
     @property
@@ -250,10 +269,18 @@ class MeanAveragePrecision:
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             self._match_waiting()
-            return {name: value for name, value in vars(self).items() if name not in ("_lock", "_waiting")}
+            state = {name: value for name, value in vars(self).items() if name not in ("_lock", "_waiting")}
+            # `update` changes these in place: neither a copy nor a pickle may share them.
+            return state | {name: copy(state[name]) for name in ("_tallies", "_seen", "_names", "_watch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=RLock(), _waiting=None)
+        vars(self).update(state, _lock=fork_safe_lock(), _waiting=None)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "MeanAveragePrecision":
+        memo[id(self.process_group)] = self.process_group  # a handle of PyTorch's, which can't be copied
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__setstate__(deepcopy(self.__getstate__(), memo))
+        return copied
 
     def __repr__(self) -> str:
         with self._lock:
@@ -296,17 +323,23 @@ class MeanAveragePrecision:
         if self._add_plain(preds, targets, images):
             self._remember(images, ids)
         else:
-            settings: dict[str, Any] = {"image_ids": images, "box_format": self.box_format, "is_hosted": True}
-            settings["iou_type"] = self.protocol.iou_type
-            detections = in_argument("preds", Detections.from_images, preds, **settings)
-            truths = in_argument("targets", Truths.from_images, targets, class_names=self.class_names, **settings)
-            self._store(self._match(detections, truths), images, ids)
+            detections = self._read_preds(preds, images, self.invalid)
+            settings: dict[str, Any] = {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
+            settings |= {"image_ids": images, "class_names": self.class_names, "is_hosted": True}
+            truths = in_argument("targets", Truths.from_images, targets, **settings)
+            self._store(self._match(detections, truths, partial(self._read_preds, preds, images)), images, ids)
+
+    def _read_preds(self, preds: Any, images: list[int], invalid: Invalid = "error") -> Detections:
+        """The predictions of dicts, on the general path."""
+        settings: dict[str, Any] = {"box_format": self.box_format, "iou_type": self.protocol.iou_type}
+        settings |= {"image_ids": images, "invalid": invalid, "is_hosted": True}
+        return in_argument("preds", Detections.from_images, preds, **settings)
 
     def _add_plain(self, preds: Any, targets: Any, images: list[int]) -> bool:
         """Whether a batch took the fast path: its rows are copied, and wait for others to be matched with."""
         if self.engine not in ("auto", "native"):
             return False
-        settings = self.protocol, self.box_format, self.class_names
+        settings = self.protocol, self.box_format, self.class_names, self.invalid
         if self._waiting is None or self._waiting.settings != settings:
             if not PlainBatches.can_match(self.protocol, self.box_format):
                 return False
@@ -316,6 +349,8 @@ class MeanAveragePrecision:
         if not self._waiting.add(preds, targets, images):
             return False
         try:
+            if self.invalid == "drop" and (num := self._waiting.num_last_invalid):
+                self._tell_of_invalid(num, partial(self._read_preds, preds, images))
             if self._is_watching:
                 self._look_at(*self._waiting.last())
             if self._waiting.is_full:
@@ -344,9 +379,10 @@ class MeanAveragePrecision:
             batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
         settings = {"image_ids": images, "box_format": self.box_format}
-        detections = in_argument("preds", batch.build, Detections, **settings)
+        detections = in_argument("preds", batch.build, detections_maker(self.invalid), **settings)
         truths = in_argument("targets", truth_batch.build, Truths, class_names=self.class_names, **settings)
-        self._store(self._match(detections, truths), images, ids)
+        read = partial(in_argument, "preds", batch.build, Detections, **settings)
+        self._store(self._match(detections, truths, read), images, ids)
 
     def _update_columns(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
         for name, columns, kind in (("preds", preds, Detections), ("targets", targets, Truths)):
@@ -356,10 +392,11 @@ class MeanAveragePrecision:
         if self.class_names is not None and targets.class_names is None:
             targets = replace(targets, class_names=self.class_names)
         ids = ImageIds([], {}) if ids is None else ids
-        images = sorted({*host_ids(preds.image).tolist(), *host_ids(targets.image).tolist(), *ids.numbers})
+        dropped = [] if preds.invalid_image is None else preds.invalid_image.tolist()
+        images = sorted({*host_ids(preds.image).tolist(), *host_ids(targets.image).tolist(), *dropped, *ids.numbers})
         if self.unique_images and not self._seen.isdisjoint(images):
             images = [image for image in images if image not in self._seen]
-            preds, targets = (take(each, np.isin(host_ids(each.image), images)) for each in (preds, targets))
+            preds, targets = take_images(preds, images), take_images(targets, images)
         ids = ids._replace(numbers=images)
         self._checked_images(ids, len(images))
         self._store(self._match(preds, targets), images, ids)
@@ -394,10 +431,12 @@ class MeanAveragePrecision:
             raise InputError(f"image {ids.shown(repeated)} was in an update before; {rule}, and `reset` starts anew")
         return images
 
-    def _match(self, detections: Detections, truths: Truths) -> Tally:
+    def _match(self, detections: Detections, truths: Truths, read: Callable[[], Any] | None = None) -> Tally:
         if self.class_groups is not None and truths.class_groups is None:
             truths = replace(truths, class_groups=self.class_groups)
         tally = match(detections, truths, self.protocol, self.engine, threads=self.threads)
+        if tally.num_invalid:
+            self._tell_of_invalid(tally.num_invalid, read)
         if self._is_watching:
             iou_type = self.protocol.iou_type
             self._look_at(shaped_by(detections, iou_type), shaped_by(truths, iou_type))
@@ -408,8 +447,7 @@ class MeanAveragePrecision:
         if len(detections) and len(truths):
             self._num_watched += 1
             self._watch.add(detections, truths)
-            for message in self._mistakes(detections, truths):
-                self._warn_once(message)
+            self._warn_of(find_input_mistakes(detections, truths, Words(), self.protocol), stacklevel=6)
 
     def _store(self, tally: Tally, images: list[int], ids: ImageIds | None) -> None:
         self._match_waiting()
@@ -423,41 +461,40 @@ class MeanAveragePrecision:
             self._names.update(ids.names)
         self._seen.update(images)
 
-    def _mistakes(self, detections: Detections, truths: Truths) -> Iterator[str]:
-        """What inputs that are likely a mistake, though they may be right, look like."""
-        geometry, truth_geometry = detections.geometry, truths.geometry
-        if not (is_in_host_memory(geometry.arrays[0]) and is_in_host_memory(truth_geometry.arrays[0])):
+    def _tell_of_invalid(self, num: int, read: Callable[[], Any] | None) -> None:
+        """Warn, once, that predictions were dropped. `read`: raises the error that the first of them is."""
+        if not self.warn or "dropped" in self._warned:
             return
-        if isinstance(geometry, Boxes) and isinstance(truth_geometry, Boxes):
-            box, truth_box = to_numpy(geometry.box), to_numpy(truth_geometry.box)
-            if (message := unlike_units(box, truth_box, Words())) is not None:
-                yield message
-            for name, column in (("preds", box), ("targets", truth_box)) if self.box_format == "xywh" else ():
-                if len(column) >= 10 and (column[:, 2:] > column[:, :2]).all() and (column[:, :2] > 0).mean() > 0.8:
-                    yield (
-                        f"every box of `{name}` is wider than it is far from the left, and higher than from the top:"
-                        " are they corners, box_format='xyxy'?"
-                    )
-        if (unlike := unlike_sizes(detections, truths)) is not None:
-            yield str(unlike.diagnosis(Words()))
-        labels, truth_labels = set(host_ids(detections.label).tolist()), set(host_ids(truths.label).tolist())
-        if not labels & truth_labels and min(len(detections), len(truths)) >= 5:
-            for shift in (1, -1):
-                if len({label + shift for label in labels} & truth_labels) * 2 > len(truth_labels):
-                    yield f"no label of `preds` is in `targets`, but most would be with {shift:+d}: off by one?"
+        self._warned |= {"dropped"}
+        words = dropped_words(num, read)
+        warnings.warn(f"{words}; `num_invalid` of the result counts all (warn=False silences this)", stacklevel=5)
 
-    def _diagnose(self, result: Result) -> None:
-        """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
-        counts = Counts.of_result(result.per_class)
-        diagnosis = self._watch.diagnose(counts, Words(), has_classes=not self.protocol.class_agnostic)
-        if diagnosis is not None:
-            self._is_diagnosed = True
-            warnings.warn(f"{diagnosis} (warn=False silences this)", stacklevel=3)
+    def _warn_of(self, mistakes: Iterable[Diagnosis], stacklevel: int) -> None:
+        """Warn of each kind of mistake once, whatever is reset in between."""
+        for mistake in mistakes:
+            if mistake.kind not in self._warned:
+                self._warned |= {mistake.kind}
+                warnings.warn(f"{mistake} (warn=False silences this)", stacklevel=stacklevel)
 
-    def _warn_once(self, message: str) -> None:
-        if message not in self._warned:
-            self._warned.add(message)
-            warnings.warn(f"{message} (warn=False silences this)", stacklevel=6)
+
+def dropped_words(num: int, read: Callable[[], Any] | None) -> str:
+    """That so many predictions of a batch were dropped, and why the first was, by the error that `read` raises."""
+    words = f"{text.count(num, 'invalid prediction')} of a batch {'was' if num == 1 else 'were'} dropped"
+    try:
+        if read is not None:
+            read()
+    except InputError as error:
+        words += f"; the first: {error}"
+    return words
+
+
+def _check_is_protocol(protocol: object) -> None:
+    """Raise `InputError` for what is first in other tools: a box format, a similarity."""
+    for name, known in (("box_format", get_args(BoxFormat)), ("iou_type", IOU_TYPES)):
+        if isinstance(protocol, str) and protocol in known:
+            raise InputError(
+                f"`protocol`, the first argument, must be a protocol; got {protocol!r}: pass {name}={protocol!r}"
+            )
 
 
 def _check_num_ids(ids: ImageIds, num_images: int) -> None:

@@ -5,7 +5,9 @@ What differs from torchmetrics' own MeanAveragePrecision, and why, is in docs/gu
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -16,16 +18,23 @@ from torchmetrics import Metric
 from boxscore._support.arrays import convert, to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.diagnosis import Watch, Words
-from boxscore.analysis.suspicion import Counts
 from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.geometry.boxes import sizes
 from boxscore.geometry.masks import Masks
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
 from boxscore.model.batches import build_from_images, in_argument
-from boxscore.model.dataset import Detections, Truths, host_ids, select_images
+from boxscore.model.dataset import (
+    Detections,
+    Invalid,
+    Truths,
+    checked_invalid,
+    detections_maker,
+    host_ids,
+    select_images,
+)
 from boxscore.model.image_ids import image_ids_of
 from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import Protocol, iou_types_of
+from boxscore.model.protocol import IouType, Protocol, iou_types_of
 from boxscore.model.protocol_fields import check_choice
 from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Result
@@ -33,7 +42,8 @@ from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import finish, match
 from boxscore.scaling import storage
 from boxscore.training import stored_shapes
-from boxscore.training.distributed import is_first, renumbered, without_copies
+from boxscore.training.distributed import explained, is_first, renumbered, without_copies
+from boxscore.training.metric import dropped_words
 
 Images = Sequence[Mapping[str, Any]]
 
@@ -50,18 +60,22 @@ class MeanAveragePrecision(Metric):
     `labels` (D,); a target has `boxes` (G, 4), `labels` (G,) and, if you like, `area` (G,) and any of `iscrowd`,
     `ignore` and `difficult` (G,). It matches them, and stores the verdicts as bytes; boxes are forgotten. Neither
     torchvision nor pycocotools is needed. With `iou_type="segm"` dicts have `masks` in place of `boxes`, booleans or
-    bytes (D, H, W); with `iou_type=("bbox", "segm")` they have both, and the names begin with `bbox_` and `segm_`.
-    With `iou_type="keypoints"`, which torchmetrics does not have, predictions have `keypoints` (D, K, 3) and targets
-    `keypoints` (G, K, 3), `labels` and, if you like, `boxes`, `area`, `visibility` and flags: OKS under COCO's protocol
-    of keypoints, for `sigmas` of your own if they are not COCO's 17.
+    bytes (D, H, W) or (D, 1, H, W); with `iou_type=("bbox", "segm")` they have both, and the names begin with `bbox_`
+    and `segm_`. With `iou_type="keypoints"`, which torchmetrics does not have, predictions have `keypoints` (D, K, 3)
+    and targets `keypoints` (G, K, 3), `labels` and, if you like, `boxes`, `area`, `visibility` and flags: OKS under
+    COCO's protocol of keypoints, for `sigmas` of your own if they are not COCO's 17.
 
-    The first nine arguments are those of torchmetrics, and so are those of `Metric` in `settings`. Five are new:
+    The first nine arguments are torchmetrics', and `settings` go to its `Metric`. The others are new:
     `sigmas`: how far apart annotators place each keypoint, relative to the size of the object.
     `unique_images`: images are told apart by the `image_id` that every target must have then, and of images with the
     same id, such as a sampler's repetitions, the first counts, that of the lowest rank; else every image counts, and
     ties of score break by rank and order. `scalars_only`: leave out what `log_dict` can't log: all arrays, `classes`.
     `skip_undefined`: leave out numbers that are undefined, in place of -1. `keep_boxes`: keep all boxes, about 90 bytes
     each, and masks, about one byte per run, for `tm_to_coco`; `extended_summary` keeps them, too, for its `ious`.
+    `invalid`: "drop" drops a prediction with a NaN, an infinity or a negative size, as if it were not there, with one
+    warning, and `num_invalid` counts them; "error" refuses the batch. Targets must be valid always.
+    `torchmetrics_thresholds`: the default thresholds are torchmetrics' own, COCO's rounded to single precision, so that
+    numbers are torchmetrics' to the last bit.
 
     >>> metric = MeanAveragePrecision()
     >>> pred = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 9.0]]), "scores": torch.tensor([0.9])}
@@ -76,6 +90,7 @@ class MeanAveragePrecision(Metric):
         "iou_thresholds",
         "rec_thresholds",
         "max_detection_thresholds",
+        "num_invalid",
     ]
     is_differentiable = False
     higher_is_better = True
@@ -92,7 +107,7 @@ class MeanAveragePrecision(Metric):
     def __init__(
         self,
         box_format: BoxFormat = "xyxy",
-        iou_type: str | tuple[str, ...] = "bbox",
+        iou_type: IouType | tuple[IouType, ...] = "bbox",
         iou_thresholds: Sequence[float] | None = None,
         rec_thresholds: Sequence[float] | None = None,
         max_detection_thresholds: Sequence[int] | None = None,
@@ -106,6 +121,8 @@ class MeanAveragePrecision(Metric):
         scalars_only: bool = False,
         skip_undefined: bool = False,
         keep_boxes: bool = False,
+        invalid: Invalid = "drop",
+        torchmetrics_thresholds: bool = False,
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
@@ -115,7 +132,8 @@ class MeanAveragePrecision(Metric):
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))  # torchmetrics'; here there is one
         flags = {"class_metrics": class_metrics, "extended_summary": extended_summary}
         flags |= {"unique_images": unique_images, "scalars_only": scalars_only}
-        for name, flag in (flags | {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}).items():
+        flags |= {"skip_undefined": skip_undefined, "keep_boxes": keep_boxes}
+        for name, flag in (flags | {"torchmetrics_thresholds": torchmetrics_thresholds}).items():
             if not isinstance(flag, bool):
                 raise InputError(f"`{name}` must be True or False; got {flag!r}")
         if self._has_keypoints and (keep_boxes or extended_summary):
@@ -126,11 +144,15 @@ class MeanAveragePrecision(Metric):
         if sigmas is not None:
             base = base.replace(sigmas=sigmas)
         self.protocol = _protocol(base, iou_thresholds, rec_thresholds, max_detection_thresholds)
+        if torchmetrics_thresholds:
+            self.protocol = _in_single_precision(self.protocol, iou_thresholds, rec_thresholds)
         self.box_format, self.average = box_format, average
         self.class_metrics, self.extended_summary = class_metrics, extended_summary
         self.unique_images, self.scalars_only = unique_images, scalars_only
         self.skip_undefined, self.keep_boxes = skip_undefined, keep_boxes or extended_summary
+        self.invalid = checked_invalid(invalid)
         self._watch, self._is_diagnosed, self._is_in_forward = Watch(), False, False
+        self._has_told_of_invalid = False
         self.add_state("tallies", default=[], dist_reduce_fx="cat")
         if self.keep_boxes:
             self.add_state("boxes", default=[], dist_reduce_fx="cat")
@@ -154,8 +176,13 @@ class MeanAveragePrecision(Metric):
         """The limits, ascending."""
         return [int(limit) for limit in self.protocol.limits if limit is not None]
 
+    @property
+    def num_invalid(self) -> int:
+        """Number of invalid predictions that were dropped; of all processes where states are synchronized."""
+        return self._joined(self._protocols()[0], list(self._split())).num_invalid
+
     def update(self, preds: Images, target: Images) -> None:
-        """Match one batch. If anything in it is wrong, it is refused as a whole."""
+        """Match one batch. If anything in it is wrong, it is refused as a whole; predictions may be dropped instead."""
         for name, images in (("preds", preds), ("target", target)):
             if isinstance(images, Mapping | str) or not isinstance(images, Sequence):
                 raise InputError(f"`{name}` must be a list of dicts, one per image; got {type(images).__name__}")
@@ -166,7 +193,8 @@ class MeanAveragePrecision(Metric):
         given: dict[str, Any] = {"is_hosted": True}
         if "bbox" in self.iou_type or self._has_keypoints:
             given["box_format"] = self.box_format
-        detections: Detections = in_argument("preds", build_from_images, Detections, preds, keys, **given)
+        make = detections_maker(self.invalid)
+        detections: Detections = in_argument("preds", build_from_images, make, preds, keys, **given)
         truths: Truths = in_argument("target", build_from_images, Truths, target, target_keys, **given)
         truths = truths if self._has_keypoints else _with_areas(truths)
         ids = list(range(len(target)))
@@ -175,6 +203,11 @@ class MeanAveragePrecision(Metric):
             first = np.sort(np.unique(every, return_index=True)[1]).tolist()
             detections, truths = select_images(detections, first, every), select_images(truths, first, every)
             ids = [every[index] for index in first]
+        if detections.invalid_image is not None and self.warn_on_mistakes and not self._has_told_of_invalid:
+            self._has_told_of_invalid = True
+            read = partial(in_argument, "preds", build_from_images, Detections, preds, keys, **given)
+            words = dropped_words(detections.invalid_image.size, read)
+            warnings.warn(f"{words}; `num_invalid` counts all (warn_on_mistakes=False silences this)", stacklevel=3)
         if self.warn_on_many_detections:
             _warn_of_many(detections, self.max_detection_thresholds[-1])
         if self.warn_on_mistakes and self._watch.is_open:
@@ -207,12 +240,12 @@ class MeanAveragePrecision(Metric):
         computed: dict[str, Any] = {}
         for protocol in self._protocols():
             prefix = "" if len(self.iou_type) == 1 else f"{protocol.iou_type}_"
-            per_class = self._finish(protocol, each)
+            per_class = finish(self._joined(protocol, each))
             if self.warn_on_mistakes and not self._is_diagnosed and not self._is_in_forward and is_first():
                 self._diagnose(per_class)
             averaged = per_class
             if self.average == "micro":
-                averaged = self._finish(protocol.replace(class_agnostic=True), each)
+                averaged = finish(self._joined(protocol.replace(class_agnostic=True), each))
             numbers = _numbers(averaged)
             if self.skip_undefined:
                 numbers = {name: value for name, value in numbers.items() if value >= 0}
@@ -243,11 +276,10 @@ class MeanAveragePrecision(Metric):
         return [self.protocol.replace(iou_type=each) for each in self.iou_type]
 
     def _diagnose(self, result: Result) -> None:
-        """Warn, once, about the likely mistake behind a result near 0; the boxes are those of the first batches."""
-        diagnosis = self._watch.diagnose(Counts.of_result(result.per_class), Words(truths="`target`"))
-        if diagnosis is not None:
+        """Warn, once, about the likely mistakes behind a result, by the boxes of the first batches."""
+        for mistake in self._watch.find_mistakes(result, Words(truths="`target`", class_names=None)):
             self._is_diagnosed = True
-            warnings.warn(f"{diagnosis} (warn_on_mistakes=False silences this)", stacklevel=4)
+            warnings.warn(f"{mistake} (warn_on_mistakes=False silences this)", stacklevel=4)
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write what this process has seen to `<name>_preds.json` and `<name>_target.json`, in COCO's format.
@@ -261,7 +293,7 @@ class MeanAveragePrecision(Metric):
 
     @staticmethod
     def coco_to_tm(
-        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+        coco_preds: str, coco_target: str, iou_type: IouType | Sequence[IouType] = "bbox", backend: str = "pycocotools"
     ) -> tuple[list[dict[str, torch.Tensor]], list[dict[str, torch.Tensor]]]:
         """What COCO's files hold as `update` takes it, boxes as xywh: predictions and targets, one dict per image.
 
@@ -275,6 +307,12 @@ class MeanAveragePrecision(Metric):
             for images in stored_shapes.read_coco(coco_preds, coco_target, iou_types)
         )
         return preds, target
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As in torchmetrics, but a copy shares nothing that `update` changes in place."""
+        state: dict[str, Any] = super().__getstate__()
+        changed = (name for name in ("tallies", "boxes", "_watch") if name in state)
+        return state | {name: copy(state[name]) for name in changed}
 
     def _stored_shapes(self) -> stored_shapes.StoredShapes:
         content = _as_bytes(self.boxes, torch.device("cpu")).numpy().tobytes()
@@ -300,7 +338,9 @@ class MeanAveragePrecision(Metric):
             self.tallies = [_as_bytes(self.tallies, self.device)]
             if self.keep_boxes:
                 self.boxes = [_as_bytes(self.boxes, self.device)]
-        super().sync(*values, **settings)
+        advice = "; MeanAveragePrecision(sync_on_compute=False) computes the numbers of one process"
+        with explained("compute()", advice, self.process_group):
+            super().sync(*values, **settings)
 
     def _split(self) -> Iterator[Tally]:
         """The tallies, those of rank 0 first, in the order of updates."""
@@ -310,12 +350,10 @@ class MeanAveragePrecision(Metric):
                 tally, rest = storage.split_bytes(rest, "the state of the metric")
                 yield tally
 
-    def _finish(self, protocol: Protocol, tallies: Sequence[Tally]) -> Result:
-        """The result of those tallies that are of one protocol."""
+    def _joined(self, protocol: Protocol, tallies: Sequence[Tally]) -> Tally:
+        """Merge the tallies of one protocol."""
         own = [tally for tally in tallies if tally.protocol == protocol]
-        return finish(
-            joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
-        )
+        return joined([Tally.empty(protocol), *(without_copies(own) if self.unique_images else renumbered(own))])
 
 
 def _iou_types(value: Any) -> tuple[str, ...]:
@@ -348,6 +386,23 @@ def _protocol(base: Protocol, thresholds: Any, recalls: Any, limits: Any) -> Pro
     except InputError as error:
         name, rest = str(error).removeprefix("`").split("`", 1)
         raise InputError(f"`{names.get(name, name)}`{rest}") from None
+
+
+def _in_single_precision(protocol: Protocol, thresholds: Any, recalls: Any) -> Protocol:
+    """The protocol with torchmetrics' own thresholds in place of those that were not given."""
+    if protocol.iou_type == "keypoints":
+        raise InputError("`torchmetrics_thresholds` is for boxes and masks: torchmetrics has no keypoints")
+    changes: dict[str, Any] = {}
+    if thresholds is None or not len(thresholds):
+        changes["thresholds"] = torch.linspace(0.5, 0.95, 10).tolist()  # as in torchmetrics
+    if recalls is None or not len(recalls):
+        changes["recall_points"] = torch.linspace(0.0, 1.0, 101).tolist()
+    if not changes:
+        raise InputError(
+            "`torchmetrics_thresholds` replaces defaults, but `iou_thresholds` and `rec_thresholds` are given:"
+            " leave out one of the three"
+        )
+    return protocol.replace(**changes)
 
 
 def _with_areas(truths: Truths) -> Truths:

@@ -16,8 +16,8 @@ from ultralytics.utils import LOGGER, RANK, metrics, ops
 
 from boxscore.formats import read_truths
 from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Detections, Truths, host_ids, take
-from boxscore.model.protocol import Protocol
+from boxscore.model.dataset import Detections, Invalid, Truths, detections_maker, host_ids, take
+from boxscore.model.protocol import IouType, Protocol
 from boxscore.model.protocol_table import protocol_of
 from boxscore.model.result import Result
 from boxscore.training.metric import MeanAveragePrecision
@@ -68,11 +68,13 @@ class OBBMetrics(_CocoMetrics, metrics.OBBMetrics):
 class _CocoValidator:
     """Mixin for Ultralytics' validators: COCO's numbers of the same run."""
 
-    iou_types: Mapping[str, str] = {"B": "bbox"}
+    iou_types: Mapping[str, IouType] = {"B": "bbox"}
     """The similarity that each of Ultralytics' letters stands for."""
     annotations = "instances_val2017.json"
     """COCO's own annotations, which are read in place of the labels if they are where Ultralytics puts them."""
     metrics_class: type = DetMetrics
+    invalid: Invalid = "drop"
+    """Treatment of invalid predictions, as in `MeanAveragePrecision`: they are dropped, so that training goes on."""
 
     # What Ultralytics' validators have.
     metrics: Any
@@ -136,7 +138,7 @@ class _CocoValidator:
         label = _joined([_host(each["cls"]) for each in scaled]).astype(np.int64)
         if self._file_truths is not None:
             label = np.array(self.class_map, np.int64)[label]
-        return Detections(
+        return detections_maker(self.invalid)(
             image=np.array(of_row, np.int64),
             label=label,
             score=_joined([_host(each["conf"]) for each in scaled]).round(_SCORE_DIGITS),
@@ -177,6 +179,8 @@ class _CocoValidator:
         for letter, result in self.metrics.coco.items():
             numbers = ", ".join(f"{name} {value:.4f}" for name, value in list(result.items())[:3])
             LOGGER.info(f"COCO's rules ({letter}): {numbers}")
+            if result.num_invalid:
+                LOGGER.warning(f"COCO's rules ({letter}): {result.comparable}")
 
     @classmethod
     def coco_keys(cls) -> list[str]:
@@ -229,7 +233,7 @@ class SegmentationValidator(_CocoValidator, segment.SegmentationValidator):
     has with `save_json=True`.
     """
 
-    iou_types: Mapping[str, str] = {"B": "bbox", "M": "segm"}
+    iou_types: Mapping[str, IouType] = {"B": "bbox", "M": "segm"}
     metrics_class = SegmentMetrics
 
     def init_metrics(self, model: Any) -> None:
@@ -257,7 +261,7 @@ class SegmentationValidator(_CocoValidator, segment.SegmentationValidator):
 class PoseValidator(_CocoValidator, pose.PoseValidator):
     """The same for boxes ("B") and poses ("P"). The area of a label's pose is 0.53 of its box, as in Ultralytics."""
 
-    iou_types: Mapping[str, str] = {"B": "bbox", "P": "keypoints"}
+    iou_types: Mapping[str, IouType] = {"B": "bbox", "P": "keypoints"}
     annotations = "person_keypoints_val2017.json"
     metrics_class = PoseMetrics
 
@@ -283,7 +287,7 @@ class PoseValidator(_CocoValidator, pose.PoseValidator):
 class OBBValidator(_CocoValidator, obb.OBBValidator):
     """The same for oriented boxes: COCO's rules with the exact IoU of the corners in predictions.json and labels."""
 
-    iou_types: Mapping[str, str] = {"B": "obb"}
+    iou_types: Mapping[str, IouType] = {"B": "obb"}
     metrics_class = OBBMetrics
 
     def shapes_of_preds(self, preds: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ enum class AnnotationKey : uint8_t {
     bbox,
     area,
     iscrowd,
+    ignore,
     id,
     segmentation,
     num_keypoints,
@@ -34,7 +35,7 @@ enum class AnnotationKey : uint8_t {
 };
 
 constexpr std::string_view name_of(AnnotationKey key) {
-    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "area", "iscrowd", "id", "segmentation", "num_keypoints"};
+    constexpr std::string_view kNames[] = {"image_id", "category_id", "bbox", "area", "iscrowd", "ignore", "id", "segmentation", "num_keypoints"};
     constexpr std::string_view kScores[] = {"score", "wholebody_score", "foot_score", "face_score", "lefthand_score", "righthand_score"};
     if (key < AnnotationKey::keypoints) return kNames[static_cast<size_t>(key)];
     if (key >= AnnotationKey::score) return kScores[static_cast<size_t>(key) - static_cast<size_t>(AnnotationKey::score)];
@@ -61,6 +62,7 @@ public:
                 case AnnotationKey::bbox: return is_oriented() ? read_turned(value, window) : read_box(value, window, "bbox", box_.data());
                 case AnnotationKey::area: return read_number(value, window, "area", area_);
                 case AnnotationKey::iscrowd: return read_flag(value, window, "iscrowd", is_crowd_);
+                case AnnotationKey::ignore: return read_ignore(value);
                 case AnnotationKey::segmentation:
                     segmentation_ = value;
                     if (shapes_ == CocoShapes::corners) return read_corners(value, window);
@@ -93,6 +95,7 @@ public:
         push_optional(columns_.area, num_rows, has(AnnotationKey::area), area_, kMissing);
         push_optional(columns_.is_crowd, num_rows, has(AnnotationKey::iscrowd), is_crowd_, uint8_t{0});
         columns_.num_flagged += has(AnnotationKey::iscrowd);
+        if (has(AnnotationKey::ignore) && is_ignored_) columns_.first_ignored = std::min(columns_.first_ignored, num_rows);
         if (has_whole_id_ && columns_.id.size() == num_rows) {
             columns_.id.push_back(id_);
         } else if (!columns_.id.empty()) {
@@ -125,6 +128,7 @@ public:
         append_optional(columns_.area, num_rows, more.area, num_more, kMissing);
         append_optional(columns_.is_crowd, num_rows, more.is_crowd, num_more, uint8_t{0});
         columns_.num_flagged += more.num_flagged;
+        if (more.first_ignored < num_more) columns_.first_ignored = std::min(columns_.first_ignored, num_rows + more.first_ignored);
         if (has_ids) {
             append_all(columns_.id, more.id);
         } else if (!columns_.id.empty()) {
@@ -167,6 +171,7 @@ public:
         columns_.polygons.clear();
         columns_.is_crowd.clear();
         columns_.num_flagged = 0;
+        columns_.first_ignored = CocoBoxes::kNone;
         columns_.id.clear();
     }
 
@@ -238,6 +243,17 @@ private:
         return p + 1;
     }
 
+    // Only lvis reads `ignore`, by Python's rules of truth, so it may be any value.
+    const char* read_ignore(const char* value) {
+        const char* const end = json::skip_value(value);
+        const bool is_number = *value == '-' || (*value >= '0' && *value <= '9');
+        const bool is_other = *value == '"' || *value == '[' || *value == '{';
+        is_ignored_ = is_number ? std::any_of(value, std::find_if(value, end, [](char c) { return c == 'e' || c == 'E'; }),
+                                              [](char c) { return c >= '1' && c <= '9'; })
+                                : *value == 't' || (is_other && end - value > 2);
+        return end;
+    }
+
     // An id only names a row in errors, so it may be any value.
     const char* read_id(const char* value) {
         json::Integer kind;
@@ -282,7 +298,7 @@ private:
     double score_ = 0, own_score_ = 0, area_ = 0, mask_area_ = 0, num_labelled_ = 0;
     int64_t category_ = 0, id_ = 0;
     uint8_t is_crowd_ = 0;
-    bool has_whole_id_ = false;
+    bool has_whole_id_ = false, is_ignored_ = false;
     uint32_t keys_read_ = 0;
 };
 

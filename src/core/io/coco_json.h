@@ -116,7 +116,10 @@ struct CocoBoxes {
     ColumnVector<double> area;      // empty if no row has one; NaN where a row has none
     std::vector<uint8_t> is_crowd;  // empty if no row has `iscrowd`; else 0 or 1
     size_t num_flagged = 0;         // rows that have `iscrowd`
+    size_t first_ignored = kNone;   // the first row whose `ignore` is set
     ColumnVector<int64_t> id;       // empty unless every row has an integer
+
+    static constexpr size_t kNone = static_cast<size_t>(-1);
 
     size_t size() const { return category.size(); }
 };

@@ -5,17 +5,20 @@
 namespace boxscore {
 namespace {
 
-// The same mask without runs that have no pixels, but for the first.
-void drop_empty_runs(Runs& runs) {
+// Removes runs without pixels, except for the first. Returns whether there was one between two others.
+bool drop_empty_runs(Runs& runs) {
+    bool is_joined = false;
     size_t num = runs.empty() ? 0 : 1;
     for (size_t i = 1; i < runs.size(); ++i) {
         if (runs[i] != 0) {
             runs[num++] = runs[i];
         } else if (i + 1 < runs.size()) {
             runs[num - 1] += runs[++i];  // the runs on both sides are one
+            is_joined = true;
         }
     }
     runs.resize(num);
+    return is_joined;
 }
 
 bool has_only_codes(const char* text, size_t num) {
@@ -36,7 +39,7 @@ RunsError decode_valid(const char* text, size_t num, MaskSize size, Runs& runs, 
 }  // namespace
 
 void MaskColumn::push(Runs& runs, MaskSize mask_size) {
-    if (has_empty_run(runs)) drop_empty_runs(runs);
+    if (has_empty_run(runs)) has_joined_runs |= drop_empty_runs(runs);
     encode_runs(runs.data(), runs.size(), [&](char c) { counts.push_back(c); });
     finish_row(area_of(runs), box_of_runs(runs, mask_size.height), mask_size);
 }
@@ -86,6 +89,7 @@ void MaskColumn::append(const MaskColumn& other) {
     size.insert(size.end(), other.size.begin(), other.size.end());
     area.insert(area.end(), other.area.begin(), other.area.end());
     box.insert(box.end(), other.box.begin(), other.box.end());
+    has_joined_runs |= other.has_joined_runs;
 }
 
 void MaskColumn::append_row(const MaskColumn& other, size_t row) {
@@ -94,6 +98,7 @@ void MaskColumn::append_row(const MaskColumn& other, size_t row) {
     size.push_back(other.size[row]);
     area.push_back(other.area[row]);
     box.push_back(other.box[row]);
+    has_joined_runs |= other.has_joined_runs;
 }
 
 void MaskColumn::reserve(size_t num_masks, size_t num_bytes) {
@@ -110,6 +115,7 @@ void MaskColumn::clear() {
     size.clear();
     area.clear();
     box.clear();
+    has_joined_runs = false;
 }
 
 }  // namespace boxscore

@@ -83,11 +83,12 @@ struct MaskColumn {
     std::vector<MaskSize> size;
     std::vector<uint32_t> area;
     std::vector<MaskBox> box;
+    bool has_joined_runs = false;  // a mask came with a run of no pixels between two others, which are one run here
 
     size_t num_masks() const { return size.size(); }
     MaskView view() const { return {counts.data(), start.data(), size.data(), area.data(), box.data()}; }
 
-    // Adds a mask of counts for exactly the pixels of its size. Runs without pixels are dropped.
+    // Adds a mask of counts for exactly the pixels of its size. Runs without pixels are dropped, and those on both sides joined.
     void push(Runs& runs, MaskSize mask_size);
 
     // Adds a mask of compressed counts; nothing is added if they are not valid.

@@ -30,6 +30,8 @@ struct ColumnRange {
     ColumnRange(int64_t left, int64_t right, uint32_t width)
         : first(std::max<int64_t>(divide_up(left - kCenter, kSteps), 0)),
           last(std::min<int64_t>(divide_down(right - kCenter - 1, kSteps), int64_t{width} - 1)) {}
+
+    uint64_t size() const { return first <= last ? static_cast<uint64_t>(last - first + 1) : 0; }
 };
 
 // as in COCO: rounded by adding a half and cutting off
@@ -76,6 +78,15 @@ void Rasterizer::add_steep_edge(GridPoint upper, GridPoint lower) {
     }
 }
 
+uint64_t Rasterizer::count_crossings() const {
+    uint64_t num = 0;
+    for (size_t i = 0; i < grid_.size(); ++i) {
+        const auto [left, right] = std::minmax(grid_[i].x, grid_[i + 1 < grid_.size() ? i + 1 : 0].x);
+        if (left < right) num += ColumnRange(left, right, size_.width).size();
+    }
+    return num;
+}
+
 void Rasterizer::add_edge(GridPoint from, GridPoint to) {
     const int64_t width = std::abs(to.x - from.x), height = std::abs(to.y - from.y);
     if (width == 0) return;
@@ -118,7 +129,7 @@ void Rasterizer::cancel_pairs() {
     num_allowed_ = std::max(kMany, 2 * crossings_.size());
 }
 
-void Rasterizer::rasterize(const double* points, size_t num_points, MaskSize size, Runs& runs) {
+bool Rasterizer::rasterize(const double* points, size_t num_points, MaskSize size, Runs& runs) {
     size_ = size;
     num_allowed_ = kMany;
     crossings_.clear();
@@ -126,6 +137,7 @@ void Rasterizer::rasterize(const double* points, size_t num_points, MaskSize siz
     for (size_t i = 0; i < num_points; ++i) {
         grid_.push_back({rounded(kSteps * points[2 * i]), rounded(kSteps * points[2 * i + 1])});
     }
+    if (count_crossings() > kMostCrossings) return false;
     for (size_t i = 0; i < num_points; ++i) {
         add_edge(grid_[i], grid_[i + 1 < num_points ? i + 1 : 0]);
         if (crossings_.size() > num_allowed_) cancel_pairs();
@@ -142,6 +154,7 @@ void Rasterizer::rasterize(const double* points, size_t num_points, MaskSize siz
         }
     }
     counts_of_edges(edges_, size, runs);
+    return true;
 }
 
 }  // namespace boxscore

@@ -27,7 +27,9 @@ Runs& MaskDrawer::draw(const PolygonColumn& polygons, size_t row, MaskSize size)
         if (std::any_of(points, points + num, is_far)) {
             throw MaskError(row, "must have polygons of finite numbers, none of them beyond 4e8; got another one");
         }
-        rasterizer_.rasterize(points, num / 2, size, part == first ? runs_ : part_);
+        if (!rasterizer_.rasterize(points, num / 2, size, part == first ? runs_ : part_)) {
+            throw MaskError(row, "must have polygons that cross at most 10,000,000 columns of pixels; got one that crosses more");
+        }
         if (part == first) continue;
         merge_runs(runs_, part_, false, merged_);
         std::swap(runs_, merged_);

@@ -48,6 +48,7 @@ struct BatchRules {
     BoxFormat box_format;
     double largest_side;
     uint8_t ignored_kind;         // the kind of truths that are marked
+    bool drops_invalid;           // whether detections without a finite score and a valid box are dropped
     bool has_names;               // whether every label must be one of the classes
     std::vector<int64_t> classes;  // ascending
 };
@@ -60,6 +61,7 @@ struct BatchRows {
     std::vector<double> score;
     std::vector<double> area;  // of the truths: of all of them or of none
     std::vector<uint8_t> kind;
+    std::vector<int64_t> invalid_image;  // of the detections that were dropped
 
     size_t size() const { return image.size(); }
     size_t num_truths() const { return truth_image.size(); }
@@ -74,9 +76,11 @@ struct BatchRows {
                                  append_as<double, float>(side, kBox, box) &&
                                  (is_narrow ? append_as<float>(side, kScore, narrow_score) : append_as<double>(side, kScore, score));
         if (!is_appended) return false;
-        return (is_narrow ? are_finite(narrow_score.data() + first, num) : are_finite(score.data() + first, num)) &&
-               are_boxes_fine(box.data() + 4 * first, num, rules.box_format, rules.largest_side) &&
-               are_labels_fine(label.data() + first, num, rules);
+        if (!are_detections_fine(first, num, rules)) {
+            if (!rules.drops_invalid) return false;
+            drop_invalid(first, rules);
+        }
+        return are_labels_fine(label.data() + first, size() - first, rules);
     }
 
     bool append_truths(const GivenSide& side, const std::vector<int64_t>& ids, const BatchRules& rules) {
@@ -94,19 +98,42 @@ struct BatchRows {
                are_labels_fine(truth_label.data() + first, num, rules);
     }
 
-    // The first so many rows of each side; the memory stays for the next ones.
-    void shrink(size_t num, size_t num_truth_rows) {
+    // The first so many rows of each side, and of what was dropped; the memory stays for the next ones.
+    void shrink(size_t num, size_t num_truth_rows, size_t num_invalid) {
         for (auto* column : {&image, &label}) cut(*column, num);
         for (auto* column : {&truth_image, &truth_label}) cut(*column, num_truth_rows);
         cut(box, 4 * num), cut(truth_box, 4 * num_truth_rows);
         cut(narrow_score, num), cut(score, num);
         cut(area, num_truth_rows), cut(kind, num_truth_rows);
+        cut(invalid_image, num_invalid);
     }
 
 private:
     template <class T>
     static void cut(std::vector<T>& column, size_t size) {
         if (column.size() > size) column.resize(size);
+    }
+
+    bool are_detections_fine(size_t first, size_t num, const BatchRules& rules) const {
+        return (narrow_score.empty() ? are_finite(score.data() + first, num) : are_finite(narrow_score.data() + first, num)) &&
+               are_boxes_fine(box.data() + 4 * first, num, rules.box_format, rules.largest_side);
+    }
+
+    // Drops the invalid ones of the rows from `first` on; the others move up.
+    void drop_invalid(size_t first, const BatchRules& rules) {
+        size_t next = first;
+        for (size_t row = first; row < size(); ++row) {
+            if (!are_detections_fine(row, 1, rules)) {
+                invalid_image.push_back(image[row]);
+                continue;
+            }
+            image[next] = image[row], label[next] = label[row];
+            std::copy_n(box.begin() + 4 * row, 4, box.begin() + 4 * next);
+            if (narrow_score.empty()) score[next] = score[row];
+            else narrow_score[next] = narrow_score[row];
+            ++next;
+        }
+        shrink(next, num_truths(), invalid_image.size());
     }
 
     static void append_ids(const std::vector<int64_t>& ids, const GivenSide& side, std::vector<int64_t>& out) {
@@ -151,7 +178,9 @@ private:
                is_fine;
     }
 
+    // A negative label is padding, which belongs in padded batches.
     static bool are_labels_fine(const int64_t* labels, size_t size, const BatchRules& rules) {
+        if (std::any_of(labels, labels + size, [](int64_t label) { return label < 0; })) return false;
         if (!rules.has_names) return true;
         const std::vector<int64_t> given = distinct(labels, size);
         return std::includes(rules.classes.begin(), rules.classes.end(), given.begin(), given.end());

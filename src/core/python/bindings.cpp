@@ -44,7 +44,7 @@ namespace {
 nb::object distinct_ids(const Input& ids) {
     std::vector<int64_t> found;
     {
-        nb::gil_scoped_release unlock;
+        const Unlocked unlocked;
         found = distinct_of(ids);
     }
     return to_numpy(found, {found.size()});
@@ -55,7 +55,7 @@ nb::object find_ids(const Input& ids, const Input& table) {
     const std::vector<int64_t> values = ascending(table, "table");
     Buffer<int32_t> index(ids.size());
     {
-        nb::gil_scoped_release unlock;
+        const Unlocked unlocked;
         find_all(ids, values, index);
     }
     return to_numpy(std::move(index), {ids.size()});
@@ -66,7 +66,7 @@ nb::object count_ids(const Input& ids, const Input& table) {
     const std::vector<int64_t> values = ascending(table, "table");
     std::vector<int64_t> count(table.size());
     {
-        nb::gil_scoped_release unlock;
+        const Unlocked unlocked;
         const Buffer<int32_t> index = indices_of(ids, values, "ids", "the table");
         for (size_t i = 0; i < index.size(); ++i) ++count[index[i]];
     }
@@ -79,7 +79,7 @@ nb::object order_of_rows(const std::vector<Input>& columns) {
     for (const Input& column : columns) check_size(column, size, "column");
     Buffer<int64_t> order(size);
     {
-        nb::gil_scoped_release unlock;
+        const Unlocked unlocked;
         RowOrder rows(size);
         for (size_t i = columns.size(); i-- > 0;) {
             if (is_real(columns[i])) {
@@ -94,12 +94,12 @@ nb::object order_of_rows(const std::vector<Input>& columns) {
 }
 
 bool are_finite_values(const Input& values) {
-    nb::gil_scoped_release unlock;
+    const Unlocked unlocked;
     return with_reals(values, [&](const auto* data) { return are_finite(data, values.size()); });
 }
 
 bool are_fine_boxes(const Input& box, BoxFormat format, double largest) {
-    nb::gil_scoped_release unlock;
+    const Unlocked unlocked;
     return with_reals(box, [&](const auto* data) { return are_boxes_fine(data, box.size() / 4, format, largest); });
 }
 

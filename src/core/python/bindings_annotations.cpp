@@ -31,25 +31,22 @@ const Keys& keys() {
     return *interned;
 }
 
-bool read_number_of(PyObject* annotation, const nb::object& key, double& number) {
-    PyObject* value = find_value(annotation, key);
-    return value != nullptr && read_plain_number(value, number);
+bool read_number_of(const nb::object& annotation, const nb::object& key, double& number) {
+    const nb::object value = find_value(annotation, key);
+    return value.is_valid() && read_plain_number(value, number);
 }
 
-// An integer or a bool, as a flag.
-bool read_flag(PyObject* annotation, const nb::object& key, uint8_t& flag) {
-    PyObject* value = find_value(annotation, key);
-    if (value == nullptr || !PyLong_Check(value)) return false;
-    flag = PyObject_IsTrue(value) == 1;
-    return true;
+bool read_flag_of(const nb::object& annotation, const nb::object& key, uint8_t& flag) {
+    const nb::object value = find_value(annotation, key);
+    return value.is_valid() && read_flag(value, flag);
 }
 
-bool read_box(PyObject* annotation, std::vector<double>& boxes) {
-    PyObject* box = find_value(annotation, keys().bbox);
-    if (box == nullptr || !PyList_CheckExact(box) || PyList_Size(box) != 4) return false;
+bool read_box(const nb::object& annotation, std::vector<double>& boxes) {
+    const nb::object box = find_value(annotation, keys().bbox);
+    if (!box.is_valid() || !PyList_CheckExact(box.ptr()) || PyList_Size(box.ptr()) != 4) return false;
     for (Py_ssize_t i = 0; i < 4; ++i) {
         double number;
-        if (!read_plain_number(PyList_GetItem(box, i), number)) return false;
+        if (!read_plain_number(PyList_GetItem(box.ptr(), i), number)) return false;
         boxes.push_back(number);
     }
     return true;
@@ -76,7 +73,7 @@ bool read_detections(nb::handle list, size_t limit, Annotations& detections) {
     if (!read_annotations(list, given)) return false;
     std::vector<double> score(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
-        if (!read_number_of(given[i].ptr(), keys().score, score[i]) || std::isnan(score[i])) return false;
+        if (!read_number_of(given[i], keys().score, score[i]) || std::isnan(score[i])) return false;
     }
     std::vector<size_t> order(given.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -97,11 +94,11 @@ bool measure_annotations(nb::handle detections, nb::handle truths, nb::handle ov
     std::vector<double> box, truth_box;
     std::vector<uint8_t> is_crowd(num_truths);
     for (const nb::object& each : detection_dicts) {
-        if (!read_box(each.ptr(), box)) return false;
+        if (!read_box(each, box)) return false;
     }
     for (size_t g = 0; g < num_truths; ++g) {
-        PyObject* each = truth_dicts[g].ptr();
-        if (!read_box(each, truth_box) || !read_flag(each, keys().iscrowd, is_crowd[g])) return false;
+        const nb::object& each = truth_dicts[g];
+        if (!read_box(each, truth_box) || !read_flag_of(each, keys().iscrowd, is_crowd[g])) return false;
     }
     const ImageGroups group{{0, static_cast<int64_t>(num)}, {0, static_cast<int64_t>(num_truths)}};
     measure_overlaps(group, box.data(), truth_box.data(), is_crowd.data(), Run{}, out.data<double>());
@@ -124,7 +121,7 @@ struct ImageColumns {
         area.resize(detections.size());
         id.resize(detections.size());
         for (size_t d = 0; d < detections.size(); ++d) {
-            PyObject* each = detections[d].ptr();
+            const nb::object& each = detections[d];
             if (!read_number_of(each, keys().area, area[d]) || !read_number_of(each, keys().id, id[d])) return false;
         }
         truth_area.resize(truths.size());
@@ -132,8 +129,8 @@ struct ImageColumns {
         is_ignored.resize(truths.size());
         is_crowd.resize(truths.size());
         for (size_t g = 0; g < truths.size(); ++g) {
-            PyObject* each = truths[g].ptr();
-            if (!read_flag(each, keys().ignore, is_ignored[g]) || !read_flag(each, keys().iscrowd, is_crowd[g])) return false;
+            const nb::object& each = truths[g];
+            if (!read_flag_of(each, keys().ignore, is_ignored[g]) || !read_flag_of(each, keys().iscrowd, is_crowd[g])) return false;
             if (!read_number_of(each, keys().id, truth_id[g])) return false;
             // as in COCO: the area of an ignored truth is never read
             if (is_ignored[g] == 0 && !read_number_of(each, keys().area, truth_area[g])) return false;

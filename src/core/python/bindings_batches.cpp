@@ -18,6 +18,7 @@
 #include "python/arrays.h"
 #include "python/batch_rows.h"
 #include "python/boxes.h"
+#include "python/dict_values.h"
 #include "python/geometry.h"
 #include "python/tensor_views.h"
 
@@ -51,7 +52,7 @@ public:
     }
 
     // The first one, which every dict must have.
-    nb::handle first() const { return keys_.front().key; }
+    const nb::object& first() const { return keys_.front().key; }
 
     // The column of a key, or else what is known of it.
     int find(PyObject* key) const {
@@ -146,15 +147,18 @@ Input as_input(const std::vector<T>& column) {
 class BatchBuffer {
 public:
     BatchBuffer(nb::object keys, nb::object truth_keys, BoxFormat box_format, bool is_inclusive, double largest_side,
-                uint8_t ignored_kind, const std::optional<Input>& labels)
+                uint8_t ignored_kind, bool drops_invalid, const std::optional<Input>& labels)
         : owners_{std::move(keys), std::move(truth_keys)}, is_inclusive_(is_inclusive),
-          rules_{box_format, largest_side, ignored_kind, labels.has_value(), {}} {
+          rules_{box_format, largest_side, ignored_kind, drops_invalid, labels.has_value(), {}} {
         if (labels) rules_.classes = distinct(typed<int64_t>(*labels, labels->size(), "labels"), labels->size());
         for (size_t i = 0; i < 2; ++i) keys_[i] = nb::cast<ImageKeys*>(owners_[i]);
     }
 
     size_t size() const { return rows_.size(); }
     size_t num_truths() const { return rows_.num_truths(); }
+    size_t num_invalid() const { return rows_.invalid_image.size(); }
+    size_t num_last_invalid() const { return num_invalid() - std::min(num_invalid_before_, num_invalid()); }
+    size_t num_rows() const { return size() + num_truths() + num_invalid(); }
 
     // False, and nothing is appended, if there is anything to convert or to say.
     bool add_images(const nb::list& preds, const nb::list& targets, nb::handle image_ids) {
@@ -199,14 +203,17 @@ public:
         return nb::make_tuple(detections, truths);
     }
 
+    // The images of all detections that were dropped.
+    nb::object invalid_images() const { return last_of(rows_.invalid_image, num_invalid(), {num_invalid()}); }
+
     // Takes back what was appended last.
-    void remove_last() { rows_.shrink(num_before_, num_truths_before_); }
+    void remove_last() { rows_.shrink(num_before_, num_truths_before_, num_invalid_before_); }
 
     // Takes back all that was appended; unless there was very much, the memory stays for what comes next.
     void clear() {
         constexpr size_t kMostKeptRows = size_t{1} << 16;
         if (std::max(rows_.size(), rows_.num_truths()) > kMostKeptRows) rows_ = {};
-        rows_.shrink(num_before_ = 0, num_truths_before_ = 0);
+        rows_.shrink(num_before_ = 0, num_truths_before_ = 0, num_invalid_before_ = 0);
     }
 
     // The tally of all rows, which stay.
@@ -225,7 +232,7 @@ public:
 
 private:
     static bool read_ids(nb::handle image_ids, std::vector<int64_t>& ids) {
-        return nb::try_cast(image_ids, ids) && !ids.empty();
+        return nb::try_cast(image_ids, ids, false) && !ids.empty();  // ints: converting others would call Python
     }
 
     static bool is_whole(const GivenSide& side, bool has_scores) {
@@ -235,7 +242,7 @@ private:
     // Takes back what was appended unless `append_all` says that all of it was right.
     template <class AppendAll>
     bool append(AppendAll append_all) {
-        num_before_ = rows_.size(), num_truths_before_ = rows_.num_truths();
+        num_before_ = rows_.size(), num_truths_before_ = rows_.num_truths(), num_invalid_before_ = num_invalid();
         bool is_right = false;
         try {
             is_right = append_all(rows_);
@@ -261,12 +268,9 @@ private:
     // False if values of the type that the first image has can't be read.
     bool make_reader(const nb::list& images, const ImageKeys& keys) {
         const nb::object first = images[0];
-        PyObject* const value = PyDict_CheckExact(first.ptr()) ? PyDict_GetItemWithError(first.ptr(), keys.first().ptr()) : nullptr;
-        if (value == nullptr) {
-            PyErr_Clear();
-            return false;
-        }
-        const nb::handle type = nb::handle(value).type();
+        const nb::object value = PyDict_CheckExact(first.ptr()) ? find_value(first, keys.first()) : nb::object();
+        if (!value.is_valid()) return false;
+        const nb::handle type = value.type();
         if (!reader_ || !reader_->is_for(type)) {
             ViewReader made(nb::borrow(type));  // which may call Python
             reader_ = std::move(made);
@@ -311,7 +315,7 @@ private:
     bool is_inclusive_;
     BatchRules rules_;
     BatchRows rows_;
-    size_t num_before_ = 0, num_truths_before_ = 0;  // rows that were there before the last batch
+    size_t num_before_ = 0, num_truths_before_ = 0, num_invalid_before_ = 0;  // rows that were there before the last batch
     std::optional<ViewReader> reader_;
 };
 
@@ -320,13 +324,18 @@ private:
 void bind_batches(nb::module_& module) {
     nb::class_<ImageKeys>(module, "ImageKeys").def(nb::init<const nb::dict&, nb::object>(), "columns"_a, "is_unread"_a);
     nb::class_<BatchBuffer>(module, "BatchBuffer")
-        .def(nb::init<nb::object, nb::object, BoxFormat, bool, double, uint8_t, const std::optional<Input>&>(), nb::kw_only(), "keys"_a,
-             "truth_keys"_a, "box_format"_a, "is_inclusive"_a, "largest_side"_a, "ignored_kind"_a, "labels"_a.none())
+        .def(nb::init<nb::object, nb::object, BoxFormat, bool, double, uint8_t, bool, const std::optional<Input>&>(), nb::kw_only(),
+             "keys"_a, "truth_keys"_a, "box_format"_a, "is_inclusive"_a, "largest_side"_a, "ignored_kind"_a, "drops_invalid"_a,
+             "labels"_a.none())
         .def("__len__", &BatchBuffer::size)
         .def_prop_ro("num_truths", &BatchBuffer::num_truths)
+        .def_prop_ro("num_invalid", &BatchBuffer::num_invalid)
+        .def_prop_ro("num_last_invalid", &BatchBuffer::num_last_invalid)
+        .def_prop_ro("num_rows", &BatchBuffer::num_rows)
         .def("add_images", &BatchBuffer::add_images, "preds"_a, "targets"_a, "image_ids"_a)
         .def("add_columns", &BatchBuffer::add_columns, "detections"_a, "num_detections"_a, "truths"_a, "num_truths"_a, "image_ids"_a)
         .def("last_columns", &BatchBuffer::last_columns)
+        .def("invalid_images", &BatchBuffer::invalid_images)
         .def("remove_last", &BatchBuffer::remove_last)
         .def("clear", &BatchBuffer::clear)
         .def("match", &BatchBuffer::match, "rules"_a, "num_threads"_a);

@@ -18,6 +18,7 @@
 #include "finish.h"
 #include "match.h"
 #include "memory.h"
+#include "precision.h"
 #include "python/arrays.h"
 #include "python/finished.h"
 #include "python/measures.h"
@@ -295,6 +296,19 @@ AveragesObject average_arrays(const Input& precision, const Input& recall, const
     return AveragesObject(average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}, Run{}));
 }
 
+// AP [T, K, A, M] as the mean over recall points, of precisions in pycocotools' layout.
+nb::object average_points(const Input& precision, const Rules& rules) {
+    const size_t num_axes = 5, T = rules.num_thresholds(), R = rules.recall_points.size();
+    if (precision.ndim() != num_axes || precision.shape(0) != T || precision.shape(1) != R || !is_sampled(rules.ap)) {
+        throw std::invalid_argument("precision: expected thresholds, recall points, classes, areas and limits");
+    }
+    const size_t K = precision.shape(2), A = precision.shape(3), M = precision.shape(4), width = K * A * M;
+    const double* sampled = typed<double>(precision, T * R * width, "precision");
+    Buffer<double> ap(T * width);
+    for (size_t t = 0; t < T; ++t) mean_over_points(sampled + t * R * width, R, width, rules.ap, ap.data() + t * width);
+    return to_numpy(std::move(ap), {T, K, A, M});
+}
+
 // The mean over some thresholds and all that is between them and the last axes, in one area range and limit.
 double mean_samples(const Input& values, const std::vector<size_t>& thresholds, size_t area, size_t limit) {
     const size_t num_axes = values.ndim();
@@ -306,7 +320,7 @@ double mean_samples(const Input& values, const std::vector<size_t>& thresholds, 
     }
     const double* data = typed<double>(values, values.size(), "values");
     const size_t num_cells = num_areas * num_limits, per_threshold = values.size() / std::max<size_t>(num_thresholds, 1);
-    nb::gil_scoped_release unlock;
+    const Unlocked unlocked;
     const Samples samples{data + area * num_limits + limit, 1, per_threshold / num_cells, per_threshold, 0, num_cells};
     return mean_defined(samples, thresholds, count_defined(samples, thresholds));
 }
@@ -355,6 +369,7 @@ void bind_curves(nb::module_& module) {
                "start"_a.none() = nb::none());
     module.def("average_curves", &average_arrays, "precision"_a, "recall"_a, "average_precision"_a, "num_truths"_a,
                "classes"_a, "rules"_a, "measures"_a, "is_weighted"_a);
+    module.def("average_points", &average_points, "precision"_a, "rules"_a);
     module.def("mean_samples", &mean_samples, "values"_a, "thresholds"_a, "area"_a, "limit"_a);
 }
 

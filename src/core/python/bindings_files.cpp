@@ -66,6 +66,15 @@ public:
 
     bool has_polygons() const { return polygons_.num_parts() > 0; }
 
+    // Whether the first polygon of a mask has fewer than three points.
+    bool has_short_polygons() const {
+        for (size_t row = 0; row < polygons_.num_masks(); ++row) {
+            const size_t first = polygons_.mask_start[row];
+            if (polygons_.has_polygons(row) && polygons_.part_start[first + 1] - polygons_.part_start[first] < 6) return true;
+        }
+        return false;
+    }
+
     // The polygons as arrays: numbers, where each polygon begins among them, and the first polygon of each row.
     nb::object polygons() const {
         const auto starts = [](const std::vector<size_t>& values) {
@@ -111,6 +120,7 @@ private:
 struct BoxesObject {
     nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations, keypoints, oriented;
     size_t num_flagged;
+    std::optional<size_t> first_ignored;
 };
 
 // Shapes (N, K * 2), (N, K), (N, 4), (N,); the last is None if no row has `num_keypoints`.
@@ -163,7 +173,8 @@ BoxesObject to_python(CocoBoxes&& boxes) {
             std::move(segmentations),
             keypoints_of(std::move(boxes.keypoints)),
             std::move(oriented),
-            boxes.num_flagged};
+            boxes.num_flagged,
+            boxes.first_ignored == CocoBoxes::kNone ? std::nullopt : std::optional(boxes.first_ignored)};
 }
 
 nb::object lists_of(IdLists&& lists) {
@@ -220,7 +231,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
         std::unique_ptr<Source> source;
         {
             const std::string name(path.c_str(), path.size());
-            nb::gil_scoped_release unlock;
+            const Unlocked unlocked;
             source = open_source(name);
         }
         return to_python(read_unlocked(*source, num_threads, shapes, compared, score, keeps_third, chunk_size));
@@ -256,8 +267,7 @@ std::string string_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 class EarlyFiles {
 public:
     EarlyFiles(const nb::bytes& truths, const nb::bytes& detections, size_t num_threads)
-        : truths_(string_of(truths)), detections_(string_of(detections)), run_{num_threads, &interruption_},
-          files_(std::async(std::launch::async, [this] { return read(); })) {}
+        : truths_(string_of(truths)), detections_(string_of(detections)), run_{num_threads, &interruption_}, files_(start()) {}
     ~EarlyFiles() { interruption_.request(); }  // and `files_` waits for its thread
 
     // Whether these are the files, with the shapes that are wanted, and nobody has taken them.
@@ -266,11 +276,21 @@ public:
     }
 
     std::pair<CocoFile, CocoFile> take(const Run& run) {
-        while (files_.wait_for(Interruption::kInterval) != std::future_status::ready) run.check();
+        while (files_.wait_for(Interruption::kInterval) == std::future_status::timeout) run.check();
         return files_.get();
     }
 
 private:
+    // Without another thread, the files are read by `take`.
+    std::future<std::pair<CocoFile, CocoFile>> start() {
+        const auto read_both = [this] { return read(); };
+        try {
+            return std::async(std::launch::async, read_both);
+        } catch (const std::system_error&) {
+            return std::async(std::launch::deferred, read_both);
+        }
+    }
+
     std::pair<CocoFile, CocoFile> read() const {
         CocoFile truths = read_plain_truths(*open_source(truths_), kShapes, run_);
         CocoFile detections = read_plain_detections(*open_source(detections_), truths, kShapes, run_);
@@ -365,6 +385,7 @@ void bind_files(nb::module_& module) {
         .value("righthand_score", CocoScore::righthand);
     nb::class_<SegmentationsObject>(module, "CocoSegmentations")
         .def_prop_ro("has_polygons", &SegmentationsObject::has_polygons)
+        .def_prop_ro("has_short_polygons", &SegmentationsObject::has_short_polygons)
         .def("polygons", &SegmentationsObject::polygons)
         .def("draw", &SegmentationsObject::draw, "sizes"_a, "num_threads"_a);
     nb::class_<KeypointsObject>(module, "CocoKeypoints")
@@ -385,7 +406,8 @@ void bind_files(nb::module_& module) {
         .def_ro("segmentations", &BoxesObject::segmentations)
         .def_ro("keypoints", &BoxesObject::keypoints)
         .def_ro("oriented", &BoxesObject::oriented)
-        .def_ro("num_flagged", &BoxesObject::num_flagged);
+        .def_ro("num_flagged", &BoxesObject::num_flagged)
+        .def_ro("first_ignored", &BoxesObject::first_ignored);
     nb::class_<ImagesObject>(module, "CocoImages")
         .def_ro("id", &ImagesObject::id)
         .def_ro("names", &ImagesObject::names)

@@ -47,10 +47,10 @@ MaskSize checked_size(size_t row, double height, double width) {
 
 MaskSize read_size(nb::handle object, size_t row) {
     double sides[2];
-    const nb::object items = nb::steal(PySequence_Fast(object.ptr(), ""));
-    bool is_fine = items.is_valid() && Items(items).size() == 2;
+    const nb::object sequence = nb::steal(PySequence_Tuple(object.ptr()));
+    bool is_fine = sequence.is_valid() && PyTuple_Size(sequence.ptr()) == 2;
     for (int i = 0; i < 2 && is_fine; ++i) {
-        sides[i] = PyFloat_AsDouble(Items(items)[i]);
+        sides[i] = PyFloat_AsDouble(PyTuple_GetItem(sequence.ptr(), i));
         is_fine = PyErr_Occurred() == nullptr;
     }
     if (!is_fine) {
@@ -74,7 +74,8 @@ std::vector<MaskSize> read_sizes(const std::optional<Input>& sizes, size_t num_m
 // Segmentations as Python holds them: dicts with `size` and `counts`, or lists of polygons.
 class ObjectReader {
 public:
-    ObjectReader(const nb::list& objects, std::vector<MaskSize> sizes) : sizes_(std::move(sizes)) {
+    // `objects`: a tuple, which Python code that runs meanwhile can't change. `sizes`: one per object, or none.
+    ObjectReader(const nb::tuple& objects, std::vector<MaskSize> sizes) : sizes_(std::move(sizes)) {
         for (nb::handle object : objects) read(object);
     }
 
@@ -116,38 +117,31 @@ private:
 
     static void read_counts_of(nb::handle object, Item& item, size_t row) {
         static const nb::object *const size_key = new nb::object(intern("size")), *const counts_key = new nb::object(intern("counts"));
-        PyObject* const size = find_value(object.ptr(), *size_key);
-        PyObject* const counts = find_value(object.ptr(), *counts_key);
-        if (size == nullptr || counts == nullptr) throw MaskError(row, "must have `size` and `counts`");
+        const nb::object size = find_value(object, *size_key), counts = find_value(object, *counts_key);
+        if (!size.is_valid() || !counts.is_valid()) throw MaskError(row, "must have `size` and `counts`");
         item.size = read_size(size, row);
-        if (PyUnicode_Check(counts) != 0) {
-            item.text = nb::borrow(counts);
+        if (PyUnicode_Check(counts.ptr()) != 0) {
+            item.text = counts;
             Py_ssize_t num = 0;
-            item.characters = PyUnicode_AsUTF8AndSize(counts, &num);
+            item.characters = PyUnicode_AsUTF8AndSize(counts.ptr(), &num);
             if (item.characters == nullptr) {
                 PyErr_Clear();
                 throw MaskError(row, "must have `counts` as text that can be encoded");
             }
             item.num_characters = static_cast<size_t>(num);
-        } else if (PyBytes_Check(counts) != 0) {
-            item.text = nb::borrow(counts);
+        } else if (PyBytes_Check(counts.ptr()) != 0) {
+            item.text = counts;
             item.characters = characters_of(counts, item.num_characters);
         } else {
             read_plain_counts(counts, item, row);
         }
     }
 
-    static void read_plain_counts(PyObject* counts, Item& item, size_t row) {
-        const nb::object sequence = nb::steal(PySequence_Fast(counts, ""));
-        if (!sequence.is_valid()) {
-            PyErr_Clear();
-            throw MaskError(row, "must have `counts` as text, bytes or a list of integers");
-        }
-        const Items items(sequence);
-        const Py_ssize_t num = items.size();
+    static void read_plain_counts(const nb::object& counts, Item& item, size_t row) {
+        const Items items = items_of(counts, row, "must have `counts` as text, bytes or a list of integers");
         uint64_t num_left = item.size.num_pixels();
-        for (Py_ssize_t i = 0; i < num; ++i) {
-            const nb::object whole = nb::steal(PyNumber_Index(items[i]));
+        for (Py_ssize_t i = 0; i < items.size(); ++i) {
+            const nb::object whole = nb::steal(PyNumber_Index(items[i].ptr()));
             int overflow = 0;
             const long long count = whole.is_valid() ? PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow) : -1;
             if (!whole.is_valid()) {
@@ -164,28 +158,34 @@ private:
         if (num_left != 0) throw MaskError(row, counts_rule(RunsError::short_of, item.size));
     }
 
+    // The items of anything that can be iterated over; `rule`: the error for other objects.
+    static Items items_of(const nb::object& iterable, size_t row, const char* rule) {
+        nb::object sequence = nb::steal(PySequence_Fast(iterable.ptr(), ""));
+        if (!sequence.is_valid()) {
+            PyErr_Clear();
+            throw MaskError(row, rule);
+        }
+        return Items(std::move(sequence));
+    }
+
     static std::string counts_rule(RunsError error, MaskSize size) { return "`counts` " + rule_of(error, size); }
 
     void read_polygons(nb::handle object, size_t row) {
-        const Items parts(object);
-        const Py_ssize_t num_parts = parts.size();
-        if (num_parts == 0) throw MaskError(row, "must have at least one polygon; got none");
-        for (Py_ssize_t part = 0; part < num_parts; ++part) {
-            const nb::object sequence = nb::steal(PySequence_Fast(parts[part], ""));
-            if (!sequence.is_valid()) {
-                PyErr_Clear();
-                throw MaskError(row, "must be a list of polygons, each a list of numbers x, y, x, y, …");
-            }
-            const Items numbers(sequence);
-            const Py_ssize_t num = numbers.size();
-            if (num == 0 || num % 2 != 0) {
-                throw MaskError(row, "must have polygons of pairs x, y; got " + std::to_string(num) + " numbers");
-            }
-            for (Py_ssize_t i = 0; i < num; ++i) {
-                polygons_.points.push_back(PyFloat_AsDouble(numbers[i]));
+        constexpr const char* kRule = "must be a list of polygons, each a list of numbers x, y, x, y, …";
+        const Items parts(nb::borrow(object));
+        if (parts.size() == 0) throw MaskError(row, "must have at least one polygon; got none");
+        for (Py_ssize_t part = 0; part < parts.size(); ++part) {
+            const Items numbers = items_of(parts[part], row, kRule);
+            const size_t first = polygons_.points.size();
+            for (Py_ssize_t i = 0; i < numbers.size(); ++i) {
+                polygons_.points.push_back(PyFloat_AsDouble(numbers[i].ptr()));
                 if (PyErr_Occurred() == nullptr) continue;
                 PyErr_Clear();
-                throw MaskError(row, "must be a list of polygons, each a list of numbers x, y, x, y, …");
+                throw MaskError(row, kRule);
+            }
+            const size_t num = polygons_.points.size() - first;
+            if (num == 0 || num % 2 != 0) {
+                throw MaskError(row, "must have polygons of pairs x, y; got " + std::to_string(num) + " numbers");
             }
             polygons_.finish_part();
         }
@@ -215,7 +215,8 @@ private:
 };
 
 Masks from_objects(const nb::list& objects, const std::optional<Input>& sizes, size_t num_threads) {
-    return Masks(ObjectReader(objects, read_sizes(sizes, objects.size())).build(num_threads));
+    const nb::tuple all(objects);
+    return Masks(ObjectReader(all, read_sizes(sizes, all.size())).build(num_threads));
 }
 
 // Polygons in columns: numbers, where each polygon begins and ends among them, and where the polygons of each mask do.
@@ -342,6 +343,7 @@ void bind_masks(nb::module_& module) {
         .def("take", &take, "rows"_a)
         .def("with_boundary", &Masks::with_boundary, "ratio"_a)
         .def("pixels", &pixels_of, "row"_a)
+        .def_prop_ro("has_joined_runs", [](const Masks& self) { return self.column().has_joined_runs; })
         .def_prop_ro("counts", flat([](const Shared& shared, const MaskColumn& column) {
                          const auto* bytes = reinterpret_cast<const uint8_t*>(column.counts.data());
                          return view_of(shared, bytes, {column.counts.size()});

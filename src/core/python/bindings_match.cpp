@@ -123,10 +123,12 @@ nb::object assign_pairs(const Input& row, const Input& column, const Input& weig
         if (!is_valid) throw std::invalid_argument("row, column, weight: expected pairs in order of rows, with weights above 0");
         pairs.push_back({rows[i], columns[i], weights[i]});
     }
-    nb::gil_scoped_release unlock;
-    const Assignment assignment(pairs, num_rows, num_columns);
-    nb::gil_scoped_acquire lock;
-    return to_numpy(assignment.taken(), {num_rows});
+    std::vector<int32_t> taken;
+    {
+        const Unlocked unlocked;
+        taken = Assignment(pairs, num_rows, num_columns).taken();
+    }
+    return to_numpy(taken, {num_rows});
 }
 
 nb::object match_across_of(const DetectionsObject& detections, const TruthsObject& truths, const Input& is_used,

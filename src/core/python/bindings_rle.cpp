@@ -253,7 +253,9 @@ nb::list rasterize_polygons(const std::vector<Input>& polygons, nb::object heigh
                 throw nb::value_error("a polygon must have finite numbers, none of them beyond 4e8; got another one");
             }
         }
-        rasterizer.rasterize(points, polygon.size() / 2, {static_cast<uint32_t>(height), static_cast<uint32_t>(width)}, runs);
+        if (!rasterizer.rasterize(points, polygon.size() / 2, {static_cast<uint32_t>(height), static_cast<uint32_t>(width)}, runs)) {
+            throw nb::value_error("a polygon must cross at most 10,000,000 columns of pixels; got one that crosses more");
+        }
         masks.append(dict_of(height, width, runs));
     }
     return masks;

@@ -1,4 +1,7 @@
 // Values of Python's dicts as numbers: what is read is exactly what NumPy would make of it; all else is left to Python.
+//
+// Python code may run while a dict is read, and change or drop what is being read: `__eq__` of a key that has the hash of another. So
+// values are held by strong references. Reading a number runs no Python code: types defined in Python are left to Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,23 +20,23 @@ namespace nb = nanobind;
 
 inline nb::object intern(const char* name) { return nb::steal(PyUnicode_InternFromString(name)); }
 
-// The value of a key, borrowed; null if the dict does not have it.
-inline PyObject* find_value(PyObject* dict, const nb::object& key) {
-    PyObject* value = PyDict_GetItemWithError(dict, key.ptr());
+// The value of a key; invalid if the dict does not have it.
+inline nb::object find_value(nb::handle dict, const nb::object& key) {
+    PyObject* const value = PyDict_GetItemWithError(dict.ptr(), key.ptr());
     if (value == nullptr) PyErr_Clear();
-    return value;
+    return nb::borrow(value);
 }
 
 // A float, or an integer that a double holds exactly.
-inline bool read_plain_number(PyObject* value, double& number) {
-    if (PyFloat_Check(value)) {
-        number = PyFloat_AsDouble(value);
+inline bool read_plain_number(nb::handle value, double& number) {
+    if (PyFloat_Check(value.ptr())) {
+        number = PyFloat_AsDouble(value.ptr());
         return true;
     }
-    if (!PyLong_CheckExact(value)) return false;
+    if (!PyLong_CheckExact(value.ptr())) return false;
     constexpr long long kLargest = 1LL << 53;
     int overflow = 0;
-    const long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
+    const long long integer = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
     number = static_cast<double>(integer);
     return overflow == 0 && integer >= -kLargest && integer <= kLargest;
 }
@@ -73,16 +76,18 @@ class ArrayView {
     bool is_open_;
 };
 
-// NumPy's types, which its values are told by.
+// NumPy's types, which its values are told by. Subclasses that are defined in Python are not among them: these may be anything.
 class NumpyTypes {
 public:
-    bool is_floating(PyObject* value) const { return is_a(value, floating_); }
-    bool is_integer(PyObject* value) const { return is_a(value, integer_); }
-    bool is_array(PyObject* value) const { return reinterpret_cast<PyObject*>(Py_TYPE(value)) == array_.ptr(); }
+    bool is_floating(nb::handle value) const { return is_a(value, floating_); }
+    bool is_integer(nb::handle value) const { return is_a(value, integer_); }
+    bool is_array(nb::handle value) const { return value.type().is(array_); }
 
 private:
-    static bool is_a(PyObject* value, const nb::object& type) {
-        return PyType_IsSubtype(Py_TYPE(value), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
+    static bool is_a(nb::handle value, const nb::object& type) {
+        auto* const own = reinterpret_cast<PyTypeObject*>(value.type().ptr());
+        return PyType_IsSubtype(own, reinterpret_cast<PyTypeObject*>(type.ptr())) != 0 &&
+               (PyType_GetFlags(own) & Py_TPFLAGS_HEAPTYPE) == 0;
     }
 
     nb::module_ numpy_ = nb::module_::import_("numpy");
@@ -95,46 +100,64 @@ inline const NumpyTypes& numpy_types() {
 }
 
 // Also bools and NumPy's floats and integers.
-inline bool read_number(PyObject* value, double& number) {
+inline bool read_number(nb::handle value, double& number) {
     if (read_plain_number(value, number)) return true;
-    if (PyBool_Check(value)) {
-        number = value == Py_True ? 1 : 0;
+    if (PyBool_Check(value.ptr())) {
+        number = value.ptr() == Py_True ? 1 : 0;
         return true;
     }
-    if (PyLong_Check(value) || !(numpy_types().is_floating(value) || numpy_types().is_integer(value))) return false;
-    number = PyFloat_AsDouble(value);
+    if (!numpy_types().is_floating(value) && !numpy_types().is_integer(value)) return false;
+    number = PyFloat_AsDouble(value.ptr());
     if (PyErr_Occurred() == nullptr) return true;
     PyErr_Clear();
     return false;
 }
 
 // An int, a bool or one of NumPy's integers, all of which dicts find by its value. `is_plain`: unless it is an int, it becomes false.
-inline bool read_whole(PyObject* value, int64_t& whole, bool& is_plain) {
+inline bool read_whole(nb::handle value, int64_t& whole, bool& is_plain) {
     nb::object as_int;
-    if (!PyLong_CheckExact(value)) {
+    if (!PyLong_CheckExact(value.ptr())) {
         is_plain = false;
-        if (!PyBool_Check(value) && !numpy_types().is_integer(value)) return false;
-        as_int = nb::steal(PyNumber_Index(value));
+        if (!PyBool_Check(value.ptr()) && !numpy_types().is_integer(value)) return false;
+        as_int = nb::steal(PyNumber_Index(value.ptr()));
         if (!as_int.is_valid()) {
             PyErr_Clear();
             return false;
         }
-        value = as_int.ptr();
+        value = as_int;
     }
     int overflow = 0;
-    whole = PyLong_AsLongLongAndOverflow(value, &overflow);
+    whole = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
     return overflow == 0;
 }
 
+// A flag as pycocotools reads it: an integer that a byte holds, or a bool.
+inline bool read_flag(nb::handle value, uint8_t& flag) {
+    int64_t whole = 0;
+    bool is_plain = true;
+    if (!read_whole(value, whole, is_plain) || whole < 0 || whole > 255) return false;
+    flag = whole != 0;
+    return true;
+}
+
+// How many numbers `append_numbers` would find; -1 if it can't read the value.
+inline Py_ssize_t num_numbers(nb::handle value) {
+    const bool is_readable = PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr()) || numpy_types().is_array(value);
+    const Py_ssize_t size = is_readable ? PyObject_Size(value.ptr()) : -1;
+    if (size < 0) PyErr_Clear();  // an array without axes
+    return size;
+}
+
 // Appends the numbers of a list, a tuple or a NumPy array of floats, of which there must be `num`; false if there are others.
-inline bool append_numbers(PyObject* value, size_t num, std::vector<double>& numbers) {
-    if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
-        const Items items{nb::handle(value)};
+inline bool append_numbers(nb::handle value, size_t num, std::vector<double>& numbers) {
+    if (PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr())) {
+        const Items items(nb::borrow(value));
         if (items.size() != static_cast<Py_ssize_t>(num)) return false;
         numbers.resize(numbers.size() + num);
         double* const out = numbers.data() + numbers.size() - num;
         for (size_t i = 0; i < num; ++i) {
-            if (!read_number(items[static_cast<Py_ssize_t>(i)], out[i])) return false;
+            const nb::object item = items[static_cast<Py_ssize_t>(i)];
+            if (!item.is_valid() || !read_number(item, out[i])) return false;
         }
         return true;
     }

@@ -5,19 +5,26 @@
 #include <nanobind/nanobind.h>
 
 #include <string>
+#include <utility>
 
 namespace boxscore {
 
-// The items of a list or a tuple, such as PySequence_Fast returns. The references are borrowed.
+// The items of a list or a tuple, such as PySequence_Fast returns. Reading an item may run Python code (`__float__`, `__index__`),
+// which may change the list and drop the item: so sequence and items are held by strong references.
 class Items {
 public:
-    explicit Items(nanobind::handle sequence) : sequence_(sequence.ptr()), is_list_(PyList_Check(sequence_) != 0) {}
+    explicit Items(nanobind::object sequence) : sequence_(std::move(sequence)), is_list_(PyList_Check(sequence_.ptr()) != 0) {}
 
-    Py_ssize_t size() const { return is_list_ ? PyList_Size(sequence_) : PyTuple_Size(sequence_); }
-    PyObject* operator[](Py_ssize_t i) const { return is_list_ ? PyList_GetItem(sequence_, i) : PyTuple_GetItem(sequence_, i); }
+    Py_ssize_t size() const { return is_list_ ? PyList_Size(sequence_.ptr()) : PyTuple_Size(sequence_.ptr()); }
+
+    // Invalid if the list has become shorter.
+    nanobind::object operator[](Py_ssize_t i) const {
+        if (i >= size()) return {};
+        return nanobind::borrow(is_list_ ? PyList_GetItem(sequence_.ptr(), i) : PyTuple_GetItem(sequence_.ptr(), i));
+    }
 
 private:
-    PyObject* sequence_;
+    nanobind::object sequence_;
     bool is_list_;
 };
 

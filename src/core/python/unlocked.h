@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 
+#include "python/interpreter_lock.h"
 #include "tasks.h"
 
 namespace boxscore {
@@ -13,21 +14,20 @@ namespace boxscore {
 // Runs a computation without the interpreter lock. Ctrl-C stops it.
 inline void run_without_lock(size_t num_rows, size_t num_threads, const std::function<void(const Run&)>& compute) {
     constexpr size_t kFew = size_t{1} << 13;  // rows that other threads are not woken for
-    nanobind::gil_scoped_release unlock;
     bool has_raised = false;  // what the signal's handler raised is what happened, whether the computation ends or not
-    Interruption interruption([&] {
-        nanobind::gil_scoped_acquire lock;
-        return has_raised = has_raised || PyErr_CheckSignals() != 0;
-    });
-    try {
-        compute(Run{num_rows < kFew ? 1 : num_threads, &interruption});
-    } catch (...) {
-        if (!has_raised) throw;
+    {
+        const Unlocked unlocked;
+        Interruption interruption([&] {
+            const Unlocked::Locked locked(unlocked);
+            return has_raised = has_raised || PyErr_CheckSignals() != 0;
+        });
+        try {
+            compute(Run{num_rows < kFew ? 1 : num_threads, &interruption});
+        } catch (...) {
+            if (!has_raised) throw;
+        }
     }
-    if (has_raised) {
-        nanobind::gil_scoped_acquire lock;
-        throw nanobind::python_error();
-    }
+    if (has_raised) throw nanobind::python_error();
 }
 
 }  // namespace boxscore

@@ -142,7 +142,9 @@ def _portable(array: np.ndarray[Any, Any], like: Array) -> np.ndarray[Any, Any]:
     elif dtype.kind in "iu":
         dtype = np.dtype(np.int64)
     # PyTorch has no read-only tensors and would warn.
-    return np.require(array, dtype=dtype.newbyteorder("="), requirements=["C", "W"])
+    array = np.require(array, dtype=dtype.newbyteorder("="), requirements=["C", "W"])
+    # NumPy calls an axis of one item contiguous whatever its stride is; PyTorch refuses negative ones.
+    return array.copy() if min(array.strides, default=0) < 0 else array
 
 
 def has_float64(like: Array) -> bool:

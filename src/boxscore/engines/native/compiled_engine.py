@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import boxscore._compiled as _compiled
 from boxscore._support.arrays import compact
@@ -31,15 +31,10 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
     return tally_of(columns, protocol, truths.names_by_label)
 
 
-def tally_of(
-    columns: _compiled.Tally,
-    protocol: Protocol,
-    class_names: Mapping[int, str] | None,
-    class_groups: Mapping[int, str] | None = None,
-) -> Tally:
-    """The tally whose columns compiled matching gives, as a `_compiled.Tally`."""
+def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[int, str] | None, **more: Any) -> Tally:
+    """The tally whose columns compiled matching gives, as a `_compiled.Tally`. `more`: what matching does not see."""
     written = {name: getattr(columns, name) for name in _WRITTEN}
-    return Tally(protocol=protocol, class_names=class_names, class_groups=class_groups, **written)
+    return Tally(protocol=protocol, class_names=class_names, **written, **more)
 
 
 class Evaluated(NamedTuple):
@@ -67,7 +62,8 @@ def evaluate(detections: Detections, truths: Truths, protocol: Protocol, threads
         _compiled_numbers(_wanted(protocol), protocol, groups),
         threads,
     )
-    tally = tally_of(columns, protocol, truths.names_by_label, groups)
+    unseen = {"class_groups": groups, "invalid_image": detections.invalid_image}
+    tally = tally_of(columns, protocol, truths.names_by_label, **unseen)
     return Evaluated(tally, _finished([tally], done, done.averages.numbers, threads))
 
 
@@ -110,6 +106,7 @@ def _finished(parts: Sequence[Tally], done: _compiled.Finished, numbers: Sequenc
         class_names=united_names(parts),
         class_groups=united_groups(parts),
         iou_dtype=min(part.iou_dtype for part in parts),
+        num_invalid=sum(part.num_invalid for part in parts),
     )
     return Finished(totals, curves, _averages(protocol, numbers, done.averages, done.ap_at))
 
@@ -179,6 +176,12 @@ def build_range(tally: Tally, num_truths: Ints, threads: int, start: Start) -> t
     """
     built = _build(tally, num_truths, threads, start)
     return _curves(tally.classes, built), built.sum_after
+
+
+def average_points(precision: Floats, protocol: Protocol) -> Floats:
+    """AP as the mean of precisions at recall points, (T, R, K, A, M), by the protocol's rule. Shape (T, K, A, M)."""
+    ap: Floats = _compiled.average_points(compact(precision), rules_of(protocol))
+    return ap
 
 
 def compiled_tally(tally: Tally) -> _compiled.Tally:

@@ -16,7 +16,7 @@ from boxscore.engines.native.rules import rules_of
 from boxscore.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, is_unread
 from boxscore.model.batches import concatenate_alike
-from boxscore.model.dataset import Detections, Truths
+from boxscore.model.dataset import Detections, Invalid, Truths
 from boxscore.model.protocol import LARGEST_SIDE, Protocol
 from boxscore.model.tally import Tally
 
@@ -33,8 +33,14 @@ class PlainBatches:
     No two of their images have the same id.
     """
 
-    def __init__(self, protocol: Protocol, box_format: BoxFormat, class_names: Mapping[int, str] | None) -> None:
-        self.settings = protocol, box_format, class_names
+    def __init__(
+        self,
+        protocol: Protocol,
+        box_format: BoxFormat,
+        class_names: Mapping[int, str] | None,
+        invalid: Invalid = "error",
+    ) -> None:
+        self.settings = protocol, box_format, class_names, invalid
         self._buffer = _compiled.BatchBuffer(
             keys=_KEYS,
             truth_keys=_TRUTH_KEYS,
@@ -42,6 +48,7 @@ class PlainBatches:
             is_inclusive=protocol.pixels == "inclusive",
             largest_side=LARGEST_SIDE,
             ignored_kind=protocol.ignored_kind,
+            drops_invalid=invalid == "drop",
             labels=None if class_names is None else class_ids(class_names),
         )
 
@@ -52,8 +59,13 @@ class PlainBatches:
         return is_plain and not protocol.class_agnostic and not protocol.class_groups
 
     def __len__(self) -> int:
-        """How many rows there are, detections and truths."""
-        return len(self._buffer) + self._buffer.num_truths
+        """How many rows there are: detections, truths, and detections that were dropped."""
+        return self._buffer.num_rows
+
+    @property
+    def num_last_invalid(self) -> int:
+        """How many detections of the last batch were dropped."""
+        return self._buffer.num_last_invalid
 
     def add(
         self, preds: Sequence[Mapping[str, Any]], targets: Sequence[Mapping[str, Any]], image_ids: Sequence[int]
@@ -73,11 +85,11 @@ class PlainBatches:
     @property
     def is_full(self) -> bool:
         """Whether there are enough rows to match them."""
-        return len(self) >= _NUM_ROWS
+        return self._buffer.num_rows >= _NUM_ROWS
 
     def last(self) -> tuple[Detections, Truths]:
         """The rows of the last batch, as a copy; truths without what marks them, and without areas."""
-        _, box_format, class_names = self.settings
+        _, box_format, class_names, _ = self.settings
         columns, truth_columns = self._buffer.last_columns()
         return (
             Detections(**columns, box_format=box_format),
@@ -90,8 +102,10 @@ class PlainBatches:
 
     def match(self, threads: int) -> Tally:
         """The tally of all of them, which are gone then; after an error they are still there."""
-        protocol, _, class_names = self.settings
-        tally = tally_of(self._buffer.match(rules_of(protocol), threads), protocol, class_names)
+        protocol, _, class_names, _ = self.settings
+        invalid = self._buffer.invalid_images() if self._buffer.num_invalid else None
+        columns = self._buffer.match(rules_of(protocol), threads)
+        tally = tally_of(columns, protocol, class_names, invalid_image=invalid)
         self._buffer.clear()
         return tally
 

@@ -15,8 +15,8 @@ from boxscore.geometry import PairwiseSimilarity, is_in_areas
 from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
 from boxscore.geometry.boxes import Boxes, padded_boxes
 from boxscore.model.coverage import NOT_COVERED, NOT_EXHAUSTIVE
-from boxscore.model.dataset import ignored_kinds
-from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, as_protocol
+from boxscore.model.dataset import ignored_kinds, kinds_under
+from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, ProtocolLike, as_protocol
 from boxscore.model.tally import FALSE
 
 
@@ -77,16 +77,26 @@ class Compared(NamedTuple):
 def match_batch(
     detections: PaddedDetections,
     truths: PaddedTruths,
-    protocol: str | Protocol,
+    protocol: ProtocolLike,
     *,
     box_format: BoxFormat = "xyxy",
     num_candidates: int | None = None,
 ) -> Matched:
-    """The verdicts of a padded mini-batch, in every area range and at every threshold. Can be jitted.
+    """The verdicts of a padded mini-batch of boxes, in every area range and at every threshold. Can be jitted.
 
-    No detection may have more than `num_candidates` truths of its class that reach the lowest threshold; by default all
-    truths of an image are candidates, which is always right and costs memory in proportion. Ties fall by the order of
-    rows; `evaluate` puts rows in order of their labels first where classes are disregarded, as in COCO.
+    Ties fall by the order of rows; `evaluate` puts rows in order of their labels first where classes are disregarded,
+    as in COCO.
+
+    Args:
+        detections: a padded batch; under a federated protocol with `coverage`.
+        truths: a padded batch. `kind` 3, a group, needs a protocol with a `group_of_weight`.
+        protocol: one whose `iou_type` is "bbox", and whose rules need nothing but the rows of a batch.
+        box_format: "xyxy", "xywh" or "cxcywh".
+        num_candidates: the most truths of its class that reach the lowest threshold for one detection. By default all
+            truths of an image are candidates, which is always right and costs memory in proportion.
+
+    Raises:
+        InputError: for a protocol of other shapes than boxes, or one that leaves out or changes rows before matching.
 
     >>> import numpy as np
     >>> from boxscore.parallel import pad_truths
@@ -99,6 +109,8 @@ def match_batch(
     check_box_format(box_format, UPRIGHT_FORMATS)
     protocol = as_protocol(protocol)
     check_static(protocol)
+    if protocol.federated and detections.coverage is None:
+        raise InputError(f"`detections` must have `coverage`: protocol {protocol.name} is federated; got None")
     columns = padded_boxes(detections.box, box_format, protocol)
     truth_columns = padded_boxes(truths.box, box_format, protocol)
     real = float_dtype(truths.box)
@@ -110,7 +122,7 @@ def match_batch(
             truth_columns,
             truth_columns.area if truths.area is None else namespace(truths.area).astype(truths.area, real),
             truths.label,
-            ignored_kinds(truths.ignore, protocol) if truths.kind is None else truths.kind,
+            ignored_kinds(truths.ignore, protocol) if truths.kind is None else kinds_under(truths.kind, protocol),
             None if truths.kind is None else truths.kind == GROUP,
         ),
         protocol,
@@ -120,10 +132,15 @@ def match_batch(
 
 
 def check_static(protocol: Protocol) -> None:
-    """Raise `InputError` for a protocol whose rules leave out rows, or ask for more than a batch has, before matching.
+    """Raise `InputError` for a protocol of other shapes than boxes, or whose rules leave out or change rows first.
 
     What was looked for is in a batch of its own: `PaddedDetections.coverage`.
     """
+    if protocol.iou_type not in Boxes.iou_types:
+        raise InputError(
+            f"protocol {protocol.name} has `iou_type` {protocol.iou_type!r}, and padded batches in static shapes have"
+            " boxes (`iou_type` 'bbox'): use `boxscore.evaluate` or `boxscore.MeanAveragePrecision`"
+        )
     if needed := [name for name in protocol.needs if name not in ("federated", "extra_numbers")]:
         raise InputError(
             f"protocol {protocol.name} has a rule that padded batches can't follow, `{needed[0]}`: use"

@@ -167,7 +167,8 @@ def _cell(
     elif protocol.ap in ("trapezoid", "trapezoid_from_first", "linear_points", "linear_points_to_end"):
         ap_K = _average_all(_counted(rows, within, verdict_H, num_truths_K, protocol), num_truths_K, protocol)
     else:
-        ap_K = np.where(is_defined_K, _sum_in_order(precision_KR) / precision_KR.shape[1], np.nan)
+        # as in COCO: NumPy's order of additions, which depends on the layout of memory
+        ap_K = np.where(is_defined_K, np.mean(np.ascontiguousarray(precision_KR), axis=1), np.nan)
     return _Cell(
         precision=np.where(is_defined_K, precision_KR.T, -1.0),
         scores=np.where(is_defined_K, scores_KR.T, -1.0),
@@ -190,7 +191,7 @@ def _best_from(precision_U: Floats, start_K: Ints, row_KR: Ints, is_reached_KR: 
 
 
 def _sum_in_order(value_KR: Floats) -> Floats:
-    """One after the other, so that every engine has the same bits; NumPy's sum goes by the layout of memory."""
+    """The sum of each row, one after the other. # as in py-faster-rcnn"""
     return np.add.accumulate(value_KR, axis=1)[:, -1]
 
 

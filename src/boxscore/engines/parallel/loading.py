@@ -16,6 +16,7 @@ from boxscore.geometry.box_formats import BoxFormat
 from boxscore.model.batch_keys import TRUTH_KEYS, Keys
 from boxscore.model.batches import in_argument, masks_of_images, pad_rows, read_images
 from boxscore.model.image_ids import image_ids_of
+from boxscore.model.protocol import IouType
 
 
 class PaddedTruths(NamedTuple):
@@ -96,7 +97,7 @@ def _padded(columns: Mapping[str, Array], num_rows: Sequence[int], length: int) 
 
 
 def collate_truths(
-    samples: Sequence[Any], iou_type: str | Sequence[str] = "bbox", box_format: BoxFormat = "xyxy"
+    samples: Sequence[Any], iou_type: IouType | Sequence[IouType] = "bbox", box_format: BoxFormat = "xyxy"
 ) -> tuple[Any, dict[str, Any]]:
     """The images of samples, and their truths as one padded batch (Alg. 4): the `collate_fn` of a loader.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
-from boxscore.analysis.diagnosis import Words, diagnose
+from boxscore.analysis.diagnosis import Words, find_mistakes
 from boxscore.analysis.suspicion import Counts
 from boxscore.formats import Records, Role, join, read_records, to_truths, with_labels
 from boxscore.formats.hierarchy import Hierarchy, read_hierarchy
@@ -81,7 +81,8 @@ def inspect_files(
         for file in detections:
             records = _read(file, "detections", reading.detections_format, options, found, known)
             if records is not None:
-                _inspect_detections(records, known, protocol, sizes, found, is_ready=is_ready)
+                has_names = options.names is not None
+                _inspect_detections(records, known, protocol, sizes, found, is_ready=is_ready, has_names=has_names)
                 if known is not None and is_ready and why_ids_differ(ids):
                     found += _different_result(truths, file, records, known, protocol)
     if reading.options.hierarchy is not None and options.hierarchy is None:
@@ -261,8 +262,12 @@ def _inspect_detections(
     found: list[Finding],
     *,
     is_ready: bool,
+    has_names: bool,
 ) -> None:
-    """Findings are added. `is_ready`: whether the truths have all that the protocol asks for."""
+    """Findings are added.
+
+    `is_ready`: whether the truths have all that the protocol asks for. `has_names`: whether a list has the class names.
+    """
     pair, refusal = None, None
     if known is not None:
         try:
@@ -283,7 +288,7 @@ def _inspect_detections(
             can_evaluate = is_ready and all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
             own += oriented_checks.angle_conventions(detections, known, records.source)
             if can_evaluate and _CAUSES.isdisjoint(finding.kind for finding in own):
-                own += _likely_mistake(detections, known, protocol, records.source)
+                own += _likely_mistakes(detections, known, protocol, records.source, has_names=has_names)
         except InputError as error:
             refusal = error
     if refusal is not None:
@@ -291,27 +296,31 @@ def _inspect_detections(
     found += own
 
 
-def _likely_mistake(detections: Detections, known: Truths, protocol: Protocol, source: str) -> list[Finding]:
-    """The likely mistake behind a result near 0, if there is one."""
-    counts = Counts.of_result(evaluate(detections, known, protocol).per_class)
+def _likely_mistakes(
+    detections: Detections, known: Truths, protocol: Protocol, source: str, *, has_names: bool
+) -> list[Finding]:
+    """The likely mistakes that the result and both sides show."""
+    result = evaluate(detections, known, protocol)
     words = Words(
-        "the detections", "the ground truth", "`--box-format {}` may read them so", "convert them", "in the file"
+        detections="the detections",
+        truths="the ground truth",
+        box_format="`--box-format {}` may read them so",
+        truth_box_format="convert them",
+        both_formats="are both {}? Convert them",
+        labels="in the file",
+        class_names="put a name for 0 in front" if has_names else None,
     )
-    found = diagnose(counts, detections, known, words, has_classes=not protocol.class_agnostic)
-    if found is None:
-        return []
-    effect = f"AP at the lowest IoU is {counts.mean_ap:.4f}"
-    title = str(found)
     return [
         Finding(
             severity="warning",
             kind=found.kind,
             file=source,
             count=len(detections),
-            title=title,
+            title=str(found),
             example=source,
-            effect=effect,
+            effect=f"AP at the lowest IoU is {Counts.of_result(result.per_class).mean_ap:.4f}",
         )
+        for found in find_mistakes(result, detections, known, words)
     ]
 
 

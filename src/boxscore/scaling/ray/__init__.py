@@ -14,7 +14,7 @@ from typing import Any
 from boxscore._support.exceptions import InputError
 from boxscore.geometry.box_formats import BoxFormat
 from boxscore.model.dataset import ClassNames
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol import ProtocolLike, as_protocol
 from boxscore.model.result import Result
 from boxscore.scaling.map_reduce import reduce_tallies
 from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
@@ -27,7 +27,7 @@ from boxscore.scaling.ray.tally_store import RayTallyStore
 def evaluate(
     detections: Any,
     truths: Any,
-    protocol: str | Protocol = "coco",
+    protocol: ProtocolLike = "coco",
     *,
     box_format: BoxFormat = "xyxy",
     class_names: ClassNames | None = None,
@@ -72,7 +72,7 @@ def _evaluate(detections: Any, truths: Any, job: Job, quiet: bool, files: Sequen
 def evaluate_files(
     detections: str | PathLike[str],
     truths: str | PathLike[str],
-    protocol: str | Protocol = "coco",
+    protocol: ProtocolLike = "coco",
     *,
     box_format: BoxFormat | None = None,
     class_names: ClassNames | None = None,

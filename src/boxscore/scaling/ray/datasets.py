@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.versions import framework_imports
 from boxscore.scaling import arrow
 
 _TASK_BITS = 33
@@ -20,12 +21,13 @@ _TASK_BITS = 33
 
 
 def library() -> Any:
-    """Ray; `InputError` if it is not installed."""
+    """Ray; `InputError` if it is not installed, or too old."""
     try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise InputError("evaluation on Ray needs it: pip install 'boxscore[ray]'") from None
+        with framework_imports("evaluation on Ray", "ray"):
+            import ray
+            import ray.data
+    except ModuleNotFoundError as error:
+        raise InputError(str(error)) from None
     return ray
 
 

@@ -15,7 +15,7 @@ from boxscore.geometry.box_formats import BoxFormat, check_box_format, row_size
 from boxscore.geometry.keypoints import Keypoints
 from boxscore.geometry.masks import Masks
 from boxscore.model.dataset import ClassNames, Detections, Truths
-from boxscore.model.protocol import Protocol, as_protocol
+from boxscore.model.protocol import Protocol, ProtocolLike, as_protocol
 from boxscore.model.tally import Tally, num_words
 from boxscore.pipeline import match
 from boxscore.scaling import arrow
@@ -90,7 +90,7 @@ class Job:
 
     @classmethod
     def of(
-        cls, protocol: str | Protocol, box_format: BoxFormat, class_names: ClassNames | None, memory: int | str
+        cls, protocol: ProtocolLike, box_format: BoxFormat, class_names: ClassNames | None, memory: int | str
     ) -> "Job":
         """An evaluation with these options, or `InputError`."""
         check_box_format(box_format)

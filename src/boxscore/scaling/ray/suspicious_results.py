@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from boxscore.analysis.diagnosis import Words, diagnose
+from boxscore.analysis.diagnosis import Words, find_mistakes
 from boxscore.analysis.suspicion import Counts
 from boxscore.model.result import Result
 from boxscore.scaling import arrow
@@ -22,10 +22,9 @@ def warn_if_suspicious(job: Job, result: Result, detections: Any, truths: Any) -
         return
     boxes = (None, None) if counts.is_empty else _read_some(job, detections, truths)
     one = "both must be in one `box_format`"
-    words = Words("`detections`", "`truths`", one, one, labels="in the dataset")
-    has_classes = not job.protocol.class_agnostic
-    if diagnosis := diagnose(counts, boxes[0], boxes[1], words, has_classes=has_classes, is_whole=False):
-        warnings.warn(str(diagnosis), stacklevel=3)
+    words = Words("`detections`", "`truths`", one, one, labels="in the dataset", class_names=None)
+    for mistake in find_mistakes(result, boxes[0], boxes[1], words):
+        warnings.warn(str(mistake), stacklevel=3)
 
 
 def _read_some(job: Job, detections: Any, truths: Any) -> tuple[Any, Any]:

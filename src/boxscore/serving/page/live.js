@@ -39,7 +39,7 @@ const sections = {
   unreadable: section(
     "unreadable",
     "Files that can't be read",
-    caption("They may still be written or copied. None of their numbers is shown."),
+    caption(`They may still be written or copied. None of their numbers is shown. ${data.limits}`),
     containers.unreadable,
   ),
 };
@@ -60,6 +60,11 @@ function noteProtocols() {
   if (rules.length < 2) return [];
   const words = rules.length > 4 ? [...rules.slice(0, 4), `${rules.length - 4} more`] : rules;
   return [missing(`These results have different rules, so their numbers can't be compared: ${words.join("; ")}.`)];
+}
+
+function noteWaiting() {
+  const number = data.runs.reduce((total, { numWaiting }) => total + numWaiting, 0);
+  return number ? [missing(`${count(number, "file")} not read yet: the page shows their results as they are read.`)] : [];
 }
 
 function legendNow() {
@@ -86,7 +91,7 @@ function redraw() {
   title.textContent = data.folder;
   lead.textContent = `${count(data.runs.length, "run")}, ${count(numResults, "result")}, boxscore ${data.version}`;
   notes.replaceChildren(
-    ...(data.problem ? [missing(data.problem)] : numResults + numUnreadable ? noteProtocols() : [explainEmpty()]),
+    ...(data.problem ? [missing(data.problem)] : data.runs.length ? [...noteWaiting(), ...noteProtocols()] : [explainEmpty()]),
   );
   const options = data.measures.map((name) => el("option", { value: name }, name));
   if ([...measureBox.options].map(({ value }) => value).join() !== data.measures.join())

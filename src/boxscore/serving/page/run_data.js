@@ -74,6 +74,7 @@ function reuseRows(fresh) {
     const isSame =
       run.results.length === old.results.length &&
       run.results.every((result, i) => result === old.results[i]) &&
+      run.numWaiting === old.numWaiting &&
       JSON.stringify(run.unreadable) === JSON.stringify(old.unreadable);
     return isSame ? old : run;
   });

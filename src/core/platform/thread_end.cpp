@@ -1,0 +1,34 @@
+// Compiled without exceptions: `pthread_cleanup_push` is then a handler of the C library, which runs before any frame of C++ is unwound,
+// whichever library unwinds.
+#include "platform/thread_end.h"
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#include <unistd.h>
+#endif
+
+namespace boxscore {
+
+#if defined(_WIN32)
+
+void call_without_unwinding(void (*call)(void*), void* data) { call(data); }
+
+#else
+
+namespace {
+
+void wait_for_the_end(void*) {
+    for (;;) pause();
+}
+
+}  // namespace
+
+void call_without_unwinding(void (*call)(void*), void* data) {
+    pthread_cleanup_push(wait_for_the_end, nullptr);
+    call(data);
+    pthread_cleanup_pop(0);
+}
+
+#endif
+
+}  // namespace boxscore
