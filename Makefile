@@ -54,7 +54,7 @@ SANITIZED := LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-
 # come from malloc there: a use after free in its own pools would go unseen.
 sanitize: .venv-sanitize/.installed
 	$(SANITIZED) -m pytest -p no:cacheprovider --override-ini addopts= -q --numprocesses 2 \
-	  -m "native and not not_sanitized" $$(grep --files-with-matches "mark.native" tests/test_*.py)
+	  -m "native and not not_sanitized" $$(grep --recursive --files-with-matches --include="test_*.py" "mark.native" tests)
 
 # Random cases through the compiled engine, random files through its reader, and hostile Python objects through its readers of
 # dicts, under the same sanitizers; then damaged files of every format through every reader, within limits of time and memory.

@@ -11,7 +11,7 @@ import numpy as np
 
 import boxscore
 from boxscore.cli.sample import FOLDER
-from boxscore.scaling import storage
+from boxscore.result import storage
 from boxscore.scaling.shards import shard_of
 
 NUM_SHARDS = 4

@@ -18,10 +18,10 @@ import numpy as np
 import boxscore
 from boxscore import Detections, Protocol, Tally, Truths
 from boxscore.analysis.bootstrap import Plan, resample
+from boxscore.engines.map_reduce import reduce_tallies
 from boxscore.engines.native import compiled_engine as native
-from boxscore.model.protocol import ApRule
-from boxscore.model.tally import EXTRAS
-from boxscore.scaling.map_reduce import reduce_tallies
+from boxscore.protocol.protocol import ApRule
+from boxscore.result.tally import EXTRAS
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.resampling import assert_resamples_are_exact
 from tests.support.scenes import random_scene

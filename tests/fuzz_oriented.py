@@ -13,7 +13,7 @@ import numpy as np
 
 import boxscore
 from boxscore import Protocol, _compiled
-from boxscore.geometry.oriented_boxes import OrientedBoxes
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from tests.support.comparisons import assert_same_tally
 from tests.support.oriented_reference import largest_difference
 from tests.support.oriented_scenes import crowded_scene, random_oriented, random_pairs

@@ -31,7 +31,7 @@ import numpy as np
 import boxscore
 from boxscore import InputError, Tally, Truths
 from boxscore.formats.groups import read_groups
-from boxscore.scaling.storage import to_bytes
+from boxscore.result.storage import to_bytes
 from tests.support.masked_files import MASKED_COCO, MASKED_TABLE, RLE, with_mask_in_cvat, with_masks_in_labelme
 from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC
 
@@ -429,7 +429,7 @@ FORMATS: dict[str, Format] = {
     "groups.parquet": Format(
         make=parquet, read=lambda folder: read_groups(folder / "t.parquet", TRUTHS, column="label"), needs="pyarrow"
     ),
-    "tally": Format(make=tally, read=lambda folder: Tally.load(folder / "t").finish(), pack=with_checksum),
+    "tally": Format(make=tally, read=lambda folder: boxscore.finish(Tally.load(folder / "t")), pack=with_checksum),
 }
 """Every reader."""
 

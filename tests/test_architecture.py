@@ -8,7 +8,6 @@ import subprocess
 import sys
 import types
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,93 +20,84 @@ from tests.support.documents import ROOT
 from tests.support.scenes import padded, random_scene
 
 SOURCE = ROOT / "src" / "boxscore"
+CORE = SOURCE.parent / "core"
 
 LAYERS = [
-    ["_compiled", "model", "scaling"],
-    ["_support"],
-    ["model.protocol_fields", "model.keypoint_rules"],
-    ["model.protocol"],
-    ["model.protocol_table", "model.rules_in_words"],
-    ["model.comparable"],
-    ["geometry"],
-    ["model.measures", "model.batch_keys", "model.coverage", "model.image_ids", "model.shapes"],
-    ["model.summary", "model.batches", "model.image_objects"],
-    ["model.dataset", "model.tally"],
-    ["report.exports", "model.preparation"],
-    ["model.curves"],
-    ["model.extra_numbers", "model.per_class"],
-    ["scaling.storage"],
-    ["scaling.arrow", "scaling.keypoint_rows"],
-    ["training.distributed"],
-    ["analysis.suspicion"],
-    ["engines"],
-    ["model.result"],
-    ["scaling.bins"],
-    ["scaling.map_reduce"],
-    ["analysis.resizing"],
-    ["pipeline", "analysis.diagnosis"],
-    ["scaling.saved_results"],
-    ["analysis"],
-    ["report"],
-    ["serving"],
-    ["training.metric", "training.stored_shapes", "scaling.shards"],
-    ["training", "coco"],
-    ["formats"],
-    ["scaling.out_of_core", "scaling.ray", "cli.sample", "training.ultralytics"],
-    ["cli"],
-    ["torchmetrics", "torchvision", "faster_coco_eval", "huggingface", "ultralytics", "jax", "keras", "ray", "lvis"],
-    ["parallel", "sequential"],
+    "_compiled",
+    "_support",
+    "arrays",
+    "protocol",
+    "data",
+    "result",
+    "engines",
+    "pipeline",
+    "formats",
+    "dropin",
+    "checks",
+    "training",
+    "scaling",
+    "analysis",
+    "report",
+    "cli",
 ]
-"""What may import what: only modules of earlier rows, or of the same package. A module of a package may be a room of
-its own, in a row of its own."""
+"""The packages, and the module `pipeline`: each may import those above it."""
+
+ENTRANCES = {
+    *("coco", "lvis", "faster_coco_eval", "torchvision", "torchmetrics", "huggingface"),
+    *("ultralytics", "jax", "keras", "ray", "parallel", "sequential"),
+}
+"""Modules that people import, which only name what others have: nothing else imports them."""
 
 DOORS = {
-    ("model.protocol", "model.protocol_table"),
-    *(("model.tally", room) for room in ("scaling.arrow", "pipeline", "model.result", "scaling.storage")),
-    *(("model.result", room) for room in ("analysis", "pipeline", "report", "report.exports", "scaling.saved_results")),
-    ("analysis", "report"),
+    "result/result.py": {"analysis", "report"},
+    "analysis/comparison.py": {"report"},
+    "analysis/label_errors.py": {"report"},
 }
-"""Methods that hand their object to a function of a later row, and import that when they are called: a tally finishes
-itself, a result analyses itself, a comparison makes its own report."""
-
-HEIGHT = {room: level for level, row in enumerate(LAYERS) for room in row}
+"""Files with thin methods that hand a result to a later package, which they import when they are called."""
 
 
-def room_of(parts: Sequence[str]) -> str:
-    """The room of a module of boxscore, given by the parts of its name."""
-    whole = ".".join(parts[:2])
-    return whole if whole in HEIGHT else parts[0]
-
-
-def imported_rooms(path: Path, *, is_at_once: bool = False) -> set[str]:
-    """The rooms of boxscore that a file imports; `is_at_once`: without those that only a function or a type needs."""
-    rooms = set()
+def imported_packages(path: Path, *, is_at_once: bool = False) -> set[str]:
+    """Packages of boxscore that a file imports; `is_at_once`: without those that only a function or a type needs."""
+    names = []
     tree = ast.parse(path.read_text())
     for node in tree.body if is_at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
-            rooms |= {room_of(alias.name.split(".")[1:]) for alias in node.names if alias.name.startswith("boxscore.")}
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "boxscore":
-            rooms |= {room_of([*str(node.module).split(".")[1:], alias.name]) for alias in node.names}
-    return rooms
+            names += [alias.name.split(".") for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            names += [[*str(node.module).split("."), alias.name] for alias in node.names]
+    return {parts[1] for parts in names if parts[0] == "boxscore" and len(parts) > 1}
 
 
 def test_imports_point_one_way() -> None:
     """Data flows from columns to result; nothing looks back."""
-    public = set(boxscore.__all__)
+    public = set(boxscore.__all__) - ENTRANCES
     for path in SOURCE.rglob("*.py"):
-        room = room_of(path.relative_to(SOURCE).with_suffix("").parts)
-        if room in ("__init__", "__main__"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        package = parts[0]
+        if package in ("__init__", "__main__"):
             continue
-        for other in imported_rooms(path) - {room}:
-            if room == "cli" and other in public:
-                continue
-            if (room, other) in DOORS:
-                assert other not in imported_rooms(path, is_at_once=True), f"{path.relative_to(SOURCE)}: {other}"
-                continue
-            assert HEIGHT[other] < HEIGHT[room], f"{path.relative_to(SOURCE)} imports {other}"
+        earlier = {*LAYERS[: LAYERS.index(package)], package} if package in LAYERS else {*LAYERS}
+        allowed = earlier | DOORS.get("/".join(parts) + ".py", set()) | (public if package == "cli" else set())
+        imported = imported_packages(path)
+        assert imported <= allowed | {"__version__"}, f"{path.relative_to(SOURCE)} imports {imported - allowed}"
+        at_once = imported_packages(path, is_at_once=True)
+        assert at_once <= earlier | {"__version__"}, f"{path.relative_to(SOURCE)} imports {at_once - earlier} at once"
 
 
-CORE = SOURCE.parent / "core"
+def test_every_package_has_its_layer() -> None:
+    """A new folder is put in order on purpose."""
+    names = {path.relative_to(SOURCE).parts[0] for path in SOURCE.rglob("*.py")} - {"__init__.py", "__main__.py"}
+    assert {name.removesuffix(".py") for name in names} | {"_compiled"} == {*LAYERS, *ENTRANCES}
+
+
+def test_includes_point_one_way() -> None:
+    """So does the compiled core."""
+    layers = ["platform", "rows", "masks", "geometry", "match", "curves", "bootstrap", "io", "python"]
+    for path in [*CORE.rglob("*.h"), *CORE.rglob("*.cpp")]:
+        folder = path.relative_to(CORE).parts[0]
+        for name in re.findall(r'#include "([^"]+)"', path.read_text()):
+            assert layers.index(name.split("/")[0]) <= layers.index(folder), f"{path.relative_to(CORE)} includes {name}"
+
 
 CODE = re.compile(r"^(?!\s*(#|//|>>>|\*)).*$", re.MULTILINE)
 """Lines that are neither a comment nor a doctest."""
@@ -117,44 +107,44 @@ SHAPES = ("boxes", "masks")
 HOMES = {
     "similarity of two boxes": (
         r"(min(imum)?|lower)\(.*\) - [\w:.]*(max(imum)?|upper)\(",
-        {"core/geometry/boxes.h", "core/geometry/oriented_boxes.h", "boxscore/geometry/boxes.py"},
+        {"core/geometry/boxes.h", "core/geometry/oriented_boxes.h", "boxscore/data/geometry/boxes.py"},
     ),
     "cutting of a polygon": (
         r"distances?\[(inner|inside)\] - distance|distance - other",
-        {"core/geometry/oriented_boxes.h", "boxscore/geometry/quadrilaterals.py"},
+        {"core/geometry/oriented_boxes.h", "boxscore/data/geometry/quadrilaterals.py"},
     ),
-    "ProbIoU": (r"sqrt\(1 - ", {"core/geometry/oriented_boxes.h", "boxscore/geometry/oriented_boxes.py"}),
+    "ProbIoU": (r"sqrt\(1 - ", {"core/geometry/oriented_boxes.h", "boxscore/data/geometry/oriented_boxes.py"}),
     "union of two shapes": (
         r"\+ .*truth.* - shared",
         {
             *(f"core/geometry/{name}.h" for name in SHAPES),
-            *(f"boxscore/geometry/{name}.py" for name in (*SHAPES, "oriented_boxes")),
+            *(f"boxscore/data/geometry/{name}.py" for name in (*SHAPES, "oriented_boxes")),
         },
     ),
     "who takes which truth": (
         r"is_free &=|is_free\) = false|taken\.add|segment_min\(bid",
-        {"core/match.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/categorization.py"},
+        {"core/match/match.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/categorization.py"},
     ),
     "precision": (
         r"/ \(.*\+ epsilon\)",
-        {"core/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
+        {"core/curves/precision.h", "boxscore/engines/sequential.py", "boxscore/engines/parallel/precision_recall.py"},
     ),
     "closeness of keypoints": (
         r"\bexp\(-(error|\(squared)",
-        {"core/geometry/keypoints.h", "boxscore/geometry/keypoints.py"},
+        {"core/geometry/keypoints.h", "boxscore/data/geometry/keypoints.py"},
     ),
     "NumPy's order of additions": (
         r"lane\[4\] \+ lane\[5\]",
-        {"core/pairwise_sum.h", "boxscore/geometry/keypoints.py"},
+        {"core/platform/pairwise_sum.h", "boxscore/data/geometry/keypoints.py"},
     ),
-    "means over classes": (r"pairwise_sum_by\(num_defined", {"core/average.h"}),
+    "means over classes": (r"pairwise_sum_by\(num_defined", {"core/curves/average.h"}),
     "reading of dicts": (
         r"""(\w\[|\.get\()["'](boxes|labels|scores)["']""",
-        {"boxscore/model/batches.py", "boxscore/training/huggingface.py"},  # the latter: labels of Transformers' models
+        {"boxscore/data/batches.py", "boxscore/training/huggingface.py"},  # the latter: labels of Transformers' models
     ),
     "reduce by class": (
         r"\b(build_range|can_finish_together)\(",
-        {"boxscore/engines/native/compiled_engine.py", "boxscore/scaling/map_reduce.py"},
+        {"boxscore/engines/native/compiled_engine.py", "boxscore/engines/map_reduce.py"},
     ),
 }
 """What a formula looks like in the sources, and the files that may have it: the docs on architecture say why."""
@@ -173,22 +163,21 @@ def sources() -> dict[str, str]:
 def test_a_formula_has_one_home(formula: str) -> None:
     """And the twins that the other engines need; a second home fails, and so does a home that is gone."""
     pattern, homes = HOMES[formula]
-    scope = ("boxscore/coco/", "boxscore/formats/", "boxscore/report/", "boxscore/cli/") if "dicts" in formula else ()
+    scope = ("boxscore/dropin/", "boxscore/formats/", "boxscore/report/", "boxscore/cli/") if "dicts" in formula else ()
     found = {name for name, code in sources().items() if re.search(pattern, code) and not name.startswith(scope or "-")}
     assert found == homes
 
 
 def test_no_mean_is_taken_in_python_on_the_way_to_a_number() -> None:
     """Means over classes, thresholds and recall points are the compiled ones, whoever asks for them."""
-    on_the_way = re.compile(r"^boxscore/(model|engines/native|scaling|pipeline)")
+    on_the_way = re.compile(r"^boxscore/(result|engines/(native|map_reduce|bins)|scaling|pipeline)")
     means = re.compile(r"np\.(mean|average|nanmean)\(|\.mean\(")
     assert [name for name, code in sources().items() if on_the_way.match(name) and means.search(code)] == []
 
 
 AFTER_MATCHING = re.compile(
-    r"^boxscore/(model/(tally|curves|per_class|result|summary|measures)|pipeline|scaling/(map_reduce|bins|storage)"
-    r"|analysis/(?!diagnosis|resizing)|report/|coco/(accumulation|summary_lines))|^core/(match|nearest|candidates|image_truths|area_ranges|cells|"
-    r"curves|finish|bootstrap|average|precision)"
+    r"^boxscore/(result/(?!arrow)|pipeline|engines/(map_reduce|bins)|analysis/|report/|dropin/(accumulation|summary_lines))"
+    r"|^core/(match/(?!images)|curves/|bootstrap/)"
 )
 
 
@@ -247,18 +236,17 @@ def test_a_protocol_is_its_entry() -> None:
 
 
 def test_no_two_modules_have_one_name() -> None:
-    """But for those that people import, which are thin, and for COCO: its file format, and the drop-in."""
-    public = {"faster_coco_eval", "huggingface", "jax", "keras", "lvis", "parallel", "ray", "sequential"}
-    public |= {"torchmetrics", "torchvision", "ultralytics"}
-    names = [path.stem for path in SOURCE.rglob("*.py") if path.stem != "__init__" and path.parent != SOURCE]
-    names += [path.parent.name for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
-    assert {name for name in names if names.count(name) > 1} == {"coco"}
-    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", "pipeline"} | public
+    """But for those that people import, which are thin. The main module of a package may have the package's name."""
+    modules = [path for path in SOURCE.rglob("*.py") if path.stem != "__init__" and path.parent != SOURCE]
+    assert [name for name, count in Counter(path.stem for path in modules).items() if count > 1] == []
+    packages = {path.parent.name: path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE}
+    assert all(path.parent == packages.get(path.stem, path.parent) for path in modules)
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "__main__", "pipeline"} | ENTRANCES
 
 
 def test_tests_share_through_support_alone() -> None:
     """No test module imports another one."""
-    imports = re.compile(r"^(from tests\.test_|import tests\.test_)", re.MULTILINE)
+    imports = re.compile(r"^(from|import) tests\.(\w+\.)?test_", re.MULTILINE)
     paths = list((ROOT / "tests").rglob("*.py"))
     assert len(paths) > 80
     assert [path.name for path in paths if imports.search(path.read_text())] == ["test_keras.py"], (
@@ -319,10 +307,8 @@ str(boxscore.evaluate(found, truths).to_dict()), boxscore.MeanAveragePrecision()
 print(json.dumps([name for name in sys.modules if name.startswith("boxscore.")]))
 """
     names = set(run(code))
-    assert "boxscore.model.result" in names
-    of_analysis = {name for name in names if name.startswith("boxscore.analysis.")}
-    assert of_analysis <= {f"boxscore.analysis.{name}" for name in ("diagnosis", "resizing", "suspicion")}
-    assert not [name for name in names if name.startswith(("boxscore.report", "boxscore.formats"))]
+    assert "boxscore.result.result" in names
+    assert not [name for name in names if name.startswith(("boxscore.analysis", "boxscore.report", "boxscore.formats"))]
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import boxscore.faster_coco_eval as faster
 from boxscore import InputError
 from boxscore.coco import COCO, COCOeval
 from boxscore.lvis import LVISEval
-from boxscore.model.protocol import IOU_TYPES
-from boxscore.model.protocol_table import protocol_of
+from boxscore.protocol.protocol import IOU_TYPES
+from boxscore.protocol.table import protocol_of
 from boxscore.torchvision import CocoEvaluator
 from tests.support.entrances import CASES, ENTRANCES, REFUSED, expected, rules_of, scene_of
 
@@ -65,7 +65,7 @@ def test_the_sequential_functions_prepare_their_input() -> None:
         detections, truths = scene_of(protocol).columns()
         tally = boxscore.sequential.match(detections, truths, protocol)
         wanted = boxscore.evaluate(detections, truths, protocol)
-        assert tally.finish()["map"] == wanted["map"]
+        assert boxscore.finish(tally)["map"] == wanted["map"]
         ours, theirs = (each.average_precision for each in (boxscore.sequential.curves(tally), wanted.curves))
         assert np.array_equal(ours, theirs, equal_nan=True)
 

@@ -12,27 +12,26 @@ if TYPE_CHECKING:
     from boxscore.analysis.explanation import Explanation, explain
     from boxscore.analysis.label_errors import LabelErrors, label_errors
     from boxscore.analysis.slices import Slices, slices
-    from boxscore.coco.faster_patch import patch_faster_coco_eval
-    from boxscore.coco.patch import patch_pycocotools
+    from boxscore.data.coverage import Coverage
+    from boxscore.data.dataset import Detections, Truths
+    from boxscore.data.geometry.keypoints import Keypoints
+    from boxscore.data.geometry.masks import Masks
+    from boxscore.data.geometry.oriented_boxes import OrientedBoxes
+    from boxscore.dropin.faster_patch import patch_faster_coco_eval
+    from boxscore.dropin.patch import patch_pycocotools
     from boxscore.engines.parallel.loading import collate_truths
     from boxscore.formats import read_detections, read_truths, select, write_detections, write_truths
     from boxscore.formats.groups import read_groups
     from boxscore.formats.ultralytics_results import from_ultralytics
-    from boxscore.geometry.keypoints import Keypoints
-    from boxscore.geometry.masks import Masks
-    from boxscore.geometry.oriented_boxes import OrientedBoxes
-    from boxscore.model.coverage import Coverage
-    from boxscore.model.curves import Curves
-    from boxscore.model.dataset import Detections, Truths
-    from boxscore.model.keypoint_rules import KeypointRules
-    from boxscore.model.per_class import PerClass
-    from boxscore.model.protocol import Protocol
-    from boxscore.model.protocol_fields import Area
-    from boxscore.model.result import Result
-    from boxscore.model.tally import Tally
-    from boxscore.pipeline import evaluate, finish, match
+    from boxscore.pipeline import evaluate, finish, load_result, match
+    from boxscore.protocol.fields import Area
+    from boxscore.protocol.keypoint_rules import KeypointRules
+    from boxscore.protocol.protocol import Protocol
     from boxscore.report.pictures import Picture, draw
-    from boxscore.scaling.saved_results import load_result
+    from boxscore.result.curves import Curves
+    from boxscore.result.per_class import PerClass
+    from boxscore.result.result import Result
+    from boxscore.result.tally import Tally
     from boxscore.scaling.shards import match_shard
     from boxscore.training.metric import MeanAveragePrecision
 
@@ -87,28 +86,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Area": "model.protocol_fields",
+    "Area": "protocol.fields",
     "ClaimExplanation": "analysis.claims",
     "Comparison": "analysis.comparison",
-    "Coverage": "model.coverage",
-    "Curves": "model.curves",
-    "Detections": "model.dataset",
+    "Coverage": "data.coverage",
+    "Curves": "result.curves",
+    "Detections": "data.dataset",
     "Explanation": "analysis.explanation",
     "InputError": "_support.exceptions",
     "Intervals": "analysis.bootstrap",
-    "Keypoints": "geometry.keypoints",
-    "KeypointRules": "model.keypoint_rules",
+    "Keypoints": "data.geometry.keypoints",
+    "KeypointRules": "protocol.keypoint_rules",
     "LabelErrors": "analysis.label_errors",
-    "Masks": "geometry.masks",
+    "Masks": "data.geometry.masks",
     "MeanAveragePrecision": "training.metric",
-    "OrientedBoxes": "geometry.oriented_boxes",
-    "PerClass": "model.per_class",
+    "OrientedBoxes": "data.geometry.oriented_boxes",
+    "PerClass": "result.per_class",
     "Picture": "report.pictures",
-    "Protocol": "model.protocol",
-    "Result": "model.result",
+    "Protocol": "protocol.protocol",
+    "Result": "result.result",
     "Slices": "analysis.slices",
-    "Tally": "model.tally",
-    "Truths": "model.dataset",
+    "Tally": "result.tally",
+    "Truths": "data.dataset",
     "collate_truths": "engines.parallel.loading",
     "compare": "analysis.comparison",
     "draw": "report.pictures",
@@ -116,13 +115,13 @@ _HOMES = {
     "explain": "analysis.explanation",
     "explain_claim": "analysis.claims",
     "finish": "pipeline",
-    "load_result": "scaling.saved_results",
+    "load_result": "pipeline",
     "from_ultralytics": "formats.ultralytics_results",
     "label_errors": "analysis.label_errors",
     "match": "pipeline",
     "match_shard": "scaling.shards",
-    "patch_faster_coco_eval": "coco.faster_patch",
-    "patch_pycocotools": "coco.patch",
+    "patch_faster_coco_eval": "dropin.faster_patch",
+    "patch_pycocotools": "dropin.patch",
     "read_detections": "formats",
     "read_groups": "formats.groups",
     "read_truths": "formats",

@@ -1,9 +1,9 @@
-"""The classes of faster_coco_eval over boxscore's engine; see `boxscore.coco.faster_evaluation`."""
+"""The classes of faster_coco_eval over boxscore's engine; see `boxscore.dropin.faster_evaluation`."""
 
-from boxscore.coco import faster_mask as mask
-from boxscore.coco.faster_dataset import FasterCOCO as COCO  # noqa: N814 — its name there
-from boxscore.coco.faster_evaluation import COCOeval_faster
-from boxscore.coco.faster_patch import init_as_pycocotools
+from boxscore.dropin import faster_mask as mask
+from boxscore.dropin.faster_dataset import FasterCOCO as COCO  # noqa: N814 — its name there
+from boxscore.dropin.faster_evaluation import COCOeval_faster
+from boxscore.dropin.faster_patch import init_as_pycocotools
 
 __all__ = [
     "COCO",

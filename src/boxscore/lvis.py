@@ -1,8 +1,8 @@
-"""The classes of `lvis` over boxscore's engine; see `boxscore.coco.lvis_evaluation`."""
+"""The classes of `lvis` over boxscore's engine; see `boxscore.dropin.lvis_evaluation`."""
 
-from boxscore.coco.lvis_dataset import LVIS
-from boxscore.coco.lvis_evaluation import LVISEval
-from boxscore.coco.lvis_results import LVISResults
+from boxscore.dropin.lvis_dataset import LVIS
+from boxscore.dropin.lvis_evaluation import LVISEval
+from boxscore.dropin.lvis_results import LVISResults
 
 __all__ = [
     "LVIS",

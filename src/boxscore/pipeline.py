@@ -2,24 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from boxscore._support.arrays import is_in_host_memory, library
 from boxscore._support.exceptions import InputError
 from boxscore._support.lazy import Lazy
 from boxscore._support.threads import num_threads
+from boxscore.arrays import is_in_host_memory, library
+from boxscore.data.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled
+from boxscore.data.preparation import common_iou_type, prepare
+from boxscore.engines.map_reduce import finish_tallies
 from boxscore.engines.native import compiled_engine as native
 from boxscore.engines.native.jaccard import count_jaccard
-from boxscore.model.curves import Curves
-from boxscore.model.dataset import Detections, Truths, check_labels_are_named, host_ids, pooled
-from boxscore.model.preparation import common_iou_type, prepare
-from boxscore.model.protocol import EngineName, Protocol, ProtocolLike, as_protocol
-from boxscore.model.protocol_table import protocol_of
-from boxscore.model.result import Inputs, Result, summarize
-from boxscore.model.tally import Tally, check_can_be_one, joined
-from boxscore.scaling.map_reduce import finish_tallies
+from boxscore.protocol.protocol import EngineName, Protocol, ProtocolLike, as_protocol
+from boxscore.protocol.table import protocol_of
+from boxscore.result.curves import Curves
+from boxscore.result.result import Inputs, Result, summarize
+from boxscore.result.tally import Tally, check_can_be_one, joined
+
+if TYPE_CHECKING:
+    from boxscore.result.saved_results import Header
 
 
 class Engine(NamedTuple):
@@ -172,6 +176,32 @@ def _finish(tallies: list[Tally], engine: str, threads: int | None) -> Result:
     totals, curves = whole.totals, chosen.curves(whole, num)
     pooled_curves = chosen.curves(whole.pooled(), num) if whole.protocol.average == "micro" else None
     return summarize(totals, curves, native.average(totals, curves, pooled_curves), whole)
+
+
+def load_result(path: str | PathLike[str]) -> Result:
+    """The result in a file that `Result.save` or `Tally.save` made, with the same bits.
+
+    It has no `inputs`, so errors and the confusion matrix are not available. Any other file, and one that is truncated
+    or damaged, is an `InputError`.
+
+    >>> import tempfile
+    >>> from boxscore import Detections, Truths, evaluate
+    >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+    >>> result = evaluate(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]]), truths)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(f"{folder}/runs/a/epoch_003.boxscore", step=3)
+    ...     load_result(f"{folder}/runs/a/epoch_003.boxscore")["map"] == result["map"]
+    True
+    """
+    from boxscore.result.saved_results import read_saved
+
+    return finish_saved(*read_saved(path))
+
+
+def finish_saved(tally: Tally, header: "Header | None") -> Result:
+    """The result of a saved tally, with the facts about its inputs that the header has."""
+    result = finish(tally)
+    return result if header is None else replace(result, num_given=header.num_given, stored=header.stored)
 
 
 def _as_tallies(tallies: Any) -> list[Tally]:

@@ -1,6 +1,7 @@
 """The sequential method (Alg. 1 to 3) as plain loops; see `boxscore.engines.sequential`."""
 
 from boxscore import pipeline
+from boxscore.data.dataset import Detections, Truths
 from boxscore.engines.sequential import (
     average_at_recalls,
     average_by_trapezoids,
@@ -10,10 +11,9 @@ from boxscore.engines.sequential import (
     precision_recall,
     suppress,
 )
-from boxscore.model.curves import Curves
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.protocol import ProtocolLike
-from boxscore.model.tally import Tally
+from boxscore.protocol.protocol import ProtocolLike
+from boxscore.result.curves import Curves
+from boxscore.result.tally import Tally
 
 __all__ = [
     "average_at_recalls",

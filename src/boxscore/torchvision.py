@@ -1,6 +1,6 @@
-"""The evaluator of torchvision's references and of DETR; see `boxscore.coco.torchvision_evaluator`."""
+"""The evaluator of torchvision's references and of DETR; see `boxscore.dropin.torchvision_evaluator`."""
 
-from boxscore.coco.torchvision_evaluator import CocoEvaluator
+from boxscore.dropin.torchvision_evaluator import CocoEvaluator
 
 __all__ = [
     "CocoEvaluator",

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from boxscore._support.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
-from boxscore.geometry import Geometry, RowGatherer, gatherer_of
-from boxscore.model.protocol import Protocol
+from boxscore.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
+from boxscore.data.geometry import Geometry, RowGatherer, gatherer_of
+from boxscore.protocol.protocol import Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -15,11 +15,11 @@ import numpy as np
 
 import boxscore
 from boxscore import Detections, Protocol, Truths
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.model.batch_keys import KEY_OF_IOU_TYPE
-from boxscore.model.protocol import IOU_TYPES
-from boxscore.model.protocol_table import PROTOCOLS, protocol_of
-from boxscore.model.tally import Tally
+from boxscore.data.batch_keys import KEY_OF_IOU_TYPE
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.protocol.protocol import IOU_TYPES
+from boxscore.protocol.table import PROTOCOLS, protocol_of
+from boxscore.result.tally import Tally
 from tests.support.memory_limits import plenty
 
 Dict = dict[str, Any]
@@ -231,19 +231,19 @@ def _by_jax(protocol: Protocol) -> Numbers:
 
 
 def _by_shard_of_columns(protocol: Protocol) -> Numbers:
-    return numbers_of(boxscore.match_shard(*scene_of(protocol).columns(), protocol, name="all").finish())
+    return numbers_of(boxscore.finish(boxscore.match_shard(*scene_of(protocol).columns(), protocol, name="all")))
 
 
 def _by_shard_of_tables(protocol: Protocol) -> Numbers:
     scene = scene_of(protocol)
     tally = boxscore.match_shard(*tables_of(scene), protocol, name="all", box_format=scene.box_format)
-    return numbers_of(tally.finish())
+    return numbers_of(boxscore.finish(tally))
 
 
 def _by_batch(protocol: Protocol) -> Numbers:
     """The verdicts as a tally; extra numbers are made of more than verdicts."""
+    from boxscore.data.dataset import ignored_kinds
     from boxscore.engines.parallel.batch import which_count
-    from boxscore.model.dataset import ignored_kinds
     from boxscore.parallel import PaddedDetections, PaddedTruths, match_batch
 
     protocol = protocol.replace(extra_numbers=())
@@ -271,7 +271,7 @@ def _by_batch(protocol: Protocol) -> Numbers:
         truth_label=labels[1][is_truth],
         truth_counts=counts[is_truth],
     )
-    return numbers_of(replace(tally, class_groups=GROUPS if protocol.class_groups else None).finish())
+    return numbers_of(boxscore.finish(replace(tally, class_groups=GROUPS if protocol.class_groups else None)))
 
 
 def _by_label(batch: Dict) -> Dict:
@@ -366,7 +366,7 @@ def tables_of(scene: Scene, **names: str) -> tuple[Any, Any]:
     """Both sides as Arrow tables; `names`: of columns that have another one."""
     import pyarrow
 
-    from boxscore.scaling.arrow import column_of
+    from boxscore.result.arrow import column_of
 
     tables = []
     sides: tuple[Any, Any] = scene.columns(is_full=False)

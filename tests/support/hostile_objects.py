@@ -8,7 +8,7 @@ import numpy as np
 
 import boxscore._compiled as _compiled
 from boxscore.coco import COCO, COCOeval, mask
-from boxscore.geometry.masks import Masks
+from boxscore.data.geometry.masks import Masks
 
 Dict = dict[str, Any]
 Strike = Callable[[], object]

@@ -132,7 +132,7 @@ def mask_tables(detections: boxscore.Detections, truths: boxscore.Truths) -> tup
     """Both sides as Arrow tables, masks as structs."""
     import pyarrow
 
-    from boxscore.scaling.arrow import column_of
+    from boxscore.result.arrow import column_of
 
     found = {name: np.asarray(getattr(detections, name)) for name in ("image", "label", "score")}
     there = {name: np.asarray(getattr(truths, name)) for name in ("image", "label", "ignore", "area")}

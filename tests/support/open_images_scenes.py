@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boxscore import Coverage, Detections, Truths
-from boxscore.model.protocol import GROUP, REGULAR
+from boxscore.protocol.protocol import GROUP, REGULAR
 from tests.support import oracles
 
 CLASSES = {1: "Cat", 2: "Dog", 3: "Car", 4: "Tree"}

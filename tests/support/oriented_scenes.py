@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.oriented_boxes import OrientedBoxes
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 
 RADIANS: BoxFormat = "cxcywha:radians"
 SPECIAL_ANGLES = np.radians([0, 45, 90, 135, 180, -45, -90, 270, 360])

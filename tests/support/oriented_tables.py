@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from boxscore import Detections, Truths
-from boxscore.model.dataset import take
+from boxscore.data.dataset import take
 from tests.support.oriented_scenes import random_oriented
 
 NAMES = ("cx", "cy", "w", "h", "angle")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from boxscore import Detections, LabelErrors, Truths
-from boxscore._support.arrays import to_numpy
+from boxscore.arrays import to_numpy
 
 LEAST_AREA = 32**2
 """Errors are planted in objects of this area or more."""

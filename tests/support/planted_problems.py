@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from boxscore.formats.inspection.findings import Finding
-from boxscore.formats.inspection.inspector import inspect_files
-from boxscore.model.protocol import Protocol
+from boxscore.checks.findings import Finding
+from boxscore.checks.inspector import inspect_files
+from boxscore.protocol.protocol import Protocol
 
 Rows = list[dict[str, Any]]
 

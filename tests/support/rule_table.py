@@ -9,9 +9,9 @@ from typing import Any
 
 from boxscore._support import text
 from boxscore.analysis.known_tools import TOOLS
-from boxscore.model.keypoint_rules import KeypointRules
-from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_table import PROTOCOLS, REFERENCES
+from boxscore.protocol.keypoint_rules import KeypointRules
+from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.table import PROTOCOLS, REFERENCES
 from tests.support.documents import ROOT
 
 USES_RECALL_POINTS = ("recall_points", "interpolated", "linear_points", "linear_points_to_end")

@@ -5,7 +5,7 @@ import struct
 import zlib
 from typing import Any
 
-from boxscore.scaling.saved_results import MAGIC
+from boxscore.result.saved_results import MAGIC
 
 
 def sealed(content: bytes, **changes: Any) -> bytes:

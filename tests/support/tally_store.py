@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from boxscore.model.curves import Curves
-from boxscore.model.tally import Tally, joined
-from boxscore.scaling.bins import Bins
-from boxscore.scaling.map_reduce import Reduced, T, TallyStore
+from boxscore.engines.bins import Bins
+from boxscore.engines.map_reduce import Reduced, T, TallyStore
+from boxscore.result.curves import Curves
+from boxscore.result.tally import Tally, joined
 
 
 @dataclass(frozen=True, slots=True)

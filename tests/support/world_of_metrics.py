@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 import boxscore
-from boxscore.model.dataset import take
+from boxscore.data.dataset import take
 from tests.support.mask_scenes import columns_of, random_masks
 from tests.support.processes import hand_over, join_world
 from tests.support.scenes import Scene, random_scene

@@ -1,1 +1,1 @@
-"""What every package may use: arrays, checks, text, threads, files."""
+"""Exceptions, text, threads and files, for every package."""

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support import text
-from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
+from boxscore.arrays import compact
 from boxscore.engines.native.compiled_engine import compiled_tally
 from boxscore.engines.native.rules import compiled_measures, rules_of
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.extra_numbers import ExtraCounter
-from boxscore.model.measures import Measure, measures
-from boxscore.model.summary import Confidence, Interval
-from boxscore.model.tally import Tally
+from boxscore.protocol.measures import Measure, measures
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.extra_numbers import ExtraCounter
+from boxscore.result.summary import Confidence, Interval
+from boxscore.result.tally import Tally
 
 MAX_LANES = 8
 """Resamples that are computed side by side; `python -m benchmarks.bootstrap one-lane` measures what that buys."""

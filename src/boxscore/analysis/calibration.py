@@ -8,11 +8,11 @@ import numpy as np
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import verdicts_at
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.protocol_fields import check_number
-from boxscore.model.result import Result
-from boxscore.model.summary import plain
-from boxscore.model.tally import IGNORED, TRUE
+from boxscore.protocol.fields import check_number
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.result import Result
+from boxscore.result.summary import plain
+from boxscore.result.tally import IGNORED, TRUE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)

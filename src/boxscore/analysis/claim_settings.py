@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import to_numpy
-from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, classes_of, host_ids, host_scores, take
-from boxscore.model.protocol import Protocol
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import IGNORED_KINDS, Detections, Truths, classes_of, host_ids, host_scores, take
+from boxscore.protocol.protocol import Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -14,12 +14,12 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.claim_settings import LIMITS, SETTINGS, Labels, Setting, has_ignored, images_with, labelled
 from boxscore.analysis.explanation import rules_for
 from boxscore.analysis.known_tools import TOOLS, as_rules
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.keypoint_rules import NUM_WHOLEBODY
-from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_table import PROTOCOLS
-from boxscore.model.tally import Tally
+from boxscore.data.dataset import Detections, Truths
 from boxscore.pipeline import evaluate, finish, match
+from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
+from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.table import PROTOCOLS
+from boxscore.result.tally import Tally
 
 MAIN_NUMBERS = ("map", "map_50", "map_75")
 """The numbers that are called mAP, and so searched with settings; the others are searched without."""

@@ -13,12 +13,12 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Plan, Samples, grounds, resample, spread
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.analysis.verdict_counts import VerdictCounts, count_by_image
-from boxscore.model.comparable import Comparable, of_all
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.measures import meanings
-from boxscore.model.result import Result
-from boxscore.model.summary import plain
-from boxscore.model.tally import Tally
+from boxscore.protocol.comparable import Comparable, of_all
+from boxscore.protocol.measures import meanings
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.result import Result
+from boxscore.result.summary import plain
+from boxscore.result.tally import Tally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

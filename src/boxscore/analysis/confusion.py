@@ -11,10 +11,10 @@ from boxscore._support import text
 from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing
 from boxscore.engines.native.pairs import match_across, side
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.protocol_fields import check_choice
-from boxscore.model.summary import plain
-from boxscore.model.tally import FALSE, TRUE
+from boxscore.protocol.fields import check_choice
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.summary import plain
+from boxscore.result.tally import FALSE, TRUE
 
 Normalize = Literal["truths", "detections", "all"]
 

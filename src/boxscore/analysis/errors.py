@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import Pairing, as_given, rows_as_given
+from boxscore.data.dataset import host_ids
 from boxscore.engines.native.compiled_engine import mean_average_precision
 from boxscore.engines.native.pairs import nearest, side
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.dataset import host_ids
-from boxscore.model.protocol_fields import check_fraction
-from boxscore.model.summary import plain
-from boxscore.model.tally import FALSE, TRUE, Tally, state_dtype
+from boxscore.protocol.fields import check_fraction
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.summary import plain
+from boxscore.result.tally import FALSE, TRUE, Tally, state_dtype
 
 TYPES = ("classification", "localisation", "both", "duplicate", "background", "missed")
 """The types of errors, in TIDE's order; a type's code is its place."""

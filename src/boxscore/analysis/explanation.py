@@ -22,14 +22,14 @@ from boxscore.analysis.rule_reasons import (
     VerdictChange,
     reason_of,
 )
+from boxscore.data.dataset import Detections, Truths, host_ids
+from boxscore.data.preparation import common_iou_type, kept_detections, prepare, shaped_by
 from boxscore.engines.native.pairs import BEYOND
-from boxscore.model.dataset import Detections, Truths, host_ids
-from boxscore.model.preparation import common_iou_type, kept_detections, prepare, shaped_by
-from boxscore.model.protocol import Protocol
-from boxscore.model.rules_in_words import FieldChange, changed_fields, ordered_steps
-from boxscore.model.summary import plain
-from boxscore.model.tally import Tally
 from boxscore.pipeline import evaluate
+from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.words import FieldChange, changed_fields, ordered_steps
+from boxscore.result.summary import plain
+from boxscore.result.tally import Tally
 
 NO_EFFECT = "No effect on this data."
 

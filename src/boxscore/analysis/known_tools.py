@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from boxscore._support.exceptions import InputError
-from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_table import PROTOCOLS, protocol_of
+from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.table import PROTOCOLS, protocol_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support import text
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.label_suspects import NONE, Evidence, Suspect, find_suspects
 from boxscore.analysis.pairing import Pairing, pair_inputs
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.dataset import Detections, Truths, host_ids
-from boxscore.model.protocol_fields import check_choice, check_fraction
-from boxscore.model.result import Result
-from boxscore.model.summary import plain
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import Detections, Truths, host_ids
+from boxscore.protocol.fields import check_choice, check_fraction
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.result import Result
+from boxscore.result.summary import plain
 
 KINDS = {
     "missing": "a confident detection with no truth near it",

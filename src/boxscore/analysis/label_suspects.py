@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing, pair_rows
+from boxscore.data.dataset import Truths, host_areas, host_ids, take
 from boxscore.engines.native.pairs import nearest, side
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.dataset import Truths, host_areas, host_ids, take
-from boxscore.model.tally import FALSE, TRUE
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.tally import FALSE, TRUE
 
 NONE = -1
 """The row of no truth and of no detection."""

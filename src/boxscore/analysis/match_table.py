@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact, to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.errors import TYPES, find_case
 from boxscore.analysis.pairing import Pairing, as_given, pair_inputs, rows_as_given, verdicts_at
 from boxscore.analysis.verdict_counts import VerdictCounts, count_by_class, count_by_image
+from boxscore.arrays import compact, to_numpy
+from boxscore.data.coverage import NOT_COVERED
+from boxscore.data.dataset import Detections, Truths, coverage_codes, host_areas, host_ids, host_scores
 from boxscore.engines.native.pairs import BEYOND, similarities
-from boxscore.model.coverage import NOT_COVERED
-from boxscore.model.curves import Ints
-from boxscore.model.dataset import Detections, Truths, coverage_codes, host_areas, host_ids, host_scores
-from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, REGULAR, Protocol
-from boxscore.model.protocol_fields import check_choice, check_finite
-from boxscore.model.result import Inputs, Result
-from boxscore.model.tally import FALSE, IGNORED, TRUE
+from boxscore.protocol.fields import check_choice, check_finite
+from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, REGULAR, Protocol
+from boxscore.result.curves import Ints
+from boxscore.result.result import Inputs, Result
+from boxscore.result.tally import FALSE, IGNORED, TRUE
 
 RowKind = Literal["classes", "images", "detections", "truths"]
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.pairing import Pairing, verdicts_at
-from boxscore.model.curves import Floats, Ints
-from boxscore.model.protocol_fields import check_finite, check_fraction
-from boxscore.model.result import Result
-from boxscore.model.summary import plain
-from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
+from boxscore.protocol.fields import check_finite, check_fraction
+from boxscore.result.curves import Floats, Ints
+from boxscore.result.result import Result
+from boxscore.result.summary import plain
+from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

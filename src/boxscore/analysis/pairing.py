@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import to_numpy
 from boxscore._support.threads import num_threads
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, pooled
 from boxscore.engines.native.pairs import BEYOND, Pairs, Rows, pair
-from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, pooled
-from boxscore.model.protocol import Protocol
-from boxscore.model.result import Result
-from boxscore.model.tally import TRUE, Tally, is_within_dataset
 from boxscore.pipeline import match
+from boxscore.protocol.protocol import Protocol
+from boxscore.result.result import Result
+from boxscore.result.tally import TRUE, Tally, is_within_dataset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from boxscore._support import text
-from boxscore.model.protocol import Protocol
-from boxscore.model.rules_in_words import FieldChange, range_in_words, thresholds_in_words, value_in_words
+from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.words import FieldChange, range_in_words, thresholds_in_words, value_in_words
 
 TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
 """What a detection may be. Left out: beyond the limits, below the lowest score, of a class that was not looked for, or
@@ -106,7 +106,7 @@ _SENTENCES: Mapping[str, Mapping[Any, str]] = {
 def reason_of(change: RuleChange) -> str:
     """Why the number moves, in one sentence per field that matters; "" for fields that have nothing to do with `map`.
 
-    >>> from boxscore.model.rules_in_words import changed_fields
+    >>> from boxscore.protocol.words import changed_fields
     >>> before, after = Protocol.named("coco"), Protocol.named("coco", limits=[300])
     >>> fields = changed_fields(before, after, ("limits",))
     >>> reason_of(RuleChange(before, after, fields, (VerdictChange("left out", "false positive", 1234),)))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.model.dataset import host_ids, take
-from boxscore.model.measures import meanings
-from boxscore.model.result import Inputs, Result, Stored
+from boxscore.data.dataset import host_ids, take
 from boxscore.pipeline import finish
+from boxscore.protocol.measures import meanings
+from boxscore.result.result import Inputs, Result, Stored
 
 NO_GROUP = "(none)"
 """The group of the images without a group."""

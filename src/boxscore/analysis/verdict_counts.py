@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.model.curves import Ints
-from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
+from boxscore.result.curves import Ints
+from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
 
 
 class VerdictCounts(NamedTuple):

@@ -9,10 +9,10 @@ from boxscore._support import text
 from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.analysis.pairing import verdicts_at
 from boxscore.analysis.verdict_counts import count_by_image
-from boxscore.model.curves import Ints
-from boxscore.model.protocol_fields import check_number
-from boxscore.model.result import Result
-from boxscore.model.summary import plain
+from boxscore.protocol.fields import check_number
+from boxscore.result.curves import Ints
+from boxscore.result.result import Result
+from boxscore.result.summary import plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)

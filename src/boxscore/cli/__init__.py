@@ -45,7 +45,7 @@ def quit_at_once(*_: object) -> None:
 def _run(words: Sequence[str]) -> int:
     early_files = None
     if words[:1] == ["eval"]:
-        from boxscore.engines.native.early_files import start_reading
+        from boxscore.cli.early_files import start_reading
 
         early_files = start_reading(words[1:])  # by other threads, while this one imports the rest
     from boxscore.cli.command_line import run

@@ -6,9 +6,9 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
-from boxscore.model.protocol import EXTRA_NUMBERS, IOU_TYPES, Protocol
-from boxscore.model.protocol_table import PROTOCOLS
-from boxscore.model.protocol_table import protocol_of as named_for
+from boxscore.protocol.protocol import EXTRA_NUMBERS, IOU_TYPES, Protocol
+from boxscore.protocol.table import PROTOCOLS
+from boxscore.protocol.table import protocol_of as named_for
 
 UPRIGHT_FORMATS = ("xyxy", "xywh", "cxcywh")
 ORIENTED_FORMATS = (

@@ -15,7 +15,7 @@ from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.terminal import Outcome, styled
 
 if TYPE_CHECKING:
-    from boxscore.formats.inspection.findings import Finding
+    from boxscore.checks.findings import Finding
 
 _EXAMPLES = """\
 examples:
@@ -60,7 +60,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> Outcome:
     """The listing, and exit code 1 if the evaluation would reject something."""
-    from boxscore.formats.inspection.inspector import Reading, inspect_files
+    from boxscore.checks.inspector import Reading, inspect_files
     from boxscore.formats.records import Options
 
     check_outputs(options)

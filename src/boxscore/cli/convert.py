@@ -16,8 +16,8 @@ from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.terminal import Outcome
 
 if TYPE_CHECKING:
+    from boxscore.data.dataset import Detections, Truths
     from boxscore.formats import Loss, Role
-    from boxscore.model.dataset import Detections, Truths
 
 Columns = TypeVar("Columns", "Detections", "Truths")
 

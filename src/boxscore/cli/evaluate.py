@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
 from boxscore.cli import arguments
+from boxscore.cli.direct import summarize_files
 from boxscore.cli.evaluation_tables import Part, exported_table, names_of, plain_values, text_of
 from boxscore.cli.input_files import Model, hint_if_swapped, is_pipe, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
@@ -16,14 +17,13 @@ from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress
 from boxscore.cli.truth_requirements import ready_truths
-from boxscore.engines.native.direct import summarize_files
-from boxscore.model.protocol import Protocol
-from boxscore.model.summary import ClassPoint
+from boxscore.protocol.protocol import Protocol
+from boxscore.result.summary import ClassPoint
 
 if TYPE_CHECKING:
-    from boxscore.model.dataset import Detections, Truths
-    from boxscore.model.result import Result
+    from boxscore.data.dataset import Detections, Truths
     from boxscore.report.gallery import Gallery
+    from boxscore.result.result import Result
 
 _EXAMPLES = """\
 examples:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from boxscore._support import text
 from boxscore.cli.input_files import Model
 from boxscore.cli.terminal import styled
-from boxscore.model.measures import meanings
-from boxscore.model.summary import Summary, has_ap_50
+from boxscore.protocol.measures import meanings
+from boxscore.result.summary import Summary, has_ap_50
 
 if TYPE_CHECKING:
     from boxscore.analysis.bootstrap import Intervals
-    from boxscore.model.result import Result
+    from boxscore.result.result import Result
 
 
 class Part(NamedTuple):

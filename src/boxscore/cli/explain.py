@@ -16,14 +16,14 @@ from boxscore.cli.parsing import HelpFormatter
 from boxscore.cli.result_warnings import warn_if_suspicious, warn_of_ids
 from boxscore.cli.terminal import Outcome, Progress, styled
 from boxscore.cli.truth_requirements import ready_truths
-from boxscore.model.protocol import Protocol
-from boxscore.model.protocol_table import PROTOCOLS, protocol_of
+from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.table import PROTOCOLS, protocol_of
 
 if TYPE_CHECKING:
     from boxscore.analysis.claims import ClaimExplanation
     from boxscore.analysis.explanation import Explanation
-    from boxscore.model.dataset import Detections, Truths
-    from boxscore.model.result import Result
+    from boxscore.data.dataset import Detections, Truths
+    from boxscore.result.result import Result
 
 _EXAMPLES = """\
 examples:
@@ -180,7 +180,7 @@ def _explain_claim(options: argparse.Namespace) -> "ClaimExplanation":
 def _read(
     options: argparse.Namespace, protocol: Protocol, progress: Progress, *, keep_labels: bool = False
 ) -> "tuple[Detections, Truths]":
-    from boxscore.model.dataset import host_scores, take
+    from boxscore.data.dataset import host_scores, take
 
     files = read_files(options, [options.detections], [protocol], progress, keep_labels=keep_labels)
     ((_, detections, truths),) = files

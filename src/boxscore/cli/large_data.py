@@ -10,11 +10,11 @@ from boxscore._support.exceptions import InputError
 from boxscore.cli.input_files import is_pipe
 from boxscore.cli.result_warnings import left_out
 from boxscore.cli.terminal import Progress
-from boxscore.model.protocol import Protocol
-from boxscore.model.summary import Summary
+from boxscore.protocol.protocol import Protocol
+from boxscore.result.summary import Summary
 
 if TYPE_CHECKING:
-    from boxscore.model.result import Result
+    from boxscore.result.result import Result
 
 _LEFT_OUT = re.compile(r"([\d,]+) detections? of ([\d,]+) left out")
 """The beginning of the warning of detections whose image or class is unknown."""

@@ -5,15 +5,15 @@ import warnings
 from typing import TYPE_CHECKING
 
 from boxscore._support.text import fraction
-from boxscore.analysis.suspicion import Counts
+from boxscore.checks.suspicion import Counts
 from boxscore.cli.arguments import iou_types_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from boxscore.model.dataset import Detections
-    from boxscore.model.protocol import Protocol
-    from boxscore.model.result import Result
+    from boxscore.data.dataset import Detections
+    from boxscore.protocol.protocol import Protocol
+    from boxscore.result.result import Result
 
 _BOX_FORMAT = {"coco": "`--box-format {}` reads them so"} | dict.fromkeys(
     ("csv", "parquet", "npz"), "name their columns so, or try `--box-format {}`"
@@ -25,7 +25,7 @@ def warn_if_suspicious(options: argparse.Namespace, path: str, result: "Result")
     """Warn about likely mistakes behind a result, each at most once per file of detections."""
     if result.inputs is None:
         return
-    from boxscore.analysis.diagnosis import Words, find_mistakes
+    from boxscore.checks.diagnosis import Words, find_mistakes
     from boxscore.formats import detect
 
     counts = Counts.of_result(result.per_class)
@@ -56,7 +56,7 @@ def _angle_convention(path: str, result: "Result") -> str | None:
     """The convention of angles that oriented boxes were likely written in, if it is another one."""
     if result.inputs is None or result.protocol.iou_type not in ("obb", "probiou"):
         return None
-    from boxscore.formats.inspection.oriented_checks import angle_conventions
+    from boxscore.checks.oriented_checks import angle_conventions
 
     findings = angle_conventions(*result.inputs, path)
     return f"{path}: {findings[0].title}" if findings else None
@@ -84,7 +84,7 @@ def warn_of_ids(options: argparse.Namespace, protocol: "Protocol", scores: "Sequ
         getattr(options, name, None) is not None for name in ("only_images", "classes", "box_format", "sizes", "names")
     ):
         return
-    from boxscore.formats.inspection.pycocotools_ids import differing
+    from boxscore.checks.pycocotools_ids import differing
 
     for message in differing(options.truths, scores, protocol, options.gt_format):
         warnings.warn(message, stacklevel=2)

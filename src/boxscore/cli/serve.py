@@ -87,9 +87,9 @@ def run(options: argparse.Namespace) -> Outcome:
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise InputError(_MISSING)
     check_vl_convert()
-    from boxscore.serving import web
-    from boxscore.serving.pages import Pages
-    from boxscore.serving.runs import RunFolder
+    from boxscore.report.serving import web
+    from boxscore.report.serving.pages import Pages
+    from boxscore.report.serving.runs import RunFolder
 
     listener = web.listen(options.host, options.port)
     host = f"[{options.host}]" if ":" in options.host else options.host

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from boxscore._support import text
 from boxscore.cli.arguments import fraction
 from boxscore.cli.terminal import Outcome
-from boxscore.model.protocol import Protocol
+from boxscore.protocol.protocol import Protocol
 
 if TYPE_CHECKING:
-    from boxscore.model.dataset import Detections, Truths
-    from boxscore.model.result import Result
+    from boxscore.data.dataset import Detections, Truths
+    from boxscore.result.result import Result
 
 
 def add_to(commands: Any) -> None:

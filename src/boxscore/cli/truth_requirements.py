@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from boxscore.model.protocol import Protocol
+from boxscore.protocol.protocol import Protocol
 
 if TYPE_CHECKING:
-    from boxscore.model.dataset import Truths
+    from boxscore.data.dataset import Truths
 
 
 def ready_truths(
@@ -17,7 +17,7 @@ def ready_truths(
 
     Sizes of images that boxes are clipped to may come from CrowdHuman's files of detections.
     """
-    from boxscore.formats.requirements import check_requirements, sizes_of_detections, with_sizes
+    from boxscore.checks.requirements import check_requirements, sizes_of_detections, with_sizes
 
     if protocol.clips_boxes:
         listed = truths.image_names or set(truths.image.tolist())

@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boxscore._support.arrays import to_numpy
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.boxes import Boxes
-from boxscore.model.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE
-from boxscore.model.curves import Curves
-from boxscore.model.dataset import (
+from boxscore.arrays import to_numpy
+from boxscore.data.coverage import COVERED, NOT_COVERED, NOT_EXHAUSTIVE
+from boxscore.data.dataset import (
     IGNORED_KINDS,
     SHARED_KINDS,
     Detections,
@@ -24,9 +21,12 @@ from boxscore.model.dataset import (
     host_areas,
     host_scores,
 )
-from boxscore.model.protocol import GROUP, REGULAR, Pixels, Protocol
-from boxscore.model.protocol_fields import Area
-from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.protocol.fields import Area
+from boxscore.protocol.protocol import GROUP, REGULAR, Pixels, Protocol
+from boxscore.result.curves import Curves
+from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
 
 
 class _Truth(NamedTuple):

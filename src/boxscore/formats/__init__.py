@@ -9,6 +9,8 @@ from typing import Any, Literal
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format
 from boxscore.formats.files import open_source, write_output
 from boxscore.formats.joining import Report, join, to_truths
 from boxscore.formats.records import Options, Records
@@ -24,9 +26,7 @@ from boxscore.formats.registry import (
 )
 from boxscore.formats.selection import select, select_detections, select_truths, selected_classes, selected_images
 from boxscore.formats.writers import Loss, without_kinds
-from boxscore.geometry.box_formats import BoxFormat, check_box_format
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.protocol import IouType, iou_types_of
+from boxscore.protocol.protocol import IouType, iou_types_of
 
 __all__ = [
     "FORMATS",

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.dataset import Truths
 from boxscore.formats.files import open_source
 from boxscore.formats.records import Named, Records
 from boxscore.formats.selection import some
-from boxscore.model.dataset import Truths
 
 Class = int | str
 """An id, or a name."""

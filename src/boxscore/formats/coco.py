@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.threads import num_threads
+from boxscore.arrays import to_numpy
+from boxscore.data.batch_keys import COVERAGE_KEYS
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.box_formats import is_oriented
+from boxscore.data.geometry.masks import Masks, Polygons
 from boxscore.formats.federated import class_groups, coverage_rows, written_letters, written_lists
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
 from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.ultralytics_json import are_oriented_results, is_from_ultralytics, read_oriented
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
-from boxscore.geometry.box_formats import is_oriented
-from boxscore.geometry.masks import Masks, Polygons
-from boxscore.model.batch_keys import COVERAGE_KEYS
-from boxscore.model.comparable import NO_FREQUENCY
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.keypoint_rules import NUM_WHOLEBODY
-from boxscore.model.protocol import Protocol
+from boxscore.protocol.comparable import NO_FREQUENCY
+from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
+from boxscore.protocol.protocol import Protocol
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
 """COCO's names for our columns, where they differ and a row can be wrong."""

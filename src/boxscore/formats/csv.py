@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats import table_keypoints
 from boxscore.formats.files import Output, Source, suffix_of
 from boxscore.formats.polygon_writers import outlines_as_runs
@@ -30,7 +31,6 @@ from boxscore.formats.tables import (
     truth_records,
 )
 from boxscore.formats.writers import Host, Loss, named_classes
-from boxscore.model.dataset import Detections, Truths
 
 
 def recognises(source: Source, role: str) -> bool:

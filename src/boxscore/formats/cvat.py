@@ -9,6 +9,9 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import count
+from boxscore.data.dataset import Truths
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.outlines import trace
 from boxscore.formats import xml
 from boxscore.formats.cvat_shapes import CORNERS, OTHER_SHAPES, SHAPES, Shape, shape_of, size_of, whole_number
 from boxscore.formats.cvat_video import frame_name, read_video
@@ -17,9 +20,6 @@ from boxscore.formats.pixel_masks import Crop, drawn, row_major_counts, with_mas
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
 from boxscore.formats.writers import Host, Loss, named_classes, number, rounding_of_corners
-from boxscore.geometry.masks import Masks
-from boxscore.geometry.outlines import trace
-from boxscore.model.dataset import Truths
 
 
 def recognises(source: Source, role: str) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats.class_names import NAMES_FILES, find_names
 from boxscore.formats.files import Output, Source, decode
 from boxscore.formats.records import Floats, Named, Options, OrientedRows, Records, locations
 from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number
-from boxscore.model.dataset import Detections, Truths
 
 _HEADERS = ("imagesource", "gsd")
 _RESULT = "task1_"

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
+from boxscore.data.batch_keys import COVERAGE_KEYS
+from boxscore.data.coverage import Coverage, pair_keys
+from boxscore.data.dataset import Truths, host_ids
 from boxscore.formats.files import Source
 from boxscore.formats.records import CoverageRows, Key, Named
-from boxscore.model.batch_keys import COVERAGE_KEYS
-from boxscore.model.coverage import Coverage, pair_keys
-from boxscore.model.dataset import Truths, host_ids
 
 GROUPS = {"r": "rare", "c": "common", "f": "frequent"}
 """The groups of classes by LVIS' letter: in fewer than 10 images of the training set, in fewer than 100, in more."""

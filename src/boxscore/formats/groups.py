@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.dataset import Truths
 from boxscore.formats import coco, csv, parquet
 from boxscore.formats.files import Source, open_source
 from boxscore.formats.joining import join_images
 from boxscore.formats.records import Key, Named, RowKeys
 from boxscore.formats.selection import some
 from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, Table, shown
-from boxscore.model.dataset import Truths
 
 
 class _Pairs:

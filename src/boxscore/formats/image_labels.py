@@ -17,7 +17,7 @@ from boxscore.formats.openimages import read_descriptions, renamed
 from boxscore.formats.records import CoverageRows, Ids, Key, Named, Options, Records
 from boxscore.formats.selection import some
 from boxscore.formats.tables import IMAGE_IDS, IMAGE_NAMES, LABEL_NAMES, Table, shown
-from boxscore.model.comparable import NOT_EXPANDED
+from boxscore.protocol.comparable import NOT_EXPANDED
 
 CONFIDENCES = ("confidence", "confidenceimagelabel")
 

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count
+from boxscore.arrays import compact
+from boxscore.data.coverage import Coverage
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.boxes import sizes as extents
 from boxscore.formats.record_shapes import crowd_index_by_id, first_of, in_pixels, masks_in_images, shapes_for
 from boxscore.formats.records import Floats, Ids, Key, Named, Records, RowKeys, Sizes
 from boxscore.formats.selection import Rule, Selection, as_known_id, finder, some
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.boxes import sizes as extents
-from boxscore.model.coverage import Coverage
-from boxscore.model.dataset import Detections, Truths
 
 LARGEST_FRACTION = 2
 """A box in fractions may reach beyond its image; one as large as the image with a number above this is in pixels."""

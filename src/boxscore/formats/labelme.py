@@ -14,14 +14,14 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count
+from boxscore.data.dataset import Truths
+from boxscore.data.geometry.masks import Masks
 from boxscore.formats.files import Output, Source
 from boxscore.formats.pixel_masks import Crop, with_masks
 from boxscore.formats.png import decode_png
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
 from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_corners
-from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Truths
 
 NUM_CORNERS = 64
 """Corners of the polygon of a circle: it is nowhere farther from the circle than a thousandth of its radius."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats import table_keypoints
 from boxscore.formats.archives import Archive
 from boxscore.formats.files import Output, Source
@@ -19,7 +20,6 @@ from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.table_masks import ARRAYS, arrays_of, masks_of_arrays
 from boxscore.formats.tables import CORNERS, Table, detection_records, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
-from boxscore.model.dataset import Detections, Truths
 
 LISTS = ("images", "image_names", "image_sizes", "classes", "class_names")
 """Arrays that are no columns: one entry per image or class."""

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats.files import Output, Source
 from boxscore.formats.records import Named, Options, Records, locations
 from boxscore.formats.selection import some
 from boxscore.formats.tables import shown
 from boxscore.formats.writers import Host, Loss, changed, from_xywh, named_classes
-from boxscore.model.dataset import Detections, Truths
 
 PERSON = "person"
 """The one class that there is."""

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats.csv import encoded, header, is_open_images, read_table
 from boxscore.formats.files import Output, Source, open_source
 from boxscore.formats.records import Named, Options, Records
 from boxscore.formats.tables import SCORES, boxes_only, detection_records, shown, truth_records
 from boxscore.formats.writers import Host, Loss, named_classes, number
-from boxscore.model.comparable import NOT_EXPANDED
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.protocol import DIFFICULT, GROUP, REGULAR
+from boxscore.protocol.comparable import NOT_EXPANDED
+from boxscore.protocol.protocol import DIFFICULT, GROUP, REGULAR
 
 GROUPS = "isgroupof"
 """The column of group flags: 1, 0, or -1 where it is not known."""

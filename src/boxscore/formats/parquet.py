@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.validation import RowError
 from boxscore.formats import table_keypoints, tables
 from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.arrow_messages import unpacked_size
@@ -20,9 +22,7 @@ from boxscore.formats.records import Ids, Options, Records
 from boxscore.formats.table_masks import NAMES, MaskColumn
 from boxscore.formats.tables import Column, Table, detection_records, known_columns, merge_names, truth_records
 from boxscore.formats.writers import Host, Loss
-from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Detections, Truths
-from boxscore.scaling.arrow import column_of, is_list, list_column, masks_of, number_lists, size_of_lists
+from boxscore.result.arrow import column_of, is_list, list_column, masks_of, number_lists, size_of_lists
 
 SUFFIXES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 LISTS = b"boxscore"

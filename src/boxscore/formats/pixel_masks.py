@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.validation import RowError
 from boxscore.formats.records import Floats, Ids, Named, Options, Records
-from boxscore.geometry.masks import Masks, Polygons
 
 MAX_PIXELS = 1 << 28
 """Largest number of pixels within the box of a mask that is given row by row."""

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.boxes import Boxes
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.outlines import are_same, traced
 from boxscore.formats.records import Floats
 from boxscore.formats.writers import Host, Loss
-from boxscore.geometry.boxes import Boxes
-from boxscore.geometry.masks import Masks
-from boxscore.geometry.outlines import are_same, traced
-from boxscore.model.dataset import Detections, Truths
 
 MIN_POINTS = 3
 """The fewest points of a polygon that readers take for one."""

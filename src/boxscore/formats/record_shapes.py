@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.formats.records import Ids, Named, Records
-from boxscore.geometry.keypoints import Keypoints
-from boxscore.geometry.masks import Masks
-from boxscore.geometry.oriented_boxes import OrientedBoxes
 
 
 def in_pixels(records: Records, image: Ids, sizes: Mapping[int, tuple[int, int]]) -> Records:

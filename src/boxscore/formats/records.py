@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.keypoints import Keypoints
-from boxscore.geometry.masks import Masks, Polygons
-from boxscore.geometry.oriented_boxes import OrientedBoxes, bounds_of
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes, bounds_of
+from boxscore.data.validation import RowError
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]

@@ -11,10 +11,10 @@ from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source, open_source, suffix_of
 
 if TYPE_CHECKING:
+    from boxscore.data.dataset import Detections, Truths
     from boxscore.formats.files import Output
     from boxscore.formats.records import Options, Records
     from boxscore.formats.writers import Loss
-    from boxscore.model.dataset import Detections, Truths
 
 AnyPath = str | PathLike[str]
 Role = Literal["truths", "detections"]

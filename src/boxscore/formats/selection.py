@@ -14,8 +14,8 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count, line
+from boxscore.data.dataset import Detections, Truths, host_ids, take
 from boxscore.formats.files import open_source
-from boxscore.model.dataset import Detections, Truths, host_ids, take
 
 Rule = Callable[[int | str], int | None]
 """From a value in the detections to an id of the truths, or None."""

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.validation import RowError
 from boxscore.formats import table_keypoints, tables
 from boxscore.formats.joining import join_classes, join_images, keep_rows, numbered_classes, numbered_images
 from boxscore.formats.parquet import chosen, lists_of, open_parquet, table_of, whole
 from boxscore.formats.record_shapes import shapes_for
 from boxscore.formats.records import Ids, Key, Named, Options, Records
 from boxscore.formats.tables import Table
-from boxscore.model.dataset import Detections, Truths
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read from a file at once, however large its row groups are."""

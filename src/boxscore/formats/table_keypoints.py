@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
+from boxscore.arrays import to_numpy
+from boxscore.data.geometry.boxes import to_xywh
+from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.formats.records import Floats, PoseRows
-from boxscore.geometry.boxes import to_xywh
-from boxscore.geometry.keypoints import Keypoints
 
 NAME = "keypoints"
 """The name of the column."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.validation import RowError
 from boxscore.formats.records import Floats, Ids
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.masks import Masks, Polygons
 
 NAMES = ("segmentation", "mask")
 """Names of the column."""

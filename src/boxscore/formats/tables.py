@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.text import line
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented, row_size
 from boxscore.formats import table_keypoints, table_masks
 from boxscore.formats.records import Floats, Ids, Key, Named, Options, OrientedRows, PoseRows, Records
 from boxscore.formats.table_masks import CellPlaces, MaskColumn
-from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented, row_size
-from boxscore.model.keypoint_rules import NUM_WHOLEBODY
+from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
 
 IMAGE_IDS = ("image_id", "imageid", "image")
 IMAGE_NAMES = ("file_name", "filename", "image_name", "image")

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.formats.files import Source
 from boxscore.formats.records import Named, OrientedRows, Records
 from boxscore.formats.selection import Rule, some
-from boxscore.geometry.box_formats import BoxFormat
 
 _FIRST_ROW = re.compile(rb'\s*\[\s*\{\s*"image_id"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+)\s*,\s*"file_name"\s*:')
 """How the file begins: no other tool is known to write `file_name` there."""

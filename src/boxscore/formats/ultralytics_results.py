@@ -10,13 +10,13 @@ import numpy as np
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of
 from boxscore._support.text import count
+from boxscore.data.dataset import Detections, Truths, host_ids, take
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
+from boxscore.data.image_objects import is_image_object
 from boxscore.formats.joining import join_classes, join_images, unmatched_rows
 from boxscore.formats.records import Named, RowKeys, locations
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.oriented_boxes import OrientedBoxes
-from boxscore.model.dataset import Detections, Truths, host_ids, take
-from boxscore.model.image_objects import is_image_object
-from boxscore.model.protocol import IouType, iou_types_of
+from boxscore.protocol.protocol import IouType, iou_types_of
 
 
 def from_ultralytics(

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats import xml
 from boxscore.formats.files import Output, Source, decode
 from boxscore.formats.records import Named, Options, Records, RowsWarning, locations
 from boxscore.formats.writers import Host, Loss, check_file_name, named_classes, number, rounding_of_corners
-from boxscore.model.dataset import Detections, Truths
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 

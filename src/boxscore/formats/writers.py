@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import stem_of
 from boxscore._support.text import count
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import IGNORED_KINDS, Detections, Truths, host_ids
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.boxes import Boxes, sizes, to_xywh, to_xyxy
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
 from boxscore.formats.records import Floats, Ids
 from boxscore.formats.tables import WRITTEN_BOXES
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.boxes import Boxes, sizes, to_xywh, to_xyxy
-from boxscore.geometry.keypoints import Keypoints
-from boxscore.geometry.masks import Masks
-from boxscore.geometry.oriented_boxes import OrientedBoxes
-from boxscore.model.dataset import IGNORED_KINDS, Detections, Truths, host_ids
-from boxscore.model.keypoint_rules import NUM_WHOLEBODY
-from boxscore.model.protocol import GROUP, Protocol
+from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
+from boxscore.protocol.protocol import GROUP, Protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,8 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.boxes import to_xywh
 from boxscore.formats.class_names import (
     NAMES_FILES,
     are_numbers,
@@ -38,8 +40,6 @@ from boxscore.formats.yolo_lines import (
 )
 from boxscore.formats.yolo_polygons import polygons_as_fractions
 from boxscore.formats.yolo_poses import poses_as_fractions
-from boxscore.geometry.boxes import to_xywh
-from boxscore.model.dataset import Detections, Truths
 
 SIZES = "sizes.csv"
 """The list of sizes in folders written here, as they have no images."""

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.masks import Polygons
 from boxscore.formats.records import Floats, PoseRows
-from boxscore.geometry.masks import Polygons
 
 KeypointShape = tuple[int, int]
 """The number of keypoints per box, and of numbers per keypoint: `kpt_shape` in data.yaml."""

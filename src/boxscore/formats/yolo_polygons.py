@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.geometry.outlines import are_same, joined, traced
 from boxscore.formats.polygon_writers import boxes_lost, has_polygons, polygons_of, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats
 from boxscore.formats.writers import Host, Loss
-from boxscore.geometry.masks import Masks, Polygons
-from boxscore.geometry.outlines import are_same, joined, traced
-from boxscore.model.dataset import Detections, Truths
 
 
 def polygons_as_fractions(

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from boxscore._support.arrays import to_numpy
+from boxscore.arrays import to_numpy
+from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.formats.records import Floats
 from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.writers import Host, Loss
-from boxscore.geometry.keypoints import Keypoints
-from boxscore.model.protocol import Protocol
+from boxscore.protocol.protocol import Protocol
 
 
 def poses_as_fractions(

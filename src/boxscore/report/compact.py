@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.model.curves import Ints
-from boxscore.model.result import Result
+from boxscore.result.curves import Ints
+from boxscore.result.result import Result
 
 MAX_NAME_LENGTH = 200
 """Longer names of classes and images are cut."""

@@ -19,15 +19,15 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.explanation import Explanation
 from boxscore.analysis.worst_images import WorstImages
-from boxscore.model.comparable import of_all
-from boxscore.model.curves import Ints
-from boxscore.model.measures import Measure, meanings, measures
-from boxscore.model.protocol import ApRule, Protocol
-from boxscore.model.protocol_fields import Area
-from boxscore.model.result import Result
+from boxscore.protocol.comparable import of_all
+from boxscore.protocol.fields import Area
+from boxscore.protocol.measures import Measure, meanings, measures
+from boxscore.protocol.protocol import ApRule, Protocol
 from boxscore.report.charts import chart_versions
 from boxscore.report.compact import SHOWN_STEPS, column, cut, packed, rounded, shown_classes, thinned_curves
 from boxscore.report.gallery import Gallery, describe_gallery
+from boxscore.result.curves import Ints
+from boxscore.result.result import Result
 
 NUM_BINS = 40
 """The number of bins of a score histogram."""

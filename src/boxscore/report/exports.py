@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore._support.writing import write_file
-from boxscore.model.summary import ClassPoint, Interval, Summary, has_ap_50, plain
+from boxscore.result.summary import ClassPoint, Interval, Summary, has_ap_50, plain
 
 MAX_TABLE_ROWS = 40
 """The most rows of a LaTeX table on one page; longer tables are a `longtable`."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.match_table import Column, Names, RowNumbers, Table
-from boxscore.scaling.arrow import pyarrow
+from boxscore.result.arrow import pyarrow
 
 
 def to_pandas(table: Table) -> Any:

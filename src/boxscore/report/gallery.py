@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.model.protocol_fields import check_number
-from boxscore.model.result import Result
+from boxscore.protocol.fields import check_number
 from boxscore.report.compact import cut, rounded
 from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, check_pillow, read_photo
 from boxscore.report.pictures import KINDS, Drawer, DrawnShape, known_size, label_position
+from boxscore.result.result import Result
 
 NUM_PICTURES = 24
 """The default number of pictures per model."""

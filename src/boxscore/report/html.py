@@ -19,12 +19,12 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
 from boxscore.analysis.explanation import Explanation
-from boxscore.model.protocol import are_alike
-from boxscore.model.result import Result
+from boxscore.protocol.protocol import are_alike
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import default_resamples, describe
 from boxscore.report.exports import save
 from boxscore.report.gallery import Gallery
+from boxscore.result.result import Result
 
 SCRIPTS = (
     "elements.js",

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 import boxscore
-from boxscore._support.arrays import to_numpy
 from boxscore.analysis.label_errors import CONTRADICTED, KINDS, LabelErrors
-from boxscore.geometry import Geometry
-from boxscore.model.curves import Floats
-from boxscore.model.dataset import Truths, host_ids, host_scores
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import Truths, host_ids, host_scores
+from boxscore.data.geometry import Geometry
 from boxscore.report.compact import cut, rounded
 from boxscore.report.gallery import Gallery, Problem, plain_shape, problem_notes, size_notes
 from boxscore.report.html import render
 from boxscore.report.image_files import Photo, UnreadableImageError, read_photo
 from boxscore.report.paths import paths_of
 from boxscore.report.pictures import DrawnShape, known_size
+from boxscore.result.curves import Floats
 
 NUM_CASES = 60
 """The default number of pictures."""

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.match_table import Table, TableOptions, make_table
-from boxscore.model.protocol_fields import check_choice
-from boxscore.model.result import Result
+from boxscore.protocol.fields import check_choice
 from boxscore.report import exports, plots
 from boxscore.report.frames import to_lists, to_pandas
+from boxscore.result.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

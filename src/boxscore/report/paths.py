@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore.geometry import Sketch
+from boxscore.data.geometry import Sketch
 
 TOLERANCE = 0.6
 """A point is left out if the line without it is at most so many drawn pixels away."""

@@ -20,15 +20,15 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
 from boxscore.analysis.operating_points import curve_of_pairs, given_or_best
 from boxscore.analysis.pairing import Pairing, pair_inputs
-from boxscore.geometry import Geometry
-from boxscore.model.dataset import Detections, Truths, host_ids, host_scores, take
-from boxscore.model.protocol import ProtocolLike
-from boxscore.model.result import Result
-from boxscore.model.tally import FALSE, IGNORED, TRUE
+from boxscore.data.dataset import Detections, Truths, host_ids, host_scores, take
+from boxscore.data.geometry import Geometry
 from boxscore.pipeline import check_sides, evaluate
+from boxscore.protocol.protocol import ProtocolLike
 from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, read_photo
 from boxscore.report.labels import printable
 from boxscore.report.paths import Paths, paths_of
+from boxscore.result.result import Result
+from boxscore.result.tally import FALSE, IGNORED, TRUE
 
 KINDS = {
     "ignored": "ignored",

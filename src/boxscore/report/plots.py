@@ -21,16 +21,16 @@ from boxscore.analysis.calibration import Calibration
 from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
-from boxscore.model.curves import Floats
-from boxscore.model.measures import measures
-from boxscore.model.protocol import are_alike
+from boxscore.protocol.measures import measures
+from boxscore.protocol.protocol import are_alike
 from boxscore.report.labels import fit_labels
+from boxscore.result.curves import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from boxscore.model.result import Result
+    from boxscore.result.result import Result
 
 Parameters = ParamSpec("Parameters")
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import to_numpy
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.keypoints import Keypoints
+from boxscore.arrays import to_numpy
+from boxscore.data.geometry.keypoints import Keypoints
 
 Rows = Mapping[str, NDArray[Any]]
 

@@ -1,7 +1,7 @@
 """Parquet files that are larger than memory, on one machine: boxes are spilled to disk by image, verdicts by class.
 
 Images and classes are read first, then the rows, which go to shards on disk by the hash of their image. Each shard is
-matched by itself. `boxscore.scaling.map_reduce` does the rest, with tallies and bins on disk. The result has the bits
+matched by itself. `boxscore.engines.map_reduce` does the rest, with tallies and bins on disk. The result has the bits
 of one evaluation of everything.
 """
 
@@ -25,7 +25,12 @@ from boxscore._support.memory_size import format_size, parse_size, resident_memo
 from boxscore._support.temporary_files import temporary_folder
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
-from boxscore.analysis.diagnosis import Watch, Words
+from boxscore.checks.diagnosis import Watch, Words
+from boxscore.data.dataset import Truths
+from boxscore.data.geometry.box_formats import BoxFormat, row_size
+from boxscore.data.geometry.masks import Masks
+from boxscore.engines.bins import Bins
+from boxscore.engines.map_reduce import Reduced, T, TallyStore, reduce_tallies
 from boxscore.formats.records import Options
 from boxscore.formats.streaming import (
     BatchSettings,
@@ -38,20 +43,15 @@ from boxscore.formats.streaming import (
     stream_detections,
     stream_truths,
 )
-from boxscore.geometry.box_formats import BoxFormat, row_size
-from boxscore.geometry.masks import Masks
-from boxscore.model.curves import Curves
-from boxscore.model.dataset import Truths
-from boxscore.model.protocol import Protocol, ProtocolLike, as_protocol
-from boxscore.model.protocol_fields import check_choice
-from boxscore.model.result import Result
-from boxscore.model.tally import Tally, joined
 from boxscore.pipeline import match
-from boxscore.scaling import storage
-from boxscore.scaling.arrow import pyarrow
-from boxscore.scaling.bins import Bins
+from boxscore.protocol.fields import check_choice
+from boxscore.protocol.protocol import Protocol, ProtocolLike, as_protocol
+from boxscore.result import storage
+from boxscore.result.arrow import pyarrow
+from boxscore.result.curves import Curves
+from boxscore.result.result import Result
+from boxscore.result.tally import Tally, joined
 from boxscore.scaling.keypoint_rows import columns_of, fields_of
-from boxscore.scaling.map_reduce import Reduced, T, TallyStore, reduce_tallies
 from boxscore.scaling.shards import check_sources, check_streams, detections_from, shard_of, truths_from
 
 READ_BYTES = 1_000

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import is_array
-from boxscore._support.checks import as_array, as_ids
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import ClassNames, Detections, Truths, host_ids
-from boxscore.model.protocol import EngineName, Protocol, ProtocolLike, as_protocol
-from boxscore.model.tally import Tally
+from boxscore.arrays import is_array
+from boxscore.data.dataset import ClassNames, Detections, Truths, host_ids
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.validation import as_array, as_ids
 from boxscore.pipeline import match
-from boxscore.scaling import arrow
+from boxscore.protocol.protocol import EngineName, Protocol, ProtocolLike, as_protocol
+from boxscore.result import arrow
+from boxscore.result.tally import Tally
 from boxscore.scaling.keypoint_rows import given, keypoints_from
 
 
@@ -42,9 +42,11 @@ def match_shard(
     know them; a box on any other is refused. Tallies of shards that share an image can't be merged, so a shard that is
     given twice is found by its image ids.
 
+    >>> import boxscore
     >>> truths = Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
     >>> detections = Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]])
-    >>> match_shard(detections, truths, "voc2012", name="part-00000").finish()["map"]
+    >>> tally = match_shard(detections, truths, "voc2012", name="part-00000")
+    >>> boxscore.finish(tally)["map"]
     1.0
     >>> match_shard(detections, truths, "voc2012", name="part-00001", images=[1])
     Traceback (most recent call last):

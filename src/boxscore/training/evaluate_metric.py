@@ -8,15 +8,15 @@ import datasets
 import evaluate
 import numpy as np
 
-from boxscore._support.arrays import to_numpy
-from boxscore._support.checks import as_array
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.geometry.masks import Masks
-from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, row_shape_of
-from boxscore.model.batches import build_from_images, in_argument
-from boxscore.model.dataset import ClassNames, Invalid, Truths, detections_maker
-from boxscore.model.protocol import EngineName, IouType, ProtocolLike
+from boxscore.arrays import to_numpy
+from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, row_shape_of
+from boxscore.data.batches import build_from_images, in_argument
+from boxscore.data.dataset import ClassNames, Invalid, Truths, detections_maker
+from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.validation import as_array
+from boxscore.protocol.protocol import EngineName, IouType, ProtocolLike
 from boxscore.training.metric import MeanAveragePrecision
 
 __all__ = ["EvaluateMetric"]

@@ -21,10 +21,10 @@ from transformers.image_utils import get_image_size_for_max_height_width
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
-from boxscore.model.dataset import Invalid
-from boxscore.model.protocol import EngineName, IouType, ProtocolLike
-from boxscore.model.result import Result
-from boxscore.training import distributed
+from boxscore.data.dataset import Invalid
+from boxscore.protocol.protocol import EngineName, IouType, ProtocolLike
+from boxscore.result import distributed
+from boxscore.result.result import Result
 from boxscore.training.metric import MeanAveragePrecision
 
 __all__ = ["DetectionMetrics"]

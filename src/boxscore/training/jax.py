@@ -20,13 +20,9 @@ from numpy.typing import NDArray
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
-from boxscore.engines.parallel.batch import check_static, match_batch, which_count
-from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
-from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.geometry.boxes import measure, sizes
-from boxscore.model.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
-from boxscore.model.batches import PaddedBatch, in_argument
-from boxscore.model.dataset import (
+from boxscore.data.batch_keys import PADDED_DETECTION_KEYS, TRUTH_KEYS
+from boxscore.data.batches import PaddedBatch, in_argument
+from boxscore.data.dataset import (
     ClassNames,
     Invalid,
     Truths,
@@ -34,11 +30,15 @@ from boxscore.model.dataset import (
     checked_invalid,
     ignored_kinds,
 )
-from boxscore.model.image_ids import read_image_ids
-from boxscore.model.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol
-from boxscore.model.result import Result
-from boxscore.model.tally import UNKNOWN_IMAGE, Tally
+from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.data.geometry.boxes import measure, sizes
+from boxscore.data.image_ids import read_image_ids
+from boxscore.engines.parallel.batch import check_static, match_batch, which_count
+from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.pipeline import finish
+from boxscore.protocol.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol
+from boxscore.result.result import Result
+from boxscore.result.tally import UNKNOWN_IMAGE, Tally
 
 __all__ = ["State", "compute", "empty", "merge", "update"]
 

@@ -9,10 +9,10 @@ import keras
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.model.dataset import ClassNames, Invalid
-from boxscore.model.protocol import EngineName, ProtocolLike
-from boxscore.model.result import Result
+from boxscore.data.dataset import ClassNames, Invalid
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.protocol.protocol import EngineName, ProtocolLike
+from boxscore.result.result import Result
 from boxscore.training.metric import MeanAveragePrecision
 
 __all__ = ["MeanAveragePrecisionCallback"]

@@ -14,12 +14,10 @@ from boxscore._support.exceptions import InputError
 from boxscore._support.keyword_hints import suggests_keywords
 from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
-from boxscore.analysis.diagnosis import Diagnosis, Watch, Words, find_input_mistakes
-from boxscore.engines.native.plain_batch import PlainBatches
-from boxscore.geometry.box_formats import BoxFormat, check_box_format, is_oriented
-from boxscore.model.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
-from boxscore.model.batches import PaddedBatch, in_argument, read_images
-from boxscore.model.dataset import (
+from boxscore.checks.diagnosis import Diagnosis, Watch, Words, find_input_mistakes
+from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
+from boxscore.data.batches import PaddedBatch, in_argument, read_images
+from boxscore.data.dataset import (
     ClassNames,
     Detections,
     ImageIdsLike,
@@ -30,16 +28,18 @@ from boxscore.model.dataset import (
     host_ids,
     take_images,
 )
-from boxscore.model.image_ids import ImageIds, image_ids_of, read_image_ids
-from boxscore.model.image_objects import as_dicts, is_image_object
-from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol
-from boxscore.model.protocol_fields import check_choice
-from boxscore.model.protocol_table import protocol_of
-from boxscore.model.result import Result
-from boxscore.model.tally import Tally, joined
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_oriented
+from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
+from boxscore.data.image_objects import as_dicts, is_image_object
+from boxscore.data.preparation import shaped_by
+from boxscore.engines.native.plain_batch import PlainBatches
 from boxscore.pipeline import finish, match
-from boxscore.training import distributed
+from boxscore.protocol.fields import check_choice
+from boxscore.protocol.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol
+from boxscore.protocol.table import protocol_of
+from boxscore.result import distributed
+from boxscore.result.result import Result
+from boxscore.result.tally import Tally, joined
 
 _WATCHED = 10
 """Updates that are looked at for likely mistakes; those show from the first batch on."""
@@ -231,7 +231,7 @@ class MeanAveragePrecision:
 
     def state_dict(self) -> dict[str, Any]:
         """All that was seen, in plain values, for a checkpoint: `torch.load` and others take them as they are."""
-        from boxscore.scaling import storage
+        from boxscore.result import storage
 
         with self._lock:
             return {
@@ -243,7 +243,7 @@ class MeanAveragePrecision:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from the state that `state_dict` returned."""
-        from boxscore.scaling import storage
+        from boxscore.result import storage
 
         try:
             content, is_numbering = state["tally"], state["is_numbering"]

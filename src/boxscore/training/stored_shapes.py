@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import to_numpy
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
-from boxscore.geometry.boxes import Boxes, iou_of_measured, measure, to_xywh
-from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Detections, Truths, host_ids
+from boxscore.arrays import to_numpy
+from boxscore.data.dataset import Detections, Truths, host_ids
+from boxscore.data.geometry.boxes import Boxes, iou_of_measured, measure, to_xywh
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.validation import RowError
 
 _IMAGE, _DETECTION, _TRUTH = 0, 1, 2
 _ROW = np.dtype(

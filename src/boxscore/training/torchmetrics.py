@@ -15,15 +15,12 @@ import numpy as np
 import torch
 from torchmetrics import Metric
 
-from boxscore._support.arrays import convert, to_numpy
 from boxscore._support.exceptions import InputError
-from boxscore.analysis.diagnosis import Watch, Words
-from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.geometry.boxes import sizes
-from boxscore.geometry.masks import Masks
-from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS
-from boxscore.model.batches import build_from_images, in_argument
-from boxscore.model.dataset import (
+from boxscore.arrays import convert, to_numpy
+from boxscore.checks.diagnosis import Watch, Words
+from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS
+from boxscore.data.batches import build_from_images, in_argument
+from boxscore.data.dataset import (
     Detections,
     Invalid,
     Truths,
@@ -32,17 +29,20 @@ from boxscore.model.dataset import (
     host_ids,
     select_images,
 )
-from boxscore.model.image_ids import image_ids_of
-from boxscore.model.preparation import shaped_by
-from boxscore.model.protocol import IouType, Protocol, iou_types_of
-from boxscore.model.protocol_fields import check_choice
-from boxscore.model.protocol_table import protocol_of
-from boxscore.model.result import Result
-from boxscore.model.tally import Tally, joined
+from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.data.geometry.boxes import sizes
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.image_ids import image_ids_of
+from boxscore.data.preparation import shaped_by
 from boxscore.pipeline import finish, match
-from boxscore.scaling import storage
+from boxscore.protocol.fields import check_choice
+from boxscore.protocol.protocol import IouType, Protocol, iou_types_of
+from boxscore.protocol.table import protocol_of
+from boxscore.result import storage
+from boxscore.result.distributed import explained, is_first, renumbered, without_copies
+from boxscore.result.result import Result
+from boxscore.result.tally import Tally, joined
 from boxscore.training import stored_shapes
-from boxscore.training.distributed import explained, is_first, renumbered, without_copies
 from boxscore.training.metric import dropped_words
 
 Images = Sequence[Mapping[str, Any]]

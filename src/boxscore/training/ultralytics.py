@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from ultralytics.models.yolo import detect, obb, pose, segment
 from ultralytics.utils import LOGGER, RANK, metrics, ops
 
+from boxscore.data.dataset import Detections, Invalid, Truths, detections_maker, host_ids, take
+from boxscore.data.geometry.masks import Masks
 from boxscore.formats import read_truths
-from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import Detections, Invalid, Truths, detections_maker, host_ids, take
-from boxscore.model.protocol import IouType, Protocol
-from boxscore.model.protocol_table import protocol_of
-from boxscore.model.result import Result
+from boxscore.protocol.protocol import IouType, Protocol
+from boxscore.protocol.table import protocol_of
+from boxscore.result.result import Result
 from boxscore.training.metric import MeanAveragePrecision
 
 Floats = NDArray[np.float64]

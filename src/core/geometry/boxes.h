@@ -8,11 +8,11 @@
 #include <cstring>
 #include <vector>
 
-#include "branchless.h"
 #include "geometry/policy.h"
 #include "geometry/window_index.h"
-#include "lanes.h"
-#include "rules.h"
+#include "platform/branchless.h"
+#include "platform/lanes.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -11,8 +11,8 @@
 
 #include "geometry/box_around.h"
 #include "geometry/policy.h"
-#include "pairwise_sum.h"
-#include "rules.h"
+#include "platform/pairwise_sum.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -12,7 +12,7 @@
 #include "masks/bitmap.h"
 #include "masks/column.h"
 #include "masks/runs.h"
-#include "rules.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "geometry/window_index.h"
 #include "geometry/policy.h"
 #include "geometry/quadrilaterals.h"
-#include "rules.h"
+#include "geometry/window_index.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "column_vector.h"
-#include "io/source.h"
 #include "masks/column.h"
 #include "masks/segmentations.h"
-#include "rules.h"
-#include "tasks.h"
+#include "platform/source.h"
+#include "platform/tasks.h"
+#include "rows/column_vector.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -14,7 +14,7 @@
 
 #include "io/coco_json.h"
 #include "io/record.h"
-#include "tasks.h"
+#include "platform/tasks.h"
 
 namespace boxscore {
 

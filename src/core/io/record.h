@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "io/json.h"
-#include "io/source.h"
+#include "io/window.h"
 
 namespace boxscore {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rules.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "order.h"
+#include "rows/order.h"
 
 // As in COCO: the outline is drawn on a grid of five steps per pixel, a step at a time along the longer side of each edge. Between
 // grid columns 5 k + 2 and 5 k + 3 it crosses the centre line of pixel column k, and the pixels of that column change between on and

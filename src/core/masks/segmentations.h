@@ -16,7 +16,7 @@
 
 #include "masks/column.h"
 #include "masks/polygons.h"
-#include "tasks.h"
+#include "platform/tasks.h"
 
 namespace boxscore {
 

@@ -4,8 +4,9 @@
 #include <clocale>
 #include <system_error>
 #include <utility>
+#include <vector>
 
-#include "io/source.h"
+#include "platform/source.h"
 
 #if defined(_WIN32)
 #include <filesystem>

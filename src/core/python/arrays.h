@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "memory.h"
-#include "order.h"
-#include "rules.h"
-#include "tasks.h"
+#include "platform/memory.h"
+#include "platform/tasks.h"
+#include "rows/order.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -16,10 +16,10 @@
 #include <numeric>
 #include <vector>
 
-#include "checks.h"
 #include "geometry/boxes.h"
-#include "order.h"
-#include "rules.h"
+#include "geometry/checks.h"
+#include "rows/order.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

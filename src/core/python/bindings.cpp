@@ -11,15 +11,15 @@
 #include <stdexcept>
 #include <string>
 
-#include "python/arrays.h"
-#include "checks.h"
 #include "geometry/boxes.h"
-#include "match.h"
-#include "memory.h"
-#include "order.h"
+#include "geometry/checks.h"
+#include "match/match.h"
+#include "platform/memory.h"
+#include "python/arrays.h"
 #include "python/tally.h"
 #include "python/unlocked.h"
-#include "row_order.h"
+#include "rows/order.h"
+#include "rows/row_order.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "images.h"
+#include "match/images.h"
 #include "python/dict_values.h"
 
 namespace boxscore {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/bootstrap.h"
+#include "bootstrap/draws.h"
 #include "python/arrays.h"
-#include "bootstrap.h"
-#include "draws.h"
 #include "python/measures.h"
 #include "python/tally.h"
 #include "python/unlocked.h"

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "average.h"
-#include "curves.h"
-#include "finish.h"
-#include "match.h"
-#include "memory.h"
-#include "precision.h"
+#include "curves/average.h"
+#include "curves/curves.h"
+#include "curves/finish.h"
+#include "curves/precision.h"
+#include "match/match.h"
+#include "platform/memory.h"
 #include "python/arrays.h"
 #include "python/finished.h"
 #include "python/measures.h"

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "io/coco_json.h"
-#include "direct.h"
-#include "io/source.h"
+#include "io/direct.h"
+#include "platform/source.h"
 #include "python/arrays.h"
 #include "python/masks.h"
 #include "python/measures.h"

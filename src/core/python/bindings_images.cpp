@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "match/images.h"
+#include "platform/memory.h"
 #include "python/arrays.h"
-#include "images.h"
-#include "memory.h"
 #include "python/geometry.h"
 #include "python/unlocked.h"
 

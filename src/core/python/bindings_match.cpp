@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "assignment.h"
 #include "geometry/given.h"
+#include "match/assignment.h"
 #include "python/boxes.h"
 #include "python/geometry.h"
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "geometry/masks.h"
-#include "images.h"
 #include "masks/column.h"
 #include "masks/loose_runs.h"
 #include "masks/pixels.h"
 #include "masks/polygons.h"
+#include "match/images.h"
 #include "python/arrays.h"
 #include "python/stable_api.h"
 

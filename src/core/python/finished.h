@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "finish.h"
+#include "curves/finish.h"
 #include "python/arrays.h"
 #include "python/measures.h"
 

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "images.h"
-#include "match.h"
-#include "nearest.h"
+#include "match/images.h"
+#include "match/match.h"
+#include "match/nearest.h"
 #include "python/arrays.h"
 #include "python/finished.h"
 #include "python/tally.h"

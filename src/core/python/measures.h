@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "rules.h"
+#include "rows/rules.h"
 
 namespace boxscore {
 

@@ -1,4 +1,4 @@
-// A tally as Python holds it: the columns of `boxscore.model.tally.Tally`, under the same names.
+// A tally as Python holds it: the columns of `boxscore.result.tally.Tally`, under the same names.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <functional>
 
+#include "platform/tasks.h"
 #include "python/interpreter_lock.h"
-#include "tasks.h"
 
 namespace boxscore {
 

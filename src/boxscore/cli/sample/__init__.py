@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
+from boxscore.data.dataset import Detections, Truths
 from boxscore.formats import read_detections, read_truths
-from boxscore.model.dataset import Detections, Truths
 
 FOLDER = Path(__file__).parent
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact, to_numpy
-from boxscore.model.dataset import Detections, Truths, coverage_codes, host_scores
-from boxscore.model.protocol import Protocol
+from boxscore.arrays import compact, to_numpy
+from boxscore.data.dataset import Detections, Truths, coverage_codes, host_scores
+from boxscore.protocol.protocol import Protocol
 
 _NO_IDS: NDArray[np.int64] = np.zeros(0, np.int64)
 

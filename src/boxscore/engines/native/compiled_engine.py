@@ -6,15 +6,15 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact
 from boxscore._support.lazy import Lazy
+from boxscore.arrays import compact
+from boxscore.data.dataset import Detections, Truths
 from boxscore.engines.native.columns import class_ids, compiled_columns
 from boxscore.engines.native.rules import compiled_measures, rules_of
-from boxscore.model.curves import Averages, Curves, Floats, Ints
-from boxscore.model.dataset import Detections, Truths
-from boxscore.model.measures import Measure, measures, measures_at_thresholds
-from boxscore.model.protocol import Protocol
-from boxscore.model.tally import HITS, ROWS, TRUTHS, Tally, Totals, united_groups, united_names
+from boxscore.protocol.measures import Measure, measures, measures_at_thresholds
+from boxscore.protocol.protocol import Protocol
+from boxscore.result.curves import Averages, Curves, Floats, Ints
+from boxscore.result.tally import HITS, ROWS, TRUTHS, Tally, Totals, united_groups, united_names
 
 _COLUMNS = (*ROWS, *HITS, "classes", *TRUTHS)
 _WRITTEN = (*_COLUMNS, "similarity")

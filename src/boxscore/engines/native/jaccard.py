@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import to_numpy
+from boxscore.arrays import to_numpy
+from boxscore.data.coverage import NOT_COVERED
+from boxscore.data.dataset import Detections, Truths, coverage_codes, host_ids, host_scores, take
 from boxscore.engines.native.columns import compiled_columns
 from boxscore.engines.native.rules import rules_of
-from boxscore.model.coverage import NOT_COVERED
-from boxscore.model.dataset import Detections, Truths, coverage_codes, host_ids, host_scores, take
-from boxscore.model.protocol import REGULAR, Protocol
-from boxscore.model.tally import JACCARD_SCORES
+from boxscore.protocol.protocol import REGULAR, Protocol
+from boxscore.result.tally import JACCARD_SCORES
 
 Rows = NDArray[np.int32]
 

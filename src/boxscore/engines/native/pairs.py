@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import compact, to_numpy
+from boxscore.arrays import compact, to_numpy
+from boxscore.data.dataset import SHARED_KINDS, Detections, Truths
 from boxscore.engines.native.columns import compiled_columns
 from boxscore.engines.native.rules import rules_of
-from boxscore.model.dataset import SHARED_KINDS, Detections, Truths
-from boxscore.model.protocol import Protocol
+from boxscore.protocol.protocol import Protocol
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

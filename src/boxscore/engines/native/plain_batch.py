@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any
 
 import boxscore._compiled as _compiled
-from boxscore._support.arrays import is_in_host_memory, library, to_numpy
+from boxscore.arrays import is_in_host_memory, library, to_numpy
+from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, is_unread
+from boxscore.data.batches import concatenate_alike
+from boxscore.data.dataset import Detections, Invalid, Truths
+from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.engines.native.columns import class_ids
 from boxscore.engines.native.compiled_engine import tally_of
 from boxscore.engines.native.rules import rules_of
-from boxscore.geometry.box_formats import BoxFormat, is_oriented
-from boxscore.model.batch_keys import DETECTION_KEYS, TRUTH_KEYS, Keys, is_unread
-from boxscore.model.batches import concatenate_alike
-from boxscore.model.dataset import Detections, Invalid, Truths
-from boxscore.model.protocol import LARGEST_SIDE, Protocol
-from boxscore.model.tally import Tally
+from boxscore.protocol.protocol import LARGEST_SIDE, Protocol
+from boxscore.result.tally import Tally
 
 _NUM_ROWS = 1 << 15
 """So many rows are matched at once: enough for several threads, and few enough for the caches of a processor."""

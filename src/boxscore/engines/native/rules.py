@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import boxscore._compiled as _compiled
-from boxscore.model.measures import Measure
-from boxscore.model.protocol import Protocol
+from boxscore.protocol.measures import Measure
+from boxscore.protocol.protocol import Protocol
 
 
 @lru_cache(maxsize=32)

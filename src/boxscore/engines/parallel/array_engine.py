@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import (
+from boxscore.arrays import (
     Array,
     convert,
     float_dtype,
@@ -31,6 +31,9 @@ from boxscore._support.arrays import (
     namespace,
     to_numpy,
 )
+from boxscore.data.coverage import NOT_EXHAUSTIVE
+from boxscore.data.dataset import Detections, Truths, classes_of
+from boxscore.data.geometry import is_in_areas
 from boxscore.engines.parallel.batch import which_count
 from boxscore.engines.parallel.categorization import Settled, TruthRows, nominate, reaches, settle
 from boxscore.engines.parallel.cell_curves import curves
@@ -44,11 +47,8 @@ from boxscore.engines.parallel.grouping import (
     ranges,
     rank_detections,
 )
-from boxscore.geometry import is_in_areas
-from boxscore.model.coverage import NOT_EXHAUSTIVE
-from boxscore.model.dataset import Detections, Truths, classes_of
-from boxscore.model.protocol import CROWD, GROUP, Protocol
-from boxscore.model.tally import FALSE, TRUE, Tally
+from boxscore.protocol.protocol import CROWD, GROUP, Protocol
+from boxscore.result.tally import FALSE, TRUE, Tally
 
 __all__ = ["curves", "match"]
 

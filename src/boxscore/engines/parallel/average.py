@@ -8,7 +8,7 @@ Dimensions: D rows, K classes, R recall points.
 
 from collections.abc import Sequence
 
-from boxscore._support.arrays import (
+from boxscore.arrays import (
     Array,
     arange,
     constant,

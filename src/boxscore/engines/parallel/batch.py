@@ -5,19 +5,19 @@ Dimensions: N images, D detections, G truths, A areas, T thresholds.
 
 from typing import NamedTuple
 
-from boxscore._support.arrays import Array, float_dtype, namespace
 from boxscore._support.exceptions import InputError
+from boxscore.arrays import Array, float_dtype, namespace
+from boxscore.data.coverage import NOT_COVERED, NOT_EXHAUSTIVE
+from boxscore.data.dataset import ignored_kinds, kinds_under
+from boxscore.data.geometry import PairwiseSimilarity, is_in_areas
+from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.data.geometry.boxes import Boxes, padded_boxes
 from boxscore.engines.parallel.categorization import TruthRows, categorize
 from boxscore.engines.parallel.iou import filter_iou
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.engines.parallel.postprocessing import rank_by_score
-from boxscore.geometry import PairwiseSimilarity, is_in_areas
-from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.geometry.boxes import Boxes, padded_boxes
-from boxscore.model.coverage import NOT_COVERED, NOT_EXHAUSTIVE
-from boxscore.model.dataset import ignored_kinds, kinds_under
-from boxscore.model.protocol import CROWD, DIFFICULT, GROUP, Protocol, ProtocolLike, as_protocol
-from boxscore.model.tally import FALSE
+from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, Protocol, ProtocolLike, as_protocol
+from boxscore.result.tally import FALSE
 
 
 class DetectionBatch(NamedTuple):

@@ -18,7 +18,7 @@ truth,
 
 from typing import NamedTuple, get_args
 
-from boxscore._support.arrays import (
+from boxscore.arrays import (
     Array,
     arange,
     constant,
@@ -31,9 +31,9 @@ from boxscore._support.arrays import (
     smallest,
 )
 from boxscore.engines.parallel.postprocessing import rank_by_score
-from boxscore.model.protocol import Comparison, Matching, Protocol, Ties
-from boxscore.model.protocol_fields import check_choice
-from boxscore.model.tally import FALSE, IGNORED, TRUE
+from boxscore.protocol.fields import check_choice
+from boxscore.protocol.protocol import Comparison, Matching, Protocol, Ties
+from boxscore.result.tally import FALSE, IGNORED, TRUE
 
 FREE = 2**31 - 1
 """The rank that holds a truth nobody holds."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from boxscore.engines.parallel.average import average_every_element, num_needed
 from boxscore.engines.parallel.precision_recall import ClassCurves, curves_of_counts, curves_of_sorted
-from boxscore.model.curves import Curves
-from boxscore.model.protocol import Protocol
-from boxscore.model.tally import FALSE, IGNORED, TRUE, Tally
+from boxscore.protocol.protocol import Protocol
+from boxscore.result.curves import Curves
+from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from boxscore._support.arrays import Array, int_dtype, namespace
-from boxscore.model.tally import IGNORED, TRUE
+from boxscore.arrays import Array, int_dtype, namespace
+from boxscore.result.tally import IGNORED, TRUE
 
 
 class Extracted(NamedTuple):

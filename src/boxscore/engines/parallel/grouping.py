@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.sorting import order_by
-from boxscore.model.coverage import NOT_COVERED
-from boxscore.model.dataset import Detections, Truths, coverage_codes, host_ids, host_scores
-from boxscore.model.protocol import Protocol
+from boxscore.arrays.sorting import order_by
+from boxscore.data.coverage import NOT_COVERED
+from boxscore.data.dataset import Detections, Truths, coverage_codes, host_ids, host_scores
+from boxscore.protocol.protocol import Protocol
 
 Ints = NDArray[np.int64]
 

@@ -5,13 +5,13 @@ Dimensions: N images, D detections, G truths.
 
 from typing import get_args
 
-from boxscore._support.arrays import Array, float_dtype, int_dtype, namespace
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
-from boxscore.geometry.boxes import iou_of_measured, measure
-from boxscore.geometry.masks import LARGEST_SINGLE, iou_of_pixels
-from boxscore.model.protocol import Pixels, extent_of
-from boxscore.model.protocol_fields import check_choice
+from boxscore.arrays import Array, float_dtype, int_dtype, namespace
+from boxscore.data.geometry.box_formats import UPRIGHT_FORMATS, BoxFormat, check_box_format
+from boxscore.data.geometry.boxes import iou_of_measured, measure
+from boxscore.data.geometry.masks import LARGEST_SINGLE, iou_of_pixels
+from boxscore.protocol.fields import check_choice
+from boxscore.protocol.protocol import Pixels, extent_of
 
 NO_PAIR = -1.0
 """The IoU of a pair that must not meet. The paper writes 0, which a threshold of 0 compared by >= would reach."""

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.arrays import Array, constant, convert, int_dtype, is_array, library, namespace, to_numpy
-from boxscore._support.checks import as_flags, check_rows
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.model.batch_keys import TRUTH_KEYS, Keys
-from boxscore.model.batches import in_argument, masks_of_images, pad_rows, read_images
-from boxscore.model.image_ids import image_ids_of
-from boxscore.model.protocol import IouType
+from boxscore.arrays import Array, constant, convert, int_dtype, is_array, library, namespace, to_numpy
+from boxscore.data.batch_keys import TRUTH_KEYS, Keys
+from boxscore.data.batches import in_argument, masks_of_images, pad_rows, read_images
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.data.image_ids import image_ids_of
+from boxscore.data.validation import as_flags, check_rows
+from boxscore.protocol.protocol import IouType
 
 
 class PaddedTruths(NamedTuple):

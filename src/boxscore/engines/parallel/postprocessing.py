@@ -6,10 +6,10 @@ change. Dimensions: N images, D detections, E the same detections on a second ax
 
 import math
 
-from boxscore._support.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
+from boxscore.arrays import Array, arange, cumulative_max, fixed_point, float_dtype, namespace
+from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.engines.parallel.iou import pairwise_iou
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.model.protocol import Pixels
+from boxscore.protocol.protocol import Pixels
 
 
 def discard_below(score: Array, threshold: float, *, discarded: Array | None = None) -> Array:

@@ -8,7 +8,7 @@ Dimensions: D detections, K classes.
 
 from typing import NamedTuple
 
-from boxscore._support.arrays import Array, arange, cumulative_sum, float_dtype, int_dtype, namespace
+from boxscore.arrays import Array, arange, cumulative_sum, float_dtype, int_dtype, namespace
 
 
 class ClassCurves(NamedTuple):

@@ -1,7 +1,7 @@
 """Evaluation on Ray: the map per image, the reduce per class, with the bits of one machine.
 
 Rows are validated where they are read, and go to shards by the hash of their image. A shard is matched by one task.
-`boxscore.scaling.map_reduce` does the rest, with one task per bin. The driver process gets counts, a sample of the
+`boxscore.engines.map_reduce` does the rest, with one task per bin. The driver process gets counts, a sample of the
 scores and the curves; some boxes, too, but only where the result looks like a mistake.
 """
 
@@ -12,11 +12,11 @@ from os import PathLike, fspath
 from typing import Any
 
 from boxscore._support.exceptions import InputError
-from boxscore.geometry.box_formats import BoxFormat
-from boxscore.model.dataset import ClassNames
-from boxscore.model.protocol import ProtocolLike, as_protocol
-from boxscore.model.result import Result
-from boxscore.scaling.map_reduce import reduce_tallies
+from boxscore.data.dataset import ClassNames
+from boxscore.data.geometry.box_formats import BoxFormat
+from boxscore.engines.map_reduce import reduce_tallies
+from boxscore.protocol.protocol import ProtocolLike, as_protocol
+from boxscore.result.result import Result
 from boxscore.scaling.ray.datasets import check_columns, library, plain_errors, settings_of
 from boxscore.scaling.ray.job import Job, shape_of
 from boxscore.scaling.ray.parquet_files import Files

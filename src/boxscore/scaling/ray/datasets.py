@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.versions import framework_imports
-from boxscore.scaling import arrow
+from boxscore.result import arrow
 
 _TASK_BITS = 33
 """Bits of a row's number for its index within the task that read it; those above are the task's."""

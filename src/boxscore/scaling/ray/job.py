@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boxscore._support.checks import RowError
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import format_size, parse_size
-from boxscore.geometry.box_formats import BoxFormat, check_box_format, row_size
-from boxscore.geometry.keypoints import Keypoints
-from boxscore.geometry.masks import Masks
-from boxscore.model.dataset import ClassNames, Detections, Truths
-from boxscore.model.protocol import Protocol, ProtocolLike, as_protocol
-from boxscore.model.tally import Tally, num_words
+from boxscore.data.dataset import ClassNames, Detections, Truths
+from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, row_size
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.validation import RowError
 from boxscore.pipeline import match
-from boxscore.scaling import arrow
+from boxscore.protocol.protocol import Protocol, ProtocolLike, as_protocol
+from boxscore.result import arrow
+from boxscore.result.tally import Tally, num_words
 from boxscore.scaling.keypoint_rows import columns_of
 from boxscore.scaling.ray.datasets import distinct_values, has_text, library, place_of, sources_of
 from boxscore.scaling.shards import check_sources, check_streams, detections_from, match_shard, shard_of, truths_from

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
+from boxscore.data.geometry.boxes import to_xywh
 from boxscore.formats import table_keypoints, table_masks, tables
 from boxscore.formats.tables import Table
-from boxscore.geometry.box_formats import BoxFormat, is_oriented
-from boxscore.geometry.boxes import to_xywh
-from boxscore.scaling import arrow
+from boxscore.result import arrow
 from boxscore.scaling.ray.datasets import library, readable, settings_of
 
 _KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}

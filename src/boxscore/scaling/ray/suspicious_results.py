@@ -3,10 +3,10 @@
 import warnings
 from typing import Any
 
-from boxscore.analysis.diagnosis import Words, find_mistakes
-from boxscore.analysis.suspicion import Counts
-from boxscore.model.result import Result
-from boxscore.scaling import arrow
+from boxscore.checks.diagnosis import Words, find_mistakes
+from boxscore.checks.suspicion import Counts
+from boxscore.result import arrow
+from boxscore.result.result import Result
 from boxscore.scaling.ray.job import Job
 
 _NUM_TRUTHS = 1000

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from boxscore.model.curves import Curves
-from boxscore.model.tally import Tally
-from boxscore.scaling import arrow, storage
-from boxscore.scaling.bins import Bins
-from boxscore.scaling.map_reduce import Reduced, T, TallyStore
+from boxscore.engines.bins import Bins
+from boxscore.engines.map_reduce import Reduced, T, TallyStore
+from boxscore.result import arrow, storage
+from boxscore.result.curves import Curves
+from boxscore.result.tally import Tally
 from boxscore.scaling.ray.datasets import as_message, messages_of
 from boxscore.scaling.ray.job import Job
 

@@ -1,0 +1,1 @@
+"""Likely mistakes of a user, in files and in results."""

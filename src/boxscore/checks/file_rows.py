@@ -1,0 +1,171 @@
+"""The rows of one file, with the columns that checks need: images and classes as integers, sizes, corners."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.exceptions import InputError
+from boxscore.checks.findings import Finding, Severity
+from boxscore.data.geometry.boxes import sizes as sides_of
+from boxscore.data.geometry.boxes import to_xyxy
+from boxscore.formats import Records, Role
+from boxscore.formats.joining import sizes_by_id
+from boxscore.formats.records import Floats, Ids, Key, Named, Sizes
+from boxscore.protocol.protocol import Protocol
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FileRows:
+    """Truths or detections as they are in their file. R rows."""
+
+    role: Role
+    records: Records
+    """The rows; polygons are drawn into masks, if that is possible."""
+    protocol: Protocol
+    image: Ids
+    """The id of each row's image in the file, or the index of its name. Shape (R,)."""
+    label: Ids
+    """The same for classes. Shape (R,)."""
+    group: Ids
+    """The same number for rows of the same image and class. Shape (R,)."""
+    corner: Floats
+    """Left, top, right, bottom. Shape (R, 4)."""
+    extent: Floats
+    """Width and height. Shape (R, 2)."""
+    is_finite: Flags
+    """Whether all four numbers of the box are finite. Shape (R,)."""
+    size: Floats
+    """Width and height of each row's image, in the unit of its box; NaN where unknown. Shape (R, 2)."""
+    image_size: Floats
+    """The same in pixels."""
+    image_names: Mapping[int, str]
+    """Every image by number; if the file does not list images, those of the rows."""
+    image_sizes: Mapping[int, tuple[int, int]]
+
+    @property
+    def noun(self) -> tuple[str, str]:
+        """What a row is called: singular and plural."""
+        return ("truth", "truths") if self.role == "truths" else ("detection", "detections")
+
+    @property
+    def box(self) -> Floats:
+        """The boxes as in the file. Shape (R, 4)."""
+        return self.records.box
+
+    def found(
+        self,
+        is_bad: Flags,
+        *,
+        kind: str,
+        severity: Severity,
+        title: Callable[[int], str],
+        show: Callable[[int], str],
+        effect: str,
+    ) -> list[Finding]:
+        """The finding about these rows, if there are any: its `title` from their number, and what to `show` of one."""
+        num = int(np.count_nonzero(is_bad))
+        if num == 0:
+            return []
+        row = int(np.argmax(is_bad))
+        example = f"{self.records.location(row)}: {show(row)}"
+        return [self.finding(kind=kind, severity=severity, count=num, title=title(num), example=example, effect=effect)]
+
+    def finding(self, **values: Any) -> Finding:
+        """A finding in this file."""
+        return Finding(file=self.records.source, **values)
+
+    def show_box(self, row: int) -> str:
+        """The box of a row, as in the file."""
+        box, box_format = self.records.oriented or (self.box, self.records.box_format)
+        numbers = ", ".join(f"{number:.10g}" for number in box[row].tolist())
+        return f"[{numbers}] ({box_format})"
+
+    def show_image(self, row: int) -> str:
+        """The name or the id of a row's image."""
+        image = self.records.image
+        return repr(image.names[image.code[row]] if isinstance(image, Named) else int(image[row]))
+
+    def show_class(self, row: int) -> str:
+        """The name or the id of a row's class."""
+        label = self.records.label
+        return repr(label.names[label.code[row]] if isinstance(label, Named) else int(label[row]))
+
+
+def codes_of(column: Key) -> Ids:
+    """An integer for each row's image or class."""
+    return column.code if isinstance(column, Named) else column
+
+
+def names_of(column: Key, listed: Mapping[int, str] | None) -> dict[int, str]:
+    """Names by number: those of the column, those of the list, or the ids as text."""
+    if isinstance(column, Named):
+        return dict(enumerate(column.names))
+    return dict(listed) if listed is not None else {number: str(number) for number in np.unique(column).tolist()}
+
+
+def rows_of_truths(records: Records, protocol: Protocol, sizes: Sizes | None) -> FileRows:
+    """The truths; `sizes`: of images, beside those of the file."""
+    names = names_of(records.image, records.image_names)
+    is_numbered = isinstance(records.image, Named)
+    known = sizes_by_id(records.image_sizes, sizes, names, is_numbered=is_numbered)
+    return _file_rows("truths", records, protocol, codes_of(records.image), names, known)
+
+
+def rows_of_detections(
+    records: Records, protocol: Protocol, *, image: Ids, sizes: Mapping[int, tuple[int, int]]
+) -> FileRows:
+    """The detections; `image`: the key of each row's image in `sizes`. Shape (R,)."""
+    names = names_of(records.image, records.image_names)
+    return _file_rows("detections", records, protocol, image, names, sizes)
+
+
+def _file_rows(
+    role: Role,
+    records: Records,
+    protocol: Protocol,
+    image: Ids,
+    names: Mapping[int, str],
+    sizes: Mapping[int, tuple[int, int]],
+) -> FileRows:
+    own, label = codes_of(records.image), codes_of(records.label)
+    labels, label_code = np.unique(label, return_inverse=True)
+    group = np.unique(own, return_inverse=True)[1] * max(labels.size, 1) + label_code
+    seen, code = np.unique(image, return_inverse=True)
+    unknown = (np.nan, np.nan)
+    size = np.array([sizes.get(number, unknown) for number in seen.tolist()], np.float64).reshape(-1, 2)[code]
+    return FileRows(
+        role=role,
+        records=_drawn(records, size),
+        protocol=protocol,
+        image=own,
+        label=label,
+        group=group,
+        corner=np.stack(to_xyxy(records.box, records.box_format), axis=1),
+        extent=np.stack(sides_of(records.box, records.box_format), axis=1),
+        is_finite=np.asarray(
+            np.isfinite(records.box if records.oriented is None else records.oriented.box).all(axis=1)
+        ),
+        size=np.ones_like(size) if records.is_normalized else size,
+        image_size=size,
+        image_names=names,
+        image_sizes=sizes,
+    )
+
+
+def _drawn(records: Records, size: Floats) -> Records:
+    """The records with the masks of their polygons. Without all sizes, or with invalid polygons, there are none: then
+    the evaluation refuses them.
+    """
+    if records.polygons is None:
+        return records
+    mask = None
+    if not np.isnan(size[records.polygons.has_parts]).any():
+        with contextlib.suppress(InputError):
+            mask = records.drawn_masks(np.nan_to_num(size).astype(np.int64))
+    return replace(records, mask=mask)

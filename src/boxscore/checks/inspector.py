@@ -1,0 +1,366 @@
+"""Files to findings. A file that cannot be read is a finding, and the other files are still checked."""
+
+import contextlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.checks import (
+    keypoint_checks,
+    list_checks,
+    mask_checks,
+    oriented_checks,
+    pair_checks,
+    row_checks,
+    truth_checks,
+)
+from boxscore.checks.diagnosis import Words, find_mistakes
+from boxscore.checks.file_rows import FileRows, Flags, codes_of, rows_of_detections, rows_of_truths
+from boxscore.checks.findings import SEVERITIES, Finding
+from boxscore.checks.pair_checks import Pair
+from boxscore.checks.pycocotools_ids import SAME, map_of_pycocotools, why_ids_differ
+from boxscore.checks.requirements import check_requirements, sizes_of_detections
+from boxscore.checks.suspicion import Counts
+from boxscore.data.dataset import Detections, Truths
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks
+from boxscore.data.geometry.oriented_boxes import OrientedBoxes
+from boxscore.formats import Records, Role, join, read_records, to_truths, with_labels
+from boxscore.formats.hierarchy import Hierarchy, read_hierarchy
+from boxscore.formats.image_sizes import read_sizes
+from boxscore.formats.joining import join_classes, join_images, keep_rows, look_like_pixels, sizes_by_id
+from boxscore.formats.records import Options, RowsWarning, Sizes
+from boxscore.pipeline import evaluate
+from boxscore.protocol.protocol import Protocol
+
+_CAUSES = {"empty", "box-format", "shifted-classes", "fractions-as-pixels", "pixels-as-fractions"}
+"""Findings that explain a result near 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How files are read: formats that are not detected, and the options of readers."""
+
+    truths_format: str | None = None
+    detections_format: str | None = None
+    options: Options = Options()
+
+
+def inspect_files(
+    truths: str | Path, detections: Sequence[str | Path], protocol: Protocol, reading: Reading | None = None
+) -> list[Finding]:
+    """The findings in truths, and in each file of detections for them; the most severe first.
+
+    >>> from boxscore.cli.sample import FOLDER
+    >>> found = inspect_files(FOLDER / "truths.json", [FOLDER / "detections.json"], Protocol.named("coco"))
+    >>> [(finding.severity, finding.title) for finding in found]
+    [('note', '5 boxes beyond the border of their image by more than a pixel')]
+    """
+    reading = reading or Reading()
+    found: list[Finding] = []
+    with np.errstate(all="ignore"):
+        known: Truths | None = None
+        sizes = read_sizes(reading.options.sizes)
+        options = replace(reading.options, keeps_polygons=True, hierarchy=_hierarchy(reading.options, found))
+        records = _read(truths, "truths", reading.truths_format, options, found)
+        ids = None if records is None else records.id
+        is_ready = False
+        if records is not None:
+            if protocol.clips_boxes:
+                records = _with_sizes(records, detections, reading.detections_format)
+            known = _inspect_truths(records, protocol, sizes, found)
+        if known is not None:
+            is_ready = _is_ready(known, str(truths), protocol, found)
+            names = list((known.names_by_label or {}).values())
+            options = replace(options, known_classes=names)
+        for file in detections:
+            records = _read(file, "detections", reading.detections_format, options, found, known)
+            if records is not None:
+                has_names = options.names is not None
+                _inspect_detections(records, known, protocol, sizes, found, is_ready=is_ready, has_names=has_names)
+                if known is not None and is_ready and why_ids_differ(ids):
+                    found += _different_result(truths, file, records, known, protocol)
+    if reading.options.hierarchy is not None and options.hierarchy is None:
+        found = [finding for finding in found if finding.kind != "unknown-class"]  # the hierarchy may have them
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def _hierarchy(options: Options, found: list[Finding]) -> Hierarchy | None:
+    """The hierarchy of classes, read once for all files; without one that can't be read, rows are not expanded."""
+    if options.hierarchy is None:
+        return None
+    try:
+        return read_hierarchy(options.hierarchy, options.names)
+    except InputError as error:
+        found.append(_refusal(str(options.hierarchy), "unreadable", error))
+        return None
+
+
+def _with_sizes(records: Records, detections: Sequence[str | Path], name: str | None) -> Records:
+    """The truths with sizes of images that only files of detections have, as the evaluation takes them."""
+    sizes: dict[Any, tuple[int, int]] = {}
+    for file in detections:
+        with contextlib.suppress(InputError):  # it is a finding of that file
+            sizes = {**sizes_of_detections([file], name), **sizes}
+    return replace(records, image_sizes={**sizes, **(records.image_sizes or {})} or None)
+
+
+def _is_ready(known: Truths, path: str, protocol: Protocol, found: list[Finding]) -> bool:
+    """Whether truths have all that the protocol asks for; if not, that is a finding in their file."""
+    try:
+        check_requirements(known, path, protocol)
+    except InputError as error:
+        found.append(_refusal(path, "refused", error))
+        return False
+    return True
+
+
+def _read(
+    path: str | Path,
+    role: Role,
+    name: str | None,
+    options: Options,
+    found: list[Finding],
+    known: Truths | None = None,
+) -> Records | None:
+    """The records of a file; errors and warnings become findings. `known`: the truths of detections."""
+    with warnings.catch_warnings(record=True, action="always", category=RowsWarning) as caught:
+        try:
+            if role == "truths":
+                records = read_records(path, role, options, format=name)
+            else:
+                records = read_records(path, role, replace(options, hierarchy=None), format=name)
+                records = with_labels(records, role, options, None if known is None else known.names_by_label)
+            if options.has_masks and not _has_masks(records):
+                wanted = ", ".join(options.iou_types)
+                rule = f"must have masks for `iou_type` {wanted}; the file has boxes alone"
+                found.append(_refusal(str(path), "refused", InputError(rule)))
+            if options.is_oriented and records.oriented is None and len(records):
+                wanted = ", ".join(options.iou_types)
+                rule = f"must have oriented boxes for `iou_type` {wanted}; the file has upright boxes"
+                found.append(_refusal(str(path), "refused", InputError(rule)))
+            if options.has_keypoints and records.keypoints is None and len(records):
+                rule = f"must have keypoints for `iou_type` {', '.join(options.iou_types)}; the file has none"
+                found.append(_refusal(str(path), "refused", InputError(rule)))
+        except InputError as error:
+            caught.clear()  # reading the boxes warns again
+            has_shapes = options.has_masks or options.has_keypoints
+            if not has_shapes or (boxes := _read_boxes(path, role, name, options)) is None:
+                found.append(_refusal(str(path), "unreadable", error))
+                return None
+            kind = "invalid-mask" if options.has_masks else "invalid-keypoints"
+            found.append(_refusal(kind=kind, file=str(path), error=error))
+            records = boxes
+    for warning in caught:
+        problem = warning.message
+        if not isinstance(problem, RowsWarning):
+            warnings.warn(problem, stacklevel=3)
+            continue
+        found.append(
+            Finding(
+                severity="warning",
+                kind="changed-in-reading",
+                file=str(path),
+                count=problem.num,
+                title=problem.what,
+                example=problem.location,
+                effect=problem.fate,
+            )
+        )
+    return records
+
+
+def _read_boxes(path: str | Path, role: Role, name: str | None, options: Options) -> Records | None:
+    """The records of a file whose masks or keypoints cannot be read, so that its boxes are still checked."""
+    with contextlib.suppress(InputError):
+        return read_records(path, role, replace(options, iou_types=("bbox",)), format=name)
+    return None
+
+
+_TITLES = {
+    "unreadable": "cannot be read",
+    "invalid-mask": "a mask cannot be read; the boxes are checked",
+    "invalid-keypoints": "keypoints cannot be read; the boxes are checked",
+    "refused": "cannot be evaluated",
+}
+
+
+def _refusal(file: str, kind: str, error: InputError) -> Finding:
+    text = str(error)
+    return Finding(
+        severity="error",
+        kind=kind,
+        file=file,
+        count=1,
+        title=_TITLES[kind],
+        example=text if text.startswith(file) else f"{file}: {text}",
+        effect=row_checks.REFUSED,
+    )
+
+
+_SHAPE_CHECKS = (mask_checks.check_masks, oriented_checks.invalid_boxes, keypoint_checks.check_keypoints)
+
+
+def _row_checks(records: Records) -> Sequence[row_checks.Check]:
+    """The checks of all rows; boxes that are only those around keypoints are not checked."""
+    has_boxes = records.keypoints is None or records.keypoints.has_boxes
+    return row_checks.CHECKS if has_boxes else row_checks.CHECKS_WITHOUT_BOXES
+
+
+def _inspect_truths(records: Records, protocol: Protocol, sizes: Sizes | None, found: list[Finding]) -> Truths | None:
+    """The truths of the valid rows, for detections to be compared with; findings are added."""
+    rows = rows_of_truths(records, protocol, sizes)
+    checks = (*_row_checks(records), *truth_checks.CHECKS, *list_checks.CHECKS, *_SHAPE_CHECKS)
+    own = [finding for check in checks for finding in check(rows)]
+    found += own
+    records = rows.records
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # they are findings already
+            if any(finding.severity == "error" for finding in own):
+                records = keep_rows(records, _is_valid(rows))
+            return to_truths(records, sizes, iou_types=_iou_types(records))
+    except InputError as error:
+        found.append(_refusal(records.source, "refused", error))
+        return None
+
+
+def _has_masks(records: Records) -> bool:
+    return records.mask is not None or records.polygons is not None
+
+
+def _iou_types(records: Records) -> tuple[str, ...]:
+    """The similarities of the shapes that records have."""
+    oriented = () if records.oriented is None else OrientedBoxes.iou_types
+    keypoints = () if records.keypoints is None else Keypoints.iou_types
+    return ("bbox", *oriented, *keypoints, *(Masks.iou_types if _has_masks(records) else ()))
+
+
+def _is_valid(rows: FileRows) -> Flags:
+    """Whether a row has no error."""
+    records = rows.records
+    is_valid = rows.is_finite & (rows.extent >= 0).all(axis=1)
+    if records.area is not None:
+        is_valid &= np.isfinite(records.area) & (records.area >= 0)
+    for is_wrong in oriented_checks.faults(rows).values():
+        is_valid &= ~is_wrong
+    is_valid &= ~keypoint_checks.is_invalid(rows)
+    if records.is_normalized:
+        is_valid &= ~look_like_pixels(records.box, records.box_format)
+    return is_valid & truth_checks.is_listed(rows)
+
+
+def _inspect_detections(
+    records: Records,
+    known: Truths | None,
+    protocol: Protocol,
+    sizes: Sizes | None,
+    found: list[Finding],
+    *,
+    is_ready: bool,
+    has_names: bool,
+) -> None:
+    """Findings are added.
+
+    `is_ready`: whether the truths have all that the protocol asks for. `has_names`: whether a list has the class names.
+    """
+    pair, refusal = None, None
+    if known is not None:
+        try:
+            pair = _joined(records, known, protocol, sizes)
+        except InputError as error:
+            refusal = error
+    if pair is None:
+        rows = rows_of_detections(records, protocol, image=codes_of(records.image), sizes={})
+    else:
+        rows = pair.detections
+    checks = (*_row_checks(records), *_SHAPE_CHECKS)
+    own = [finding for check in checks for finding in check(rows)]
+    if pair is not None:
+        own += [finding for check in pair_checks.CHECKS for finding in check(pair)]
+    if known is not None and refusal is None and not any(finding.severity == "error" for finding in own):
+        try:
+            detections, _ = join(rows.records, known, sizes, iou_types=_iou_types(rows.records))
+            can_evaluate = is_ready and all(protocol.iou_type in columns.iou_types() for columns in (detections, known))
+            own += oriented_checks.angle_conventions(detections, known, records.source)
+            if can_evaluate and _CAUSES.isdisjoint(finding.kind for finding in own):
+                own += _likely_mistakes(detections, known, protocol, records.source, has_names=has_names)
+        except InputError as error:
+            refusal = error
+    if refusal is not None:
+        own.append(_refusal(records.source, "refused", refusal))
+    found += own
+
+
+def _likely_mistakes(
+    detections: Detections, known: Truths, protocol: Protocol, source: str, *, has_names: bool
+) -> list[Finding]:
+    """The likely mistakes that the result and both sides show."""
+    result = evaluate(detections, known, protocol)
+    words = Words(
+        detections="the detections",
+        truths="the ground truth",
+        box_format="`--box-format {}` may read them so",
+        truth_box_format="convert them",
+        both_formats="are both {}? Convert them",
+        labels="in the file",
+        class_names="put a name for 0 in front" if has_names else None,
+    )
+    return [
+        Finding(
+            severity="warning",
+            kind=found.kind,
+            file=source,
+            count=len(detections),
+            title=str(found),
+            example=source,
+            effect=f"AP at the lowest IoU is {Counts.of_result(result.per_class).mean_ap:.4f}",
+        )
+        for found in find_mistakes(result, detections, known, words)
+    ]
+
+
+def _different_result(
+    truths: str | Path, file: str | Path, records: Records, known: Truths, protocol: Protocol
+) -> list[Finding]:
+    """The finding that pycocotools gives another result because of annotation ids, if it does."""
+    try:
+        own = evaluate(join(records, known, iou_types=_iou_types(records))[0], known, protocol)["map"]
+    except InputError:
+        return []
+    other = map_of_pycocotools(truths, file, protocol)
+    if other is None or abs(other - own) <= SAME:
+        return []
+    return [
+        Finding(
+            severity="warning",
+            kind="pycocotools-differs",
+            file=str(file),
+            count=1,
+            title=f"pycocotools would give map {other:.4f}, boxscore gives {own:.4f}",
+            example=f"{truths}: annotation ids that are 0 or not unique",
+            effect="with unique annotation ids from 1 on, both give the same",
+        )
+    ]
+
+
+def _joined(records: Records, known: Truths, protocol: Protocol, sizes: Sizes | None) -> Pair:
+    image, is_image_lost = join_images(records, known)
+    label, is_class_lost = join_classes(records, known)
+    if known.names_by_label == {}:
+        is_class_lost = np.ones(len(records), bool)  # the list of classes is empty
+    image = np.where(is_image_lost, np.iinfo(np.int64).min, image)
+    known_sizes = sizes_by_id(known.image_sizes, sizes, known.image_names, is_numbered=known.is_numbered)
+    rows = rows_of_detections(records, protocol, image=image, sizes=known_sizes)
+    return Pair(
+        detections=rows,
+        truths=known,
+        image=image,
+        label=label,
+        is_image_lost=is_image_lost,
+        is_class_lost=is_class_lost,
+    )

@@ -1,0 +1,205 @@
+"""The keys of batches: one table, for every reader of dicts and padded arrays.
+
+Dicts may have keys that are not read (`size`, `masks` where boxes are evaluated, …), but none that looks like a
+misspelling of one that is: a flag that is dropped because of one letter would change the result silently.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from boxscore._support.exceptions import InputError
+from boxscore.data.geometry.box_formats import check_box_format, check_format_of, row_size
+from boxscore.protocol.protocol import iou_types_of
+
+GEOMETRY_KEYS = {"boxes": "box", "masks": "mask", "keypoints": "keypoints"}
+"""The keys that hold shapes, and the column that each becomes."""
+
+KEY_OF_IOU_TYPE = {
+    **dict.fromkeys(("bbox", "obb", "probiou"), "boxes"),
+    **dict.fromkeys(("segm", "boundary"), "masks"),
+    "keypoints": "keypoints",
+}
+"""The key that holds the shapes of a similarity."""
+
+RowShape = tuple[int | None, ...]
+"""The shape of one row; None: any size, the same for all rows."""
+
+_ROW_SHAPES: dict[str, RowShape] = {
+    "keypoints": (None, None),
+    "visibility": (None,),
+    "keypoints_scores": (None,),
+}
+"""The shape of one row, for columns that have more than one number per row; `box` has as many as its format."""
+
+FLAGS = ("ignore", "iscrowd", "difficult")
+"""The keys that mark truths to be ignored. A dict may have several: a truth that any of them marks is ignored."""
+
+COVERAGE_KEYS = ("neg_category_ids", "not_exhaustive_category_ids")
+"""The keys of an image's lists of labels: those looked for in vain, and those not annotated exhaustively (LVIS)."""
+
+_WRONG_NAMES = {
+    "boxes": ("box", "bbox", "bboxes"),
+    "masks": ("mask", "segmentation", "segmentations"),
+    "keypoints": ("kpts", "kpt", "poses", "landmarks"),
+    "visibility": ("visibilities", "visible", "keypointsvisible", "keypointsvisibility"),
+    "keypoints_scores": ("keypointscores", "keypointscore", "keypointsconf"),
+    "iscrowd": ("crowd", "crowds", "crowded", "iscrowded"),
+    "ignore": ("isignore", "isignored"),
+    "difficult": ("isdifficult",),
+    "image_id": ("imageids", "imgid", "imgids"),
+    "discarded": ("discard", "isdiscarded"),
+    "neg_category_ids": ("negcategories", "negativecategoryids", "neglabels"),
+    "not_exhaustive_category_ids": ("notexhaustivecategories", "nonexhaustivecategoryids", "notexhaustivelabels"),
+}
+"""Wrong names that are more than one letter away, without case and punctuation."""
+
+_SYNONYMS = {
+    "labels": ("class", "classes", "classid", "classids", "classlabels", "category", "categoryid", "categoryids"),
+    "scores": ("conf", "confidence", "confidences", "probs"),
+}
+"""Names that explain why a key is missing; beside that key they may mean something else."""
+
+
+class Keys(NamedTuple):
+    """The keys of dicts of one kind, and the column that each becomes."""
+
+    required: Mapping[str, str]
+    optional: Mapping[str, str]
+    others: tuple[str, ...] = ()
+    """Keys that are read, but become no column."""
+    defaults: Mapping[str, float] = dict.fromkeys(FLAGS, 0)
+    """The values of optional keys in images that lack them, while other images have them; without one, an error."""
+    box_size: int = 4
+    """How many numbers a box has."""
+
+    def of_shapes(self, iou_type: str | Sequence[str], box_format: str = "xyxy") -> "Keys":
+        """The same with the shapes of one similarity or several in place of boxes.
+
+        >>> list(DETECTION_KEYS.of_shapes(("bbox", "segm")).required)
+        ['boxes', 'masks', 'scores', 'labels']
+        """
+        check_box_format(box_format)
+        for each in iou_types_of(iou_type):
+            check_format_of(each, box_format)
+        shapes = {KEY_OF_IOU_TYPE[each]: GEOMETRY_KEYS[KEY_OF_IOU_TYPE[each]] for each in iou_types_of(iou_type)}
+        others = {key: name for key, name in self.required.items() if key not in GEOMETRY_KEYS}
+        optional = dict(self.optional)
+        if "keypoints" in shapes:
+            more = {"keypoints_scores": "keypoints_scores"} if "scores" in others else {"visibility": "visibility"}
+            # a truth's box is where points are free if none is labelled
+            box = {} if "boxes" in shapes or "scores" in others else {"boxes": "box"}
+            optional |= {**more, **box}
+        return self._replace(required={**shapes, **others}, optional=optional, box_size=row_size(box_format))
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every key that is read."""
+        return (*self.required, *self.optional, *self.others)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column of each key that becomes one."""
+        return {**self.required, **self.optional}
+
+    def used(self, images: Sequence[Any]) -> dict[str, str] | None:
+        """The keys of these images that become columns; None if `check` would raise an error."""
+        if {*map(type, images)} != {dict} and not all(isinstance(image, Mapping) for image in images):
+            return None
+        present: set[Any] = set().union(*images)
+        used = {**self.required, **{key: name for key, name in self.optional.items() if key in present}}
+        unread = present.difference(used)
+        return used if all(is_unread(key, self.all) for key in unread) else None
+
+    def check(self, given: Mapping[str, Any], owner: str) -> None:
+        """Raise `InputError`, in the name of the dict's owner, for a key that is missing or misspelled."""
+        for key in self.required:
+            if key not in given:
+                synonyms = _SYNONYMS.get(key, ())
+                misnomers = [each for each in given if _meant(each, (key,)) or _plain(each) in synonyms]
+                hint = f": {misnomers[0]!r} must be called {key!r}" if misnomers else ""
+                raise InputError(f"{owner} must have the key {key!r}; got {sorted(map(str, given))}{hint}")
+        known = self.all
+        for key in given:
+            meant = _meant(key, known)
+            if meant and meant not in given:
+                rule = f"must not have the key {key!r}, which is not read"
+                raise InputError(f"{owner} {rule}: rename it to {meant!r}, or remove it")
+
+    def of_padded(self, batch: Mapping[str, Any], owner: str) -> dict[str, Any]:
+        """The values of a padded batch that are not None; a batch has no keys but those that are read."""
+        given = {key: value for key, value in batch.items() if value is not None}
+        self.check(given, owner)
+        known = self.all
+        for key in batch:
+            if key not in known:
+                raise InputError(f"{owner} must have no keys but {', '.join(known)}; got {key!r}")
+        return given
+
+
+DETECTION_KEYS = Keys({"boxes": "box", "scores": "score", "labels": "label"}, {})
+TRUTH_KEYS = Keys(
+    {"boxes": "box", "labels": "label"},
+    {**dict.fromkeys(FLAGS, "ignore"), "area": "area"},
+    ("image_id", *COVERAGE_KEYS),
+)
+PADDED_TRUTH_KEYS = TRUTH_KEYS._replace(others=("image_id",))
+PADDED_DETECTION_KEYS = DETECTION_KEYS._replace(optional={"discarded": "discarded"}, others=("image_id",))
+
+
+def row_shape_of(column: str, box_size: int) -> RowShape:
+    """The shape of one row of a column.
+
+    >>> row_shape_of("box", 5), row_shape_of("label", 5)
+    ((5,), ())
+    """
+    return (box_size,) if column == "box" else _ROW_SHAPES.get(column, ())
+
+
+def is_unread(key: Any, known: tuple[str, ...]) -> bool:
+    """Whether a key that is not known may be passed over: it is no misspelling of one that is.
+
+    >>> is_unread("size", FLAGS), is_unread("is_crowd", FLAGS)
+    (True, False)
+    """
+    return not _meant(key, known)
+
+
+def _meant(key: Any, known: tuple[str, ...]) -> str:
+    """The known key that this one is a misspelling of; "" if it is known itself, or is not like any.
+
+    >>> _meant("is_crowd", FLAGS), _meant("ignroe", FLAGS), _meant("masks", FLAGS)
+    ('iscrowd', 'ignore', '')
+    """
+    return _meant_text(key, known) if type(key) is str and len(key) < 40 else ""
+
+
+@lru_cache(maxsize=4096)
+def _meant_text(key: str, known: tuple[str, ...]) -> str:
+    if key in known:
+        return ""
+    plain = _plain(key)
+    for right in known:
+        # An `image_idx` may well be another number.
+        is_near = plain == "imageid" if right == "image_id" else _is_near(plain, right)
+        if is_near or plain in _WRONG_NAMES.get(right, ()):
+            return right
+    return ""
+
+
+def _plain(key: Any) -> str:
+    return "".join(filter(str.isalnum, str(key))).lower()
+
+
+def _is_near(key: str, right: str) -> bool:
+    """Whether a key is the right one, or one edit away: a letter added, removed or replaced, or two letters swapped.
+
+    >>> _is_near("iscrwd", "iscrowd"), _is_near("lables", "labels"), _is_near("boxes", "bowls")
+    (True, True, False)
+    """
+    start = next((i for i, (a, b) in enumerate(zip(key, right, strict=False)) if a != b), None)
+    if start is None:
+        return abs(len(key) - len(right)) <= 1
+    rest, expected = key[start:], right[start:]
+    is_swapped = rest[:2] == expected[1::-1] and rest[2:] == expected[2:]
+    return is_swapped or rest[1:] == expected[1:] or rest[1:] == expected or rest == expected[1:]

@@ -1,0 +1,474 @@
+"""The one reader of batches: dicts, one per image, and padded arrays become columns.
+
+Dicts that are all alike are concatenated column by column (the fast path); others are validated image by image (the
+general path). The keys are in `model.batch_keys`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.exceptions import InputError
+from boxscore.arrays import (
+    Array,
+    constant,
+    convert,
+    int_dtype,
+    is_array,
+    is_in_host_memory,
+    library,
+    namespace,
+    to_numpy,
+)
+from boxscore.data.batch_keys import FLAGS, Keys, row_shape_of
+from boxscore.data.geometry.masks import Masks, check_are_pixels, without_channel
+from boxscore.data.image_ids import different_ids
+from boxscore.data.validation import (
+    RowError,
+    as_array,
+    as_flags,
+    as_ids,
+    check_is_plain,
+    check_rows,
+    is_kind,
+    shape_of,
+)
+
+Made = TypeVar("Made")
+
+
+def in_argument(name: str, make: Callable[..., Made], *values: Any, **settings: Any) -> Made:
+    """The result of `make`; errors say which argument is meant."""
+    try:
+        return make(*values, **settings)
+    except InputError as error:
+        message = str(error)
+        is_of_image = message.startswith("images[")
+        raise InputError(f"{name}{message.removeprefix('images')}" if is_of_image else f"`{name}`: {message}") from None
+
+
+def build_from_images(
+    make: Callable[..., Made], images: Sequence[Any], keys: Keys, image_ids: Any = None, **settings: Any
+) -> Made:
+    """What `make` builds of the columns of dicts, one per image. Errors name the image, the key and its row.
+
+    `settings` go to `make`, but for `is_hosted`: whether what is in host memory becomes NumPy's.
+    """
+    if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
+        raise InputError(f"`images` must be a sequence of dicts, one per image; got {type(images).__name__}")
+    batch = read_images(images, keys)
+    columns = dict(to_host(batch.columns)) if settings.pop("is_hosted", False) else batch.columns
+    ids = np.arange(len(images)) if image_ids is None else different_ids(image_ids, len(images))
+    with batch.named_rows():
+        columns["label"] = label = to_numpy(columns["label"])  # ids are grouped in host memory
+        if label.min(initial=0) < 0:
+            rule = "must not be negative: -1 is padding in padded batches; leave these rows out here"
+            check_rows("label", label >= 0, rule, label)
+        if "ignore" in columns:
+            columns["ignore"] = as_flags("ignore", columns["ignore"])
+        if batch.mask is not None:
+            settings["mask"] = batch.mask
+        return make(image=np.repeat(ids, batch.num_rows), **columns, **settings)
+
+
+def listed_labels(images: Sequence[Mapping[str, Any]], key: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The index of the image and the label of each entry of the lists under a key; None if no image has one."""
+    if not any(key in image for image in images):
+        return None
+    labels: list[NDArray[np.int64]] = []
+    for index, image in enumerate(images):
+        if key not in image:
+            rule = f"must have the key {key!r}, as other images do"
+            raise InputError(f"images[{index}] {rule}; got {sorted(map(str, image))}")
+        try:
+            given = as_array(key, [*image[key]] if isinstance(image[key], set | frozenset) else image[key])
+            if len(shape_of(given)) != 1:
+                raise InputError(f"`{key}` must have one dimension; got shape {shape_of(given)}")
+            labels.append(to_numpy(as_ids(key, given) if given.shape[0] else given).astype(np.int64))
+        except InputError as error:
+            raise InputError(f"images[{index}]: {error}") from None
+    return np.repeat(np.arange(len(images)), [each.size for each in labels]), np.concatenate(labels)
+
+
+def to_host(columns: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Columns as NumPy's, if the first one, boxes if there are any, is in host memory; else as they are."""
+    if not is_in_host_memory(next(iter(columns.values()))):
+        return columns
+    return {name: to_numpy(column) for name, column in columns.items()}
+
+
+class ImageBatch(NamedTuple):
+    """The columns of all images of a batch."""
+
+    columns: dict[str, Array]
+    """By name; flags may be integers. Shapes (R,), and (R, 4) for `box`."""
+    num_rows: list[int]
+    """How many rows each image has."""
+    keys: Mapping[str, str]
+    """The keys that became columns."""
+    images: Sequence[Mapping[str, Any]]
+    mask: Masks | None = None
+    """The masks of all images, if they are read."""
+
+    @contextmanager
+    def named_rows(self) -> Iterator[None]:
+        """Errors about a row of the batch name the image, the key and the row in it."""
+        try:
+            yield
+        except RowError as error:
+            index = int(np.searchsorted(np.cumsum(self.num_rows), error.row, side="right"))
+            row = error.row - sum(self.num_rows[:index])
+            key = next(key for key, name in self.keys.items() if name == error.column and key in self.images[index])
+            raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
+
+
+def read_images(images: Sequence[Any], keys: Keys) -> ImageBatch:
+    """The columns of dicts, one per image."""
+    used = keys.used(images)
+    if used is not None and (alike := concatenate_alike(images, _without_masks(used), keys.box_size)) is not None:
+        return _with_masks(ImageBatch(*alike, used, images))
+    for index, image in enumerate(images):
+        if not isinstance(image, Mapping):
+            raise InputError(f"images[{index}] must be a dict with {_listed(keys)}; got {_described(image, keys)}")
+        keys.check(image, f"images[{index}]")
+    optional = {key: name for key, name in keys.optional.items() if any(key in image for image in images)}
+    used = {**keys.required, **optional}
+    plain = _without_masks(used)
+    parts = [_image_columns(index, image, plain, keys) for index, image in enumerate(images)]
+    columns = {name: _concatenate([part[name] for part in parts], name, keys.box_size) for name in plain.values()}
+    return _with_masks(ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images))
+
+
+def _without_masks(used: Mapping[str, str]) -> dict[str, str]:
+    return {key: name for key, name in used.items() if name != "mask"}
+
+
+def _with_masks(batch: ImageBatch) -> ImageBatch:
+    """The same with the masks of all images, if they are wanted: arrays (N, H, W), or lists of COCO's run lengths."""
+    key = next((key for key, name in batch.keys.items() if name == "mask"), None)
+    if key is None:
+        return batch
+    parts = masks_of_images(batch.images, key, batch.num_rows)
+    arrays = [part for part in parts if is_array(part)]
+    if len(arrays) == len(parts):
+        return batch._replace(mask=Masks.from_stacks(arrays))
+    each = [Masks.from_pixels(part) if is_array(part) else part for part in parts]
+    return batch._replace(mask=Masks.concatenate(each))
+
+
+def masks_of_images(images: Sequence[Mapping[str, Any]], key: str, num_rows: Sequence[int]) -> list[Any]:
+    """The masks of each image: an array (num, H, W) as it was given, or `Masks`."""
+    parts = []
+    for index, (image, num) in enumerate(zip(images, num_rows, strict=True)):
+        if key not in image:
+            raise InputError(f"images[{index}] must have the key {key!r}; got {sorted(map(str, image))}")
+        try:
+            parts.append(_masks_of_image(image[key], num))
+        except RowError as error:
+            raise InputError(f"images[{index}]: `{key}` row {error.row} {error.rule}") from None
+        except InputError as error:
+            raise InputError(f"images[{index}]: {str(error).replace('`mask`', f'`{key}`')}") from None
+    return parts
+
+
+def _masks_of_image(masks: Any, num: int) -> Any:
+    """An array (num, H, W), which is not encoded yet, or the masks of a list; (num, 1, H, W) loses its second axis."""
+    if is_array(masks):
+        check_is_plain("mask", masks)
+        shape = shape_of(masks)
+        if num == 0 and 0 in shape:
+            return np.zeros((0, *shape[1:]) if len(shape) == 3 else (0, 0, 0), bool)
+        pixels = without_channel(masks)
+        if len(shape_of(pixels)) != 3 or shape[0] != num:
+            raise InputError(f"`mask` must have shape ({num}, H, W) for {num} labels; got {shape}")
+        check_are_pixels(masks)
+        return pixels
+    column = Masks.of(masks)
+    if len(column) != num:
+        raise InputError(f"`mask` must have {num} masks for {num} labels; got {len(column)}")
+    return column
+
+
+def concatenate_alike(
+    images: Sequence[Mapping[str, Any]], used: Mapping[str, str], box_size: int = 4
+) -> tuple[dict[str, Array], list[int]] | None:
+    """The columns of all images and their lengths: the fast path. None if images differ, for the general path."""
+    if not images or len(set(used.values())) < len(used):
+        return None
+    try:
+        parts = {name: [image[key] for image in images] for key, name in used.items()}
+    except KeyError:
+        return None
+    first = parts["label"][0]
+    if not is_array(first):
+        return None
+    if library(first) == "torch":
+        return _concatenate_tensors(parts, box_size)
+    if isinstance(first, np.ndarray) and type(first) is not np.ndarray:
+        return None
+    num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in parts["label"]]
+    for name, column in parts.items():
+        if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
+            return None
+        row_shape = tuple(column[0].shape[1:])
+        if not _fits(row_shape, row_shape_of(name, box_size)):
+            return None
+        if [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
+            return None
+    columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
+    return (columns, num_rows) if are_of_kind(columns) else None
+
+
+def are_of_kind(columns: Mapping[str, Array]) -> bool:
+    """Whether labels are integers, and flags are flags or integers."""
+    flags = columns.get("ignore")
+    are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
+    return are_flags and is_kind(columns["label"], "integral")
+
+
+def _concatenate_tensors(parts: Mapping[str, list[Any]], box_size: int) -> tuple[dict[str, Array], list[int]] | None:
+    """The same for PyTorch's tensors, with as few calls as possible: a call takes as long as ten numbers."""
+    import torch
+
+    try:
+        columns = {name: torch.cat(column) for name, column in parts.items()}
+    except (TypeError, RuntimeError):  # they are not all tensors of as many dimensions on one device
+        return None
+    if {*map(type, columns.values())} != {torch.Tensor} or not are_of_kind(columns):
+        return None
+    for column in columns.values():
+        is_tiny = column.dtype.itemsize == 1 and column.dtype.is_floating_point
+        is_odd = column.is_nested or column.is_meta or column.is_quantized
+        if column.layout is not torch.strided or is_odd or is_tiny:
+            return None
+    num_rows = [*map(torch.Tensor.numel, parts["label"])]
+    for name, column in parts.items():
+        row_shape = tuple(columns[name].shape[1:])
+        if not _fits(row_shape, row_shape_of(name, box_size)) or columns[name].shape[0] != sum(num_rows):
+            return None
+        size = prod(row_shape)
+        if [*map(torch.Tensor.numel, column)] != [size * num for num in num_rows]:
+            return None
+    # Labels that are flags would have become numbers.
+    return (columns, num_rows) if len({part.dtype for part in parts["label"]}) == 1 else None
+
+
+def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str], keys: Keys) -> dict[str, Array]:
+    """The columns of one image by name, with defaults for what only other images have: the general path."""
+    missing = [key for key in used if key not in image]
+    for key in missing:
+        if key not in keys.defaults:
+            rule = f"must have the key {key!r}, as other images do"
+            raise InputError(f"images[{index}] {rule}; got {sorted(map(str, image))}")
+    try:
+        given = {key: as_array(key, image[key]) for key in used if key in image}
+        size = shape_of(given["labels"])
+        if len(size) != 1:
+            raise InputError(f"`labels` must have one dimension; got shape {size}")
+        for key, column in given.items():
+            row_shape = row_shape_of(used[key], keys.box_size)
+            if size == (0,) and shape_of(column) == (0,):
+                given[key] = namespace(column).reshape(column, (0, *(each or 0 for each in row_shape)))
+            elif shape_of(column)[:1] != size or not _fits(shape_of(column)[1:], row_shape):
+                wanted = _shape_text((*size, *row_shape))
+                raise InputError(f"`{key}` must have shape {wanted} for {size[0]} labels; got {shape_of(column)}")
+        columns: dict[str, Array] = {used[key]: np.full(size, keys.defaults[key]) for key in missing}
+        columns |= {used[key]: column for key, column in given.items()}
+        columns["label"] = _as_labels(given["labels"])
+        if "ignore" in used.values():
+            columns["ignore"] = _any_flag({key: given[key] for key in FLAGS if key in given}, size)
+    except InputError as error:
+        raise InputError(f"images[{index}]: {error}") from None
+    return columns
+
+
+def _as_labels(labels: Array) -> Array:
+    if labels.shape[0]:
+        return as_ids("labels", labels)
+    return namespace(labels).astype(labels, int_dtype(labels))  # an empty column may have any dtype
+
+
+def _any_flag(flags: Mapping[str, Array], shape: tuple[int, ...], *, is_traced: bool = False) -> Array:
+    """True where one of these columns of flags is; without columns, False everywhere."""
+    columns = [as_flags(key, column, is_traced=is_traced) for key, column in flags.items()]
+    if not columns:
+        return np.zeros(shape, bool)
+    framework = library(*columns)
+    marked = next(column for column in columns if library(column) == framework)
+    for column in columns:
+        if column is not marked:
+            marked = marked | convert(column, like=marked)
+    return marked
+
+
+def _fits(row_shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    """Whether rows have the shape that they must have."""
+    pairs = zip(row_shape, wanted, strict=False)
+    return len(row_shape) == len(wanted) and all(size in (given, None) for given, size in pairs)
+
+
+def _shape_text(shape: Sequence[int | None]) -> str:
+    """A shape with letters for sizes that may be any.
+
+    >>> _shape_text((2, None, None)), _shape_text((3,))
+    ('(2, K, 2 or 3)', '(3,)')
+    """
+    names = iter(("K", "2 or 3"))
+    sizes = [next(names) if size is None else str(size) for size in shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+def _concatenate(parts: Sequence[Array], name: str, box_size: int) -> Array:
+    """The rows of all parts. Lists take the library of the other parts, and empty parts their dtype, too."""
+    if not parts:
+        return np.zeros((0, *(size or 0 for size in row_shape_of(name, box_size))))
+    full = [part for part in parts if part.shape[0]]
+    for index, part in enumerate(parts):
+        if part.shape[0] and shape_of(part)[1:] != shape_of(full[0])[1:]:
+            wanted, got = (f"(N, {', '.join(map(str, shape_of(each)[1:]))})" for each in (full[0], part))
+            raise InputError(f"images[{index}]: `{name}` must have shape {wanted}, as in images before; got {got}")
+    framework = library(*(full or parts))
+    home = next(part for part in full or parts if library(part) == framework)
+    return namespace(home).concat([convert(part, like=home) for part in full or [home]], axis=0)
+
+
+class PaddedBatch(NamedTuple):
+    """The arrays of a padded batch, with shapes that go together."""
+
+    arrays: dict[str, Array]
+    """By key. Shapes (N, D), and (N, D, 4) for boxes."""
+    names: Mapping[str, str]
+    """The column that each key becomes."""
+    label: str = "labels"
+    """The key of the labels."""
+    box_size: int = 4
+    """How many numbers a box has."""
+
+    @classmethod
+    def from_columns(cls, required: Mapping[str, Any], optional: Mapping[str, Any], box_size: int = 4) -> "PaddedBatch":
+        """Columns by name, without optional ones that are None."""
+        columns = {**required, **{name: column for name, column in optional.items() if column is not None}}
+        arrays = {name: as_array(name, column) for name, column in columns.items()}
+        return cls(arrays, {name: name for name in arrays}, "label", box_size)._validated()
+
+    @classmethod
+    def from_dict(cls, argument: str, batch: Any, keys: Keys, *, is_hosted: bool = False) -> "PaddedBatch":
+        """The columns of a dict that is an argument of this name; `is_hosted`: as in `build_from_images`."""
+        if not isinstance(batch, Mapping):
+            raise InputError(f"`{argument}` must be a dict of padded arrays; got {type(batch).__name__}")
+        given = keys.of_padded(batch, f"`{argument}`")
+
+        def read() -> PaddedBatch:
+            arrays = {key: as_array(key, value) for key, value in given.items() if key not in keys.others}
+            arrays = dict(to_host(arrays)) if is_hosted else arrays
+            return cls(arrays, keys.columns, box_size=keys.box_size)._validated()
+
+        return in_argument(argument, read)
+
+    def _validated(self) -> "PaddedBatch":
+        key, label = self.label, self.arrays[self.label]
+        shape = shape_of(label)
+        if len(shape) != 2:
+            raise InputError(f"`{key}` must have two dimensions, images and boxes; got shape {shape}")
+        for other, column in self.arrays.items():
+            if self.names[other] == "mask":
+                if len(shape_of(column)) == 5 and shape_of(column)[2] == 1:  # as Mask R-CNN has them
+                    return self._replace(arrays={**self.arrays, other: column[:, :, 0]})._validated()
+                if len(shape_of(column)) != 4 or shape_of(column)[:2] != shape:
+                    wanted = f"({shape[0]}, {shape[1]}, H, W)"
+                    raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
+                continue
+            row_shape = row_shape_of(self.names[other], self.box_size)
+            if shape_of(column)[:2] != shape or not _fits(shape_of(column)[2:], row_shape):
+                wanted = _shape_text((*shape, *row_shape))
+                raise InputError(f"`{other}` must have shape {wanted}, to go with `{key}`; got {shape_of(column)}")
+        if not is_kind(label, "integral"):
+            raise InputError(f"`{key}` must hold integers; got {label.dtype}")
+        return self
+
+    def _key_of(self, column: str) -> str:
+        return next(key for key in self.arrays if column in (key, self.names[key]))
+
+    @property
+    def num_images(self) -> int:
+        """N."""
+        return int(self.arrays[self.label].shape[0])
+
+    def columns(self) -> dict[str, Array]:
+        """The columns by name. The values of flags are not validated: they may be traced by a compiler."""
+        return self._named(self.arrays, is_traced=True)
+
+    def _named(self, arrays: Mapping[str, Array], *, is_traced: bool = False) -> dict[str, Array]:
+        columns = {self.names[key]: array for key, array in arrays.items()}
+        for name in ("ignore", "discarded"):
+            if name in columns:
+                flags = {key: array for key, array in arrays.items() if self.names[key] == name}
+                columns[name] = _any_flag(flags, shape_of(columns[name]), is_traced=is_traced)
+        return columns
+
+    def take(self, images: Sequence[int]) -> "PaddedBatch":
+        """Some images of the batch, by their indices."""
+        rows = np.array(images, np.int64)
+        return self._replace(arrays={key: take_rows(array, rows) for key, array in self.arrays.items()})
+
+    def build(self, make: Callable[..., Made], image_ids: Any = None, **settings: Any) -> Made:
+        """What `make` builds of the rows that are neither padding, with a label below 0, nor discarded."""
+        # Ids are grouped in host memory, so that is where it is decided which rows there are.
+        arrays = dict(self.arrays)
+        label = to_numpy(arrays.pop(self.label))
+        is_kept = label.reshape(-1) >= 0
+        flat = {
+            key: namespace(array).reshape(array, (label.size, *shape_of(array)[2:])) for key, array in arrays.items()
+        }
+        if "discarded" in flat:
+            is_kept &= ~as_flags("discarded", to_numpy(flat.pop("discarded")))
+        rows = np.flatnonzero(is_kept)
+        ids = np.arange(label.shape[0]) if image_ids is None else different_ids(image_ids, label.shape[0])
+        try:
+            columns = self._named({key: take_rows(array, rows) for key, array in flat.items()})
+            if "mask" in columns:
+                columns["mask"] = Masks.from_pixels(columns["mask"])
+            columns |= {"image": np.repeat(ids, label.shape[1])[rows], "label": label.reshape(-1)[rows]}
+            return make(**columns, **settings)
+        except RowError as error:
+            index = [int(each) for each in np.unravel_index(rows[error.row], label.shape)]
+            raise InputError(f"`{self._key_of(error.column)}` row {index} {error.rule}") from None
+
+
+def take_rows(column: Array, rows: NDArray[np.int64]) -> Array:
+    """Some rows of a column, by their indices in host memory."""
+    if type(column) is np.ndarray:
+        return column[rows]
+    return namespace(column).take(column, convert(rows, like=column), axis=0)
+
+
+def pad_rows(column: Array, num_rows: Sequence[int], length: int, fill: float) -> Array:
+    """The rows of all images, padded to `length` rows per image. Shape (R, …) to (N, length, …)."""
+    xp = namespace(column)
+    offset = np.cumsum([0, *num_rows])
+    slot = np.arange(length)
+    rows = np.where(slot < np.array(num_rows)[:, None], offset[:-1, None] + slot, offset[-1])  # else the one behind all
+    padding = xp.broadcast_to(constant(fill, like=column, dtype=column.dtype), (1, *column.shape[1:]))
+    taken = take_rows(xp.concat([column, padding], axis=0), rows.reshape(-1))
+    return xp.reshape(taken, (*rows.shape, *column.shape[1:]))
+
+
+def _listed(keys: Keys) -> str:
+    *first, last = (f"`{key}`" for key in keys.required)
+    return f"{', '.join(first)} and {last}"
+
+
+def _described(value: Any, keys: Keys) -> str:
+    """What came in place of a dict, and what to pass if its columns can be guessed."""
+    kind = type(value).__name__
+    if not is_array(value):
+        return kind
+    shape = shape_of(value)
+    if "scores" in keys.required and len(shape) == 2 and shape[1] == 6:
+        columns = '{"boxes": rows[:, :4], "scores": rows[:, 4], "labels": rows[:, 5]}, with labels as integers'
+        return f"{kind} of shape {shape}: if its rows have a box, a score and a label, pass {columns}"
+    return f"{kind} of shape {shape}"

@@ -1,0 +1,493 @@
+"""Keypoints: poses of people, corners of objects; object keypoint similarity (OKS) with the bits of pycocotools.
+
+Dimensions: N images, D detections, G truths, K keypoints, S those of them that count, J slots of a sum.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
+from boxscore.arrays import Array, compact, constant, convert, float_dtype, namespace, take_rows, to_numpy
+from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
+from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
+from boxscore.data.geometry.boxes import Boxes, to_xywh
+from boxscore.data.validation import RowError, as_array, check_real, is_kind, is_plain, shape_of
+from boxscore.protocol.keypoint_rules import BOX_SHARE, SKELETONS
+from boxscore.protocol.protocol import Protocol
+
+EPSILON = float(np.spacing(1))
+"""Added to the area before dividing by it. # as in COCO"""
+
+NUM_LANES, MOST_SUMMED = 8, 128
+"""NumPy's order of additions: so many sums side by side, for up to so many numbers; of more, each half by itself."""
+
+
+class Pose(NamedTuple):
+    """One set of keypoints, as the sequential engine compares it."""
+
+    points: list[tuple[float, float]]
+    is_labelled: list[bool]
+    """Which points are compared. Of a detection: none."""
+    scale: float
+    """What squared distances are relative to."""
+    region: tuple[float, ...]
+    """Left, top, right, bottom of where points are free if none is labelled: the box, three times as wide and high."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Keypoints(Geometry):
+    """Sets of keypoints, as many in each.
+
+    Made by `of_detections` and `of_truths`; `Detections` and `Truths` take arrays as `keypoints`.
+
+    >>> len(Keypoints.of_detections(np.ones((3, 17, 3))))
+    3
+    """
+
+    name: ClassVar[str] = "keypoints"
+    plural: ClassVar[str] = "sets of keypoints"
+    iou_types: ClassVar[tuple[str, ...]] = ("keypoints",)
+    pairs_per_batch: ClassVar[int | None] = 2**16
+
+    point: Array
+    """x and y. Shape (N, K, 2)."""
+    visibility: Array | None = None
+    """Of truths: above 0 where a point is labelled. Shape (N, K)."""
+    score: Array | None = None
+    """Of detections: how sure each point is; some protocols leave out those that are sure of none. Shape (N, K)."""
+    area: Array | None = None
+    """Of truths: what squared distances are relative to. Shape (N,)."""
+    box: Array | None = None
+    """Of truths: left, top, width and height of the object. Shape (N, 4)."""
+    num_labelled: Array | None = None
+    """Of truths: how many points are labelled, where a file says so itself. Shape (N,)."""
+
+    @classmethod
+    def of_detections(cls, values: Any, score: Any = None) -> "Keypoints":
+        """Keypoints of detections: (D, K, 2), or (D, K, 3) with a score for each point, or scores apart, (D, K).
+
+        Scores beside (D, K, 3), which torchvision's KeypointRCNN gives, are not used: these are of its heatmaps, and
+        what COCO's results have for each point is the third column.
+        """
+        if isinstance(values, Keypoints):
+            return replace(values, visibility=None, area=None, box=None, num_labelled=None)
+        point, third, name = _split(values, score, "keypoints_scores", prefers_own=True)
+        if third is not None:
+            _check_third(name, third, point)
+        return cls(point=point, score=third)
+
+    @classmethod
+    def of_truths(
+        cls, values: Any, visibility: Any = None, *, area: Any = None, box: Any = None, box_format: BoxFormat = "xyxy"
+    ) -> "Keypoints":
+        """Keypoints of truths: (G, K, 3) with a visibility for each point, or (G, K, 2), with visibilities apart,
+        (G, K), or all labelled.
+
+        `area`: else BOX_SHARE of the box's, or of the box around the labelled points, if there is no box.
+
+        >>> truth = Keypoints.of_truths([[[0, 0, 2], [10, 20, 2], [0, 0, 0]]])
+        >>> truth.areas(Protocol.named("coco_keypoints")).tolist()
+        [106.0]
+        """
+        if isinstance(values, Keypoints):
+            if values.visibility is not None:
+                return values
+            return replace(values, visibility=namespace(values.point).ones_like(values.point[:, :, 0]), score=None)
+        point, third, name = _split(values, visibility, "visibility")
+        if third is None:
+            xp = namespace(point)
+            third = xp.ones_like(point[:, :, 0])
+        else:
+            _check_third(name, third, point)
+            _check_each(name, third >= 0, third, "must not have a negative visibility")
+        sides = None
+        if box is not None:
+            if is_oriented(box_format):
+                raise InputError(f"`box_format` must be of upright boxes beside keypoints; got {box_format!r}")
+            boxes = Boxes(box=convert(as_array("box", box), like=point), box_format=box_format)
+            real = namespace(boxes.box).astype(boxes.box, float_dtype(boxes.box))
+            sides = namespace(real).stack(to_xywh(real, box_format), axis=-1)
+        given = None if area is None else convert(as_array("area", area), like=point)
+        truths = cls(point=point, visibility=third, area=given, box=sides)
+        if all(shape_of(column)[:1] == (len(truths),) for column in truths.arrays):  # else `Truths` says which is not
+            truths._check_scales()
+        return truths
+
+    def _check_scales(self) -> None:
+        """Raise `RowError` for a truth that has labelled points but no size: OKS divides by its area."""
+        if len(self):
+            scale = self.area if self.area is not None else self._default_areas(self.point)
+            name = "area" if self.area is not None else "box" if self.box is not None else "keypoints"
+            self._check_labelled(scale, name)
+
+    def _check_labelled(self, scale: Array, name: str) -> None:
+        """Raise `RowError` for a truth that has labelled points but a scale of 0, which comes from the named column."""
+        is_labelled = np.asarray((to_numpy(self.visibility) > 0).any(axis=1))
+        is_fine = (to_numpy(scale) > 0) | ~is_labelled
+        if is_fine.all():
+            return
+        row = int(np.argmin(is_fine))
+        rule = "must have an area above 0, as OKS divides by it"
+        if name == "area":
+            raise RowError("area", row, f"must be above 0, as OKS divides by it; got {float(scale[row]):g}")
+        if name == "box" and self.box is not None:
+            raise RowError("box", row, f"{rule}; got sides {to_numpy(self.box[row, 2:]).tolist()}")
+        raise RowError("keypoints", row, f"{rule}; give `area`, or boxes; got labelled points in one line")
+
+    def __len__(self) -> int:
+        return int(self.point.shape[0])
+
+    @property
+    def num_points(self) -> int:
+        """K."""
+        return int(self.point.shape[1])
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The points, and what else there is."""
+        more = (self.visibility, self.score, self.area, self.box, self.num_labelled)
+        return self.point, *(column for column in more if column is not None)
+
+    def take(self, rows: Any) -> Self:
+        """Some of the sets."""
+        names = ("point", "visibility", "score", "area", "box", "num_labelled")
+        columns = {name: column for name in names if (column := getattr(self, name)) is not None}
+        return replace(self, **{name: take_rows(column, rows) for name, column in columns.items()})
+
+    def is_blank(self, protocol: Protocol) -> NDArray[np.bool_] | None:
+        """Truths without labelled points, and detections without a point that is sure, where the protocol asks."""
+        if self.visibility is None:
+            if self.score is None or not protocol.keypoints.needs_scores:
+                return None
+            return ~np.asarray((to_numpy(self._part(self.score, protocol)) > 0).any(axis=1))
+        if len(self) == 0:
+            return None
+        if self.num_labelled is not None and self._range(protocol) == (0, self.num_points):
+            return np.asarray(to_numpy(self.num_labelled) == 0)
+        return ~np.asarray((to_numpy(self._part(self.visibility, protocol)) > 0).any(axis=1))
+
+    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:
+        """Of a truth its own; of a detection, that of the box around its points. Shape (N,)."""
+        home = self.point if like is None else like
+        if self.visibility is not None:
+            return self._scales(protocol, home)
+        box = _bounds(self._floats(self.point, home)[:, : self._num_area_points(protocol)])
+        return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])
+
+    def outer_boxes(self) -> Array:
+        """The box of a truth, if it has one; else the box around the points, of a truth the labelled ones."""
+        xp = namespace(self.point)
+        if self.box is not None:
+            return xp.concat([self.box[:, :2], self.box[:, :2] + self.box[:, 2:]], axis=1)
+        return _bounds(self._floats(self.point, self.point), self.visibility)
+
+    def sketch(self, row: int) -> Sketch:
+        """The labelled points, of a detection all, with the lines between them where these are known."""
+        point = to_numpy(self.point[row]).astype(np.float64)
+        is_shown = np.ones(len(point), bool) if self.visibility is None else to_numpy(self.visibility[row]) > 0
+        bones = [point[[a, b]] for a, b in SKELETONS.get(len(point), ()) if is_shown[a] and is_shown[b]]
+        return Sketch(lines=bones, points=point[is_shown])
+
+    def compiled(self, protocol: Protocol) -> Any:
+        """The sets for the native engine."""
+        host, points = np.zeros(0), compact(to_numpy(self._part(self.point, protocol)), np.float64)
+        sigmas = [] if len(self) == 0 else list(protocol.sigmas)
+        has_all = len(self) == 0 or self._range(protocol) == (0, self.num_points)
+        if self.visibility is None and has_all and self._num_area_points(protocol) >= self.num_points:
+            return _compiled.Keypoints(points, sigmas)
+        areas = compact(to_numpy(self.areas(protocol, host)), np.float64)
+        if self.visibility is None:
+            return _compiled.Keypoints(points, sigmas, areas)
+        labelled = compact(to_numpy(self._part(self.visibility, protocol)) > 0, np.uint8)
+        return _compiled.Keypoints(points, sigmas, areas, labelled, areas, compact(self._regions(host), np.float64))
+
+    def shapes(self, protocol: Protocol) -> list[Pose]:
+        """The sets for the sequential engine."""
+        host = np.zeros(0)
+        points = self._floats(self._part(self.point, protocol), host).tolist()
+        if self.visibility is None:
+            return [Pose([(x, y) for x, y in each], [], 0.0, ()) for each in points]
+        labelled = (to_numpy(self._part(self.visibility, protocol)) > 0).tolist()
+        columns = (points, labelled, self._scales(protocol, host).tolist(), self._regions(host).tolist())
+        return [
+            Pose([(x, y) for x, y in each], flags, scale, tuple(region))
+            for each, flags, scale, region in zip(*columns, strict=True)
+        ]
+
+    @staticmethod
+    def similarity(shape: Pose, truth: Pose, *, is_crowd: bool, protocol: Protocol) -> float:  # noqa: ARG004
+        """OKS. A crowd is no region here: it has keypoints, or none, as any truth.
+
+        >>> protocol = Protocol.named("coco_keypoints", sigmas=[0.1, 0.1])
+        >>> truth = Keypoints.of_truths([[[0, 0, 2], [9, 9, 2]]], area=[100]).shapes(protocol)[0]
+        >>> pose = Keypoints.of_detections([[[0, 0], [9, 5]]]).shapes(protocol)[0]
+        >>> Keypoints.similarity(pose, truth, is_crowd=False, protocol=protocol)  # (1 + exp(-2)) / 2
+        0.5676676416183064
+        """
+        closeness = []
+        has_labels = any(truth.is_labelled)
+        for k, ((x, y), (truth_x, truth_y), sigma) in enumerate(
+            zip(shape.points, truth.points, protocol.sigmas, strict=True)
+        ):
+            if has_labels:
+                if not truth.is_labelled[k]:
+                    continue
+                dx, dy = x - truth_x, y - truth_y
+            else:
+                left, top, right, bottom = truth.region
+                dx = max(0.0, left - x) + max(0.0, x - right)
+                dy = max(0.0, top - y) + max(0.0, y - bottom)
+            squared = dx * dx + dy * dy
+            closeness.append(math.exp(-(squared / variance_of(sigma) / (truth.scale + EPSILON) / 2)))
+        return float(np.sum(np.array(closeness)) / len(closeness))  # as in COCO: NumPy's order of additions
+
+    def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
+        """Of points; of truths also which are labelled, scales, and where unlabelled ones may be.
+
+        Shapes (N, D, S, 2), and (N, G, S), (N, G), (N, G, 4).
+        """
+        points = self._floats(self._part(self.point, protocol), like)
+        if self.visibility is None:
+            return gatherer_of([points], like)
+        visibility = self._floats(self._part(self.visibility, protocol), like)
+        labelled = namespace(visibility).astype(visibility > 0, visibility.dtype)
+        return gatherer_of([points, labelled, self._scales(protocol, like), self._regions(like)], like)
+
+    @staticmethod
+    def pairwise(
+        columns: tuple[Array, ...],
+        truth_columns: tuple[Array, ...],
+        is_crowd: Array,  # noqa: ARG004
+        protocol: Protocol,
+    ) -> Array:
+        """OKS of all pairs. Shape (N, D, G)."""
+        (point_NDS2,), (truth_NGS2, labelled_NGS, scale_NG, region_NG4) = columns, truth_columns
+        xp = namespace(point_NDS2, truth_NGS2)
+        point_ND1S2 = point_NDS2[:, :, None]
+        beyond_NDGS2 = region_NG4[:, None, :, None, :2] - point_ND1S2
+        below_NDGS2 = point_ND1S2 - region_NG4[:, None, :, None, 2:]
+        zero = xp.zeros_like(beyond_NDGS2)
+        apart_NDGS2 = xp.maximum(zero, beyond_NDGS2) + xp.maximum(zero, below_NDGS2)
+        num_NG1 = xp.sum(labelled_NGS, axis=-1)[:, :, None]
+        has_labels_N1G11 = (num_NG1 > 0)[:, None, :, :, None]
+        offset_NDGS2 = xp.where(has_labels_N1G11, point_ND1S2 - truth_NGS2[:, None], apart_NDGS2)
+        squared_NDGS = offset_NDGS2[..., 0] * offset_NDGS2[..., 0] + offset_NDGS2[..., 1] * offset_NDGS2[..., 1]
+        variance_S = constant([*map(variance_of, protocol.sigmas)], like=scale_NG, dtype=scale_NG.dtype)
+        scale_N1G1 = scale_NG[:, None, :, None] + EPSILON
+        closeness_NDGS = xp.exp(-(squared_NDGS / variance_S / scale_N1G1 / 2))
+        counted_NGS = xp.where(num_NG1 > 0, labelled_NGS, xp.ones_like(labelled_NGS))
+        return _sum_as_numpy(closeness_NDGS, counted_NGS) / xp.sum(counted_NGS, axis=-1)[:, None, :]
+
+    def _range(self, protocol: Protocol) -> tuple[int, int]:
+        """The first point that counts, and the end of the last. Arrays may also have these points alone."""
+        num = len(protocol.sigmas)
+        first = protocol.keypoints.first
+        if self.num_points == num:
+            return 0, num
+        has_parts = protocol.keypoints.num_area_points is not None
+        if not has_parts or first + num > self.num_points:
+            rule = f"`sigmas` must have one number for each of the {self.num_points} keypoints; got {num}"
+            hint = "" if num else "; those of COCO are in the protocol coco_keypoints"
+            raise InputError(f"{rule} (protocol {protocol.name}){hint}")
+        return first, first + num
+
+    def _num_area_points(self, protocol: Protocol) -> int:
+        """A detection's area is that of the box around so many of its first points: all, if it is a part alone."""
+        num = protocol.keypoints.num_area_points
+        is_part_alone = protocol.keypoints.first > 0 and self.num_points == len(protocol.sigmas)
+        return self.num_points if num is None or is_part_alone else num
+
+    def _part(self, column: Array, protocol: Protocol) -> Array:
+        """The points that count of a column. Shape (N, S, ...)."""
+        if len(self) == 0:
+            return convert(np.zeros((0, len(protocol.sigmas), *shape_of(column)[2:])), like=column)
+        first, end = self._range(protocol)
+        return column if (first, end) == (0, self.num_points) else column[:, first:end]
+
+    @staticmethod
+    def _floats(column: Array, like: Array) -> Array:
+        column = convert(column, like=like)
+        return namespace(column).astype(column, float_dtype(column))
+
+    def _scales(self, protocol: Protocol, like: Array) -> Array:
+        """What squared distances to truths are relative to. Shape (N,)."""
+        share = protocol.keypoints.box_share
+        if share is not None:
+            if self.box is None and len(self) == 0:
+                return self._default_areas(like)
+            if self.box is None:
+                raise InputError(
+                    f"`boxes` must be given for the truths: protocol {protocol.name} takes areas from them"
+                )
+            areas = _box_areas(self._floats(self.box, like)) * share
+            self._check_labelled(areas, "box")
+            return areas
+        return self._default_areas(like) if self.area is None else self._floats(self.area, like)
+
+    def _default_areas(self, like: Array) -> Array:
+        """Areas where none are given. Shape (N,)."""
+        if self.box is not None:
+            return _box_areas(self._floats(self.box, like)) * BOX_SHARE
+        visibility = None if self.visibility is None else convert(self.visibility, like=like)
+        box = _bounds(self._floats(self.point, like), visibility)
+        return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1]) * BOX_SHARE
+
+    def _regions(self, like: Array) -> Array:
+        """Left, top, right, bottom of boxes three times as wide and high; empty ones without boxes. Shape (N, 4)."""
+        if self.box is None:
+            nowhere = np.broadcast_to([np.inf, np.inf, -np.inf, -np.inf], (len(self), 4))
+            return self._floats(nowhere, like)
+        box = self._floats(self.box, like)
+        near, side = box[:, :2], box[:, 2:]
+        return namespace(box).concat([near - side, near + side * 2], axis=1)
+
+
+def variance_of(sigma: float) -> float:
+    """The square of twice a sigma. # as in COCO"""
+    return (sigma * 2) * (sigma * 2)
+
+
+def _split(values: Any, third: Any, name: str, *, prefers_own: bool = False) -> tuple[Array, Array | None, str]:
+    """Points, what each has beside x and y, and the name of the array that has it. Shapes (N, K, 2) and (N, K).
+
+    `prefers_own`: whether a third column counts if `third` is given, too; else that is an error.
+    """
+    array = as_array("keypoints", values)
+    shape = shape_of(array)
+    if shape[:1] == (0,) and 0 in (shape[1:] or (0,)):
+        array, shape = np.zeros((0, 0, 2)), (0, 0, 2)
+    if len(shape) != 3 or shape[2] not in (2, 3) or (shape[0] and not shape[1]):
+        raise InputError(f"`keypoints` must have shape (N, K, 3) or (N, K, 2); got {shape}")
+    check_real("keypoints", array)
+    own = array[:, :, 2] if shape[2] == 3 else None
+    point = array[:, :, :2] if shape[2] == 3 else array
+    _check_each("keypoints", _are_finite(point), point, "must have finite numbers")
+    if third is None:
+        return point, own, "keypoints"
+    if own is not None and not prefers_own:
+        raise InputError(f"`keypoints` must have shape (N, K, 2) beside `{name}`; got {shape}")
+    apart = as_array(name, third)
+    if own is not None:
+        _check_shape(name, apart, point)
+        return point, own, "keypoints"
+    if is_kind(apart, "bool"):
+        apart = namespace(apart).astype(apart, float_dtype(apart))
+    return point, convert(apart, like=point), name
+
+
+def _check_shape(name: str, column: Array, point: Array) -> None:
+    if shape_of(column) != shape_of(point)[:2]:
+        raise InputError(f"`{name}` must have shape {shape_of(point)[:2]}, one per keypoint; got {shape_of(column)}")
+
+
+def _check_third(name: str, column: Array, point: Array) -> None:
+    _check_shape(name, column, point)
+    check_real(name, column)
+    _check_each(name, _are_finite(column), column, "must have finite numbers")
+
+
+def _are_finite(column: Array) -> Array:
+    if is_plain(column) and _compiled.are_finite(column):
+        return np.ones((0,), bool)
+    return namespace(column).isfinite(namespace(column).astype(column, float_dtype(column)))
+
+
+def _check_each(name: str, is_fine: Array, column: Array, rule: str) -> None:
+    """Raise `RowError` for the first point that is not fine."""
+    if bool(namespace(is_fine).all(is_fine)):
+        return
+    flags = to_numpy(is_fine)
+    row, point, *_ = np.argwhere(~flags)[0].tolist()
+    is_valid = np.asarray(flags.reshape(len(flags), -1).all(axis=1))
+    raise RowError(name, row, f"{rule}; got {to_numpy(column)[row, point].tolist()} for point {point}", is_valid)
+
+
+def _box_areas(box: Array) -> Array:
+    return box[:, 2] * box[:, 3]
+
+
+def _bounds(point: Array, visibility: Array | None = None) -> Array:
+    """Left, top, right, bottom of points, or of the labelled ones where there are any. Shape (N, 4)."""
+    xp = namespace(point)
+    if 0 in shape_of(point):
+        return constant(np.zeros((int(point.shape[0]), 4)), like=point, dtype=point.dtype)
+    low = high = point
+    if visibility is not None:
+        is_labelled = visibility > 0
+        is_out = (~is_labelled & xp.any(is_labelled, axis=1)[:, None])[:, :, None]
+        low = xp.where(is_out, xp.full_like(point, xp.inf), point)
+        high = xp.where(is_out, xp.full_like(point, -xp.inf), point)
+    return xp.concat([xp.min(low, axis=1), xp.max(high, axis=1)], axis=1)
+
+
+def _sum_as_numpy(value_NDGS: Array, counted_NGS: Array) -> Array:
+    """The sums of the values that count, in the order in which NumPy adds an array of these alone. Shape (N, D, G).
+
+    NumPy adds up to 7 numbers one after the other. Of more, it adds every eighth, which makes eight sums; joins these
+    in pairs, and adds what is left over after the last eight. Here each value goes to a slot of its own sum:
+
+        slot   0 … 7: the eight sums   8 … 14: what is left over   and so on for each part of more than 128 numbers
+    """
+    xp = namespace(value_NDGS)
+    num_values = int(value_NDGS.shape[-1])
+    depth = _most_halvings(num_values)
+    slot_NGS = _slots(counted_NGS, depth)
+    num_slots = (2 * NUM_LANES - 1) * 2**depth
+    index_J = constant(list(range(num_slots)), like=slot_NGS, dtype=slot_NGS.dtype)
+    total_NDGJ = xp.zeros_like(value_NDGS[..., :1]) + xp.zeros_like(index_J)
+    for s in range(num_values):
+        is_slot_NGJ = (slot_NGS[:, :, s, None] == index_J) & (counted_NGS[:, :, s, None] > 0)
+        total_NDGJ = total_NDGJ + value_NDGS[..., s, None] * xp.astype(is_slot_NGJ, value_NDGS.dtype)[:, None]
+    sums = []
+    for part in range(2**depth):
+        lane = [total_NDGJ[..., part * (2 * NUM_LANES - 1) + j] for j in range(2 * NUM_LANES - 1)]
+        total = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]))
+        for j in range(NUM_LANES, 2 * NUM_LANES - 1):
+            total = total + lane[j]
+        sums.append(total)
+    while len(sums) > 1:
+        sums = [sums[i] + sums[i + 1] for i in range(0, len(sums), 2)]
+    return sums[0]
+
+
+def _most_halvings(num: int) -> int:
+    """How often NumPy halves up to so many numbers, at most: a half may have eight more than the other.
+
+    >>> [_most_halvings(num) for num in (128, 129, 200, 251)]
+    [0, 1, 1, 2]
+    """
+    num_halvings = 0
+    while num > MOST_SUMMED:
+        num, num_halvings = num // 2 + NUM_LANES, num_halvings + 1
+    return num_halvings
+
+
+def _slots(counted_NGS: Array, depth: int) -> Array:
+    """Which of the slots each value is added to, if it counts. Shape (N, G, S)."""
+    xp = namespace(counted_NGS)
+    num_values = int(counted_NGS.shape[-1])
+    ones = [[float(before < after) for after in range(num_values)] for before in range(num_values)]
+    earlier = constant(ones, like=counted_NGS, dtype=counted_NGS.dtype)
+    index = xp.matmul(counted_NGS, earlier)  # among those that count
+    num = xp.sum(counted_NGS, axis=-1)[:, :, None] + xp.zeros_like(index)
+    part = xp.zeros_like(index)
+    for _ in range(depth):
+        is_split = num > MOST_SUMMED
+        half = xp.floor(num / 2)
+        half = half - _remainder(half)
+        is_second = is_split & (index >= half)
+        part = part * 2 + xp.astype(is_second, part.dtype)
+        index = xp.where(is_second, index - half, index)
+        num = xp.where(is_split, xp.where(is_second, num - half, half), num)
+    num_even = xp.where(num < NUM_LANES, xp.zeros_like(num), num - _remainder(num))
+    lane = xp.where(index < num_even, _remainder(index), index - num_even + NUM_LANES)
+    return part * (2 * NUM_LANES - 1) + lane
+
+
+def _remainder(count: Array) -> Array:
+    return count - NUM_LANES * namespace(count).floor(count / NUM_LANES)

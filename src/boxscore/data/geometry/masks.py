@@ -1,0 +1,465 @@
+"""Masks: columns of run lengths from RLE, polygons and pixels; mask IoU and boundary IoU.
+
+Dimensions: N images, D detections, G truths, P pixels.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
+from boxscore._support.threads import num_threads
+from boxscore.arrays import Array, convert, float_dtype, is_array, namespace, to_numpy
+from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
+from boxscore.data.validation import RowError, check_is_plain, is_kind, shape_of
+from boxscore.protocol.protocol import Protocol
+
+LARGEST_SINGLE = 2**24
+"""Up to so many pixels single precision counts exactly."""
+
+
+class Mask(NamedTuple):
+    """One mask, as the sequential engine compares it."""
+
+    pixels: NDArray[np.bool_]
+    """Shape (H, W)."""
+    box: tuple[float, ...]
+    """Left, top, right, bottom."""
+    boundary: NDArray[np.bool_] | None
+    """Shape (H, W)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Polygons:
+    """The outlines of masks, one or more polygons each, for files that have outlines; a mask may have none."""
+
+    points: NDArray[np.float64]
+    """x, y, x, y, … of all polygons."""
+    part_start: NDArray[np.int64]
+    """Where each polygon begins among the points, and where the last one ends."""
+    mask_start: NDArray[np.int64]
+    """The first polygon of each mask, and the end of the last."""
+
+    @classmethod
+    def of(cls, masks: Iterable[Iterable[Any]]) -> "Polygons":
+        """The polygons of each mask, each a sequence of numbers x, y, x, y, …
+
+        >>> Polygons.of([[[0, 0, 2, 0, 2, 2]], []]).mask_start.tolist()
+        [0, 1, 1]
+        """
+        parts = [[_numbers(part, row) for part in mask] for row, mask in enumerate(masks)]
+        for row, mask in enumerate(parts):
+            if len(mask) > 1 and max(map(len, mask)) == 2:
+                raise RowError("mask", row, "must have polygons x, y, x, y, …; got points one by one")
+        flat = [part for mask in parts for part in mask]
+        return cls(
+            points=np.concatenate([np.zeros(0), *flat]),
+            part_start=np.cumsum([0, *map(len, flat)], dtype=np.int64),
+            mask_start=np.cumsum([0, *map(len, parts)], dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.mask_start) - 1
+
+    def __getitem__(self, row: int) -> list[NDArray[np.float64]]:
+        """The polygons of a mask."""
+        first, last = self.mask_start[row : row + 2].tolist()
+        starts = self.part_start[first : last + 1].tolist()
+        return [self.points[start:end] for start, end in pairwise(starts)]
+
+    def take(self, rows: NDArray[Any]) -> "Polygons":
+        """Those of some masks, by index."""
+        return Polygons.of([self[int(row)] for row in rows])
+
+    @property
+    def has_parts(self) -> NDArray[np.bool_]:
+        """Whether a mask has polygons. Shape (N,)."""
+        return np.asarray(np.diff(self.mask_start) > 0)
+
+    def row_of_points(self) -> NDArray[np.int64]:
+        """The mask that each point belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.part_start[self.mask_start]) // 2)
+
+    def bounds(self) -> NDArray[np.float64]:
+        """Left, top, right, bottom of the points of each mask; infinite where it has none. Shape (N, 4).
+
+        >>> Polygons.of([[[0, 3, 2, 0], [2, 2, 5, 1]]]).bounds().tolist()
+        [[0.0, 0.0, 5.0, 3.0]]
+        """
+        bounds = np.full((len(self), 4), [np.inf, np.inf, -np.inf, -np.inf])
+        rows = np.flatnonzero(np.diff(self.part_start[self.mask_start]))
+        if rows.size:
+            points, first = self.points.reshape(-1, 2), self.part_start[self.mask_start[rows]] // 2
+            bounds[rows] = np.concatenate(
+                [np.minimum.reduceat(points, first), np.maximum.reduceat(points, first)], axis=1
+            )
+        return bounds
+
+    def scaled(self, factor: NDArray[np.float64]) -> "Polygons":
+        """All points times a factor for x and for y per mask. Shape (N, 2)."""
+        return replace(self, points=(self.points.reshape(-1, 2) * factor[self.row_of_points()]).reshape(-1))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Masks(Geometry):
+    """Masks as run lengths, about one byte per run.
+
+    Made by `from_rle`, `from_polygons` and `from_pixels`; `Detections` and `Truths` take all of these as `mask`.
+
+    >>> len(Masks.from_pixels(np.ones((3, 480, 640), bool)))
+    3
+    """
+
+    name: ClassVar[str] = "mask"
+    plural: ClassVar[str] = "masks"
+    iou_types: ClassVar[tuple[str, ...]] = ("segm", "boundary")
+    pairs_per_batch: ClassVar[int | None] = None  # each mask is decoded once, and its pixels are enough to be busy
+
+    runs: Any
+    """A `_compiled.Masks`: immutable, in host memory. Its arrays are `counts`, uint8, COCO's compressed run lengths one
+    mask after the other; `start` (N + 1,); `sizes` (N, 2), height and width; `area` (N,); `box` (N, 4), xywh."""
+    polygons: Polygons | None = None
+    """The outlines that masks were made from, if they are kept for a file."""
+
+    @classmethod
+    def from_rle(cls, masks: Any, sizes: Any = None) -> "Masks":
+        """Masks as COCO's files have them: dicts with `size` and `counts`, text, bytes or a list; or lists of polygons.
+
+        `sizes`: height and width of each image, or of all, for polygons.
+
+        >>> masks = Masks.from_rle([{"size": [3, 4], "counts": "42102"}, {"size": [3, 4], "counts": [0, 12]}])
+        >>> masks.areas(Protocol.named("coco")).tolist()
+        [4.0, 12.0]
+        """
+        if isinstance(masks, str | bytes | Mapping) or not isinstance(masks, Sequence):
+            raise InputError(f"`mask` must be a sequence of masks; got {type(masks).__name__}")
+        known = None if sizes is None else _sizes(sizes, len(masks))
+        return cls(runs=_in_rows(_compiled.Masks.from_objects, list(masks), known, num_threads(None)))
+
+    @classmethod
+    def from_polygons(cls, polygons: Any, sizes: Any, *, keep: bool = False) -> "Masks":
+        """Masks of polygons: for each mask one or more sequences of x, y, x, y, … `sizes`: as in `from_rle`.
+
+        With every pixel where pycocotools has it. `keep`: keep the polygons, too, for writing files.
+
+        >>> Masks.from_polygons([[[1, 1, 3, 1, 3, 3, 1, 3]]], sizes=(3, 4)).pixels(0).sum()
+        np.uint64(4)
+        """
+        column = polygons if isinstance(polygons, Polygons) else Polygons.of(polygons)
+        if odd := [part for part in np.diff(column.part_start).tolist() if part % 2 or part == 0]:
+            raise InputError(f"`mask` must have polygons of pairs x, y; got {odd[0]} numbers")
+        known = _sizes(sizes, len(column))
+        arrays = (column.points, column.part_start, column.mask_start, known, num_threads(None))
+        return cls(runs=_in_rows(_compiled.Masks.from_polygons, *arrays), polygons=column if keep else None)
+
+    @classmethod
+    def from_pixels(cls, masks: Any) -> "Masks":
+        """Masks of pixels: an array (N, H, W), or one (H, W) per mask, of booleans or bytes, of any array library.
+
+        An array (N, 1, H, W), as Mask R-CNN has it, is taken, too. Probabilities are refused: `masks > 0.5` makes
+        booleans of them.
+
+        >>> Masks.from_pixels([np.eye(3, dtype=bool), np.ones((2, 5), np.uint8)]).runs.area.tolist()
+        [3, 10]
+        """
+        if is_array(masks):
+            return cls.from_stacks([masks])
+        for row, mask in enumerate(masks):
+            if len(shape_of(mask)) != 2:
+                raise RowError("mask", row, f"must have shape (H, W); got {shape_of(mask)}")
+        return cls(runs=_in_rows(_compiled.Masks.from_pixels, [*map(_as_bytes, masks)], num_threads(None)))
+
+    @classmethod
+    def from_stacks(cls, stacks: Sequence[Any]) -> "Masks":
+        """The masks of several arrays (N, H, W) one after the other, as those of a batch of images."""
+        for stack in stacks:
+            if len(shape_of(without_channel(stack))) != 3:
+                raise InputError(f"`mask` must have shape (N, H, W); got {shape_of(stack)}")
+        pixels = [without_channel(_as_bytes(stack)) for stack in stacks]
+        return cls(runs=_in_rows(_compiled.Masks.from_pixels, pixels, num_threads(None)))
+
+    @classmethod
+    def from_arrays(cls, counts: Any, start: Any, sizes: Any) -> "Masks":
+        """Masks from the columns of others: `runs.counts`, `runs.start`, `runs.sizes`. They are validated again."""
+        wanted = ((counts, np.uint8), (start, np.int64), (sizes, np.int64))
+        try:
+            columns = [np.require(column, dtype, ["C", "A"]) for column, dtype in wanted]
+            return cls(runs=_in_rows(_compiled.Masks.from_arrays, *columns, num_threads(None)))
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"`mask`: {error}") from None
+
+    def to_bytes(self) -> bytes:
+        """A block: how many masks and bytes of run lengths there are, then the columns, little-endian."""
+        runs = self.runs
+        head = np.array([len(runs), runs.counts.size], "<i8")
+        columns = (head, runs.start.astype("<i8"), runs.sizes.astype("<i8"), runs.counts)
+        return b"".join(column.tobytes() for column in columns)
+
+    @classmethod
+    def split_bytes(cls, content: memoryview) -> tuple["Masks", memoryview]:
+        """The masks of the first block, and what follows it.
+
+        >>> block = Masks.from_pixels(np.eye(3, dtype=bool)[None]).to_bytes()
+        >>> masks, rest = Masks.split_bytes(memoryview(block + b"more"))
+        >>> masks.runs.area.tolist(), bytes(rest)
+        ([3], b'more')
+        """
+        num, num_bytes = np.frombuffer(content, "<i8", 2).tolist()
+        start = np.frombuffer(content, "<i8", num + 1, 16)
+        sizes = np.frombuffer(content, "<i8", 2 * num, 16 + start.nbytes).reshape(-1, 2)
+        first = 16 + start.nbytes + sizes.nbytes
+        counts = np.frombuffer(content, np.uint8, num_bytes, first)
+        return cls.from_arrays(counts, start, sizes), content[first + num_bytes :]
+
+    @classmethod
+    def of(cls, values: Any) -> "Masks":
+        """Masks however they were written."""
+        if isinstance(values, Masks):
+            return values
+        if is_array(values):
+            return cls.from_pixels(np.zeros((0, 0, 0), bool) if shape_of(values) == (0,) else values)
+        if isinstance(values, Sequence) and values and all(is_array(each) for each in values):
+            return cls.from_pixels(values)
+        return cls.from_rle(values)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Masks"]) -> "Masks":
+        """The masks of all parts."""
+        return parts[0] if len(parts) == 1 else cls(runs=_compiled.Masks.concatenate([part.runs for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.runs.counts, self.runs.start, self.runs.sizes, self.polygons)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Compressed run lengths, and where each mask begins among them."""
+        return self.runs.counts, self.runs.start
+
+    def take(self, rows: Any) -> Self:
+        """Some of the masks."""
+        rows = np.asarray(rows)
+        index = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
+        polygons = None if self.polygons is None else self.polygons.take(index)
+        return replace(self, runs=self.runs.take(np.ascontiguousarray(index)), polygons=polygons)
+
+    def rle(self) -> list[dict[str, Any]]:
+        """The masks as COCO's files have them: `size`, and `counts` as text."""
+        text, start = self.runs.counts.tobytes().decode("ascii"), self.runs.start.tolist()
+        return [
+            {"size": size, "counts": text[start[row] : start[row + 1]]}
+            for row, size in enumerate(self.runs.sizes.tolist())
+        ]
+
+    def pixels(self, row: int) -> NDArray[np.uint8]:
+        """The pixels of a mask, 0 and 1. Shape (H, W)."""
+        pixels: NDArray[np.uint8] = self.runs.pixels(row)
+        return pixels
+
+    def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
+        """The number of pixels. Shape (N,)."""
+        area = convert(self.runs.area.astype(np.float64), like=np.zeros(0) if like is None else like)
+        return namespace(area).astype(area, float_dtype(area))
+
+    def outer_boxes(self) -> Array:
+        """The smallest box around the pixels that are on. Shape (N, 4)."""
+        box = self.runs.box.astype(np.float64)
+        return np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
+
+    def sketch(self, row: int) -> Sketch:
+        """The outlines of the parts and of their holes, along the edges of pixels."""
+        from boxscore.data.geometry.outlines import trace
+
+        parts = trace(self.pixels(row))
+        return Sketch(outlines=[outline.reshape(-1, 2) for part in parts for outline in part], is_area=True)
+
+    def compiled(self, protocol: Protocol) -> Any:
+        """The masks for the native engine."""
+        return self.runs.with_boundary(protocol.dilation_ratio if protocol.iou_type == "boundary" else 0.0)
+
+    def shapes(self, protocol: Protocol) -> list[Mask]:
+        """The masks for the sequential engine."""
+        is_boundary = protocol.iou_type == "boundary"
+        pixels = [self.pixels(row).astype(bool) for row in range(len(self))]
+        return [
+            Mask(each, tuple(box), boundary_of(each, protocol.dilation_ratio) if is_boundary else None)
+            for each, box in zip(pixels, self.outer_boxes().tolist(), strict=True)
+        ]
+
+    @staticmethod
+    def similarity(shape: Mask, truth: Mask, *, is_crowd: bool, protocol: Protocol) -> float:
+        """IoU of two masks, or the smaller one of that and the IoU of their boundaries.
+
+        >>> protocol = Protocol.named("coco", iou_type="segm")
+        >>> one, other = Masks.from_pixels([np.eye(2, dtype=bool), np.ones((2, 2), bool)]).shapes(protocol)
+        >>> Masks.similarity(one, other, is_crowd=False, protocol=protocol)
+        0.5
+        """
+        is_apart = any(
+            min(shape.box[axis + 2], truth.box[axis + 2]) <= max(shape.box[axis], truth.box[axis]) for axis in (0, 1)
+        )
+        if is_apart:
+            return 0.0
+        if shape.pixels.shape != truth.pixels.shape:
+            return -1.0  # as in COCO
+        iou = _iou(shape.pixels, truth.pixels, is_crowd=is_crowd)
+        # As in the reference of boundary IoU: a crowd has no boundary that one of its objects would have, too.
+        if protocol.iou_type != "boundary" or is_crowd or shape.boundary is None or truth.boundary is None:
+            return iou
+        return min(iou, _iou(shape.boundary, truth.boundary, is_crowd=False))
+
+    def gatherer(self, protocol: Protocol, like: Array) -> RowGatherer:
+        """Of pixels, those of boundaries or the same again, outer boxes and sizes.
+
+        Shapes (N, D, P), (N, D, P), (N, D, 4), (N, D, 2): pixels stand row by row, off behind the last.
+        """
+        is_boundary = protocol.iou_type == "boundary"
+        gather_sizes = gatherer_of((self.outer_boxes(), self.runs.sizes.astype(np.float64)), like)
+
+        def stacked(rows: NDArray[np.int64], outline: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
+            each = [self.pixels(row) for row in rows.reshape(-1).tolist()]
+            dense = np.zeros((len(each), max(pixels.size for pixels in each)), np.float32)
+            if dense.shape[1] > LARGEST_SINGLE:
+                dense = dense.astype(np.float64)
+            for index, pixels in enumerate(each):
+                dense[index, : pixels.size] = outline(pixels).reshape(-1)
+            return convert(dense.reshape(*rows.shape, -1), like=like)
+
+        def gathered(rows: NDArray[np.int64]) -> tuple[Array, ...]:
+            pixels = stacked(rows, lambda pixels: pixels)
+            outline = stacked(rows, lambda each: boundary_of(each, protocol.dilation_ratio)) if is_boundary else pixels
+            return pixels, outline, *gather_sizes(rows)
+
+        return gathered
+
+    @staticmethod
+    def pairwise(
+        columns: tuple[Array, ...],
+        truth_columns: tuple[Array, ...],
+        is_crowd: Array,
+        protocol: Protocol,
+    ) -> Array:
+        """IoU of all pairs. Shape (N, D, G)."""
+        pixels_NDP, boundary_NDP, box_ND4, size_ND2 = columns
+        truth_NGP, truth_boundary_NGP, truth_box_NG4, truth_size_NG2 = truth_columns
+        xp = namespace(pixels_NDP)
+        iou_NDG = iou_of_pixels(pixels_NDP, truth_NGP, is_crowd_NG=is_crowd)
+        if protocol.iou_type == "boundary":
+            both_NDG = xp.minimum(iou_NDG, iou_of_pixels(boundary_NDP, truth_boundary_NGP))
+            iou_NDG = xp.where(is_crowd[:, None, :], iou_NDG, both_NDG)
+        near_NDG2 = xp.maximum(box_ND4[:, :, None, :2], truth_box_NG4[:, None, :, :2])
+        far_NDG2 = xp.minimum(box_ND4[:, :, None, 2:], truth_box_NG4[:, None, :, 2:])
+        is_touching_NDG = xp.all(near_NDG2 < far_NDG2, axis=-1)
+        is_alike_NDG = xp.all(size_ND2[:, :, None] == truth_size_NG2[:, None], axis=-1)
+        apart_NDG = xp.where(is_touching_NDG, -xp.ones_like(iou_NDG), xp.zeros_like(iou_NDG))  # as in COCO
+        return xp.where(is_alike_NDG, iou_NDG, apart_NDG)
+
+
+def iou_of_pixels(pixels_NDP: Array, truth_NGP: Array, *, is_crowd_NG: Array | None = None) -> Array:
+    """IoU of every detection with every truth of its image, from pixels 0 and 1 in floats; 0 for empty masks.
+
+    Counts of pixels are sums of products, which are exact. Shapes (N, D, P) and (N, G, P); gives (N, D, G) in the
+    widest float there is. Where one side has more pixels, those of the other side are off.
+    """
+    xp = namespace(pixels_NDP)
+    real = float_dtype(pixels_NDP)
+    num = min(pixels_NDP.shape[-1], truth_NGP.shape[-1])
+    shared_NDG = xp.astype(xp.matmul(pixels_NDP[..., :num], xp.matrix_transpose(truth_NGP[..., :num])), real)
+    area_ND1 = xp.astype(xp.sum(pixels_NDP, axis=-1), real)[:, :, None]
+    truth_area_N1G = xp.astype(xp.sum(truth_NGP, axis=-1), real)[:, None, :]
+    union_NDG = area_ND1 + truth_area_N1G - shared_NDG
+    if is_crowd_NG is not None:
+        union_NDG = xp.where(is_crowd_NG[:, None, :], area_ND1 + xp.zeros_like(union_NDG), union_NDG)
+    is_apart_NDG = shared_NDG <= 0
+    safe_NDG = xp.where(is_apart_NDG, xp.ones_like(union_NDG), union_NDG)
+    return xp.where(is_apart_NDG, xp.zeros_like(shared_NDG), shared_NDG / safe_NDG)
+
+
+def boundary_of(pixels: NDArray[Any], ratio: float) -> NDArray[np.bool_]:
+    """The pixels near the outline of a mask, or near the border of the image (Cheng et al. 2021). Shape (H, W).
+
+    Near is at most round(ratio x diagonal) pixels away, along the longer axis, and at least one.
+
+    >>> boundary_of(np.ones((5, 5), bool), 0.02).sum()
+    np.int64(16)
+    """
+    is_on = np.asarray(pixels, bool)
+    height, width = is_on.shape
+    distance = max(1, round(ratio * math.sqrt(height**2 + width**2)))
+    is_inside = np.pad(is_on, 1)
+    for _ in range(distance):  # one pixel at a time
+        for axis in (0, 1):
+            before, after = np.roll(is_inside, 1, axis), np.roll(is_inside, -1, axis)
+            is_inside = is_inside & before & after
+    return np.asarray(is_on & ~is_inside[1:-1, 1:-1])
+
+
+def _iou(pixels: NDArray[np.bool_], truth: NDArray[np.bool_], *, is_crowd: bool) -> float:
+    shared, area = int((pixels & truth).sum()), int(pixels.sum())
+    if shared == 0:
+        return 0.0
+    return shared / (area if is_crowd else area + int(truth.sum()) - shared)
+
+
+def _numbers(part: Any, row: int) -> NDArray[np.float64]:
+    """The numbers of a polygon."""
+    try:
+        return np.asarray(part, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise RowError("mask", row, f"must have polygons of numbers x, y, x, y, …; got {part!r:.60}") from None
+
+
+def without_channel(masks: Array) -> Array:
+    """Remove the axis of channels of masks as Mask R-CNN has them, (N, 1, H, W)."""
+    shape = shape_of(masks)
+    return masks[:, 0] if len(shape) == 4 and shape[1] == 1 else masks
+
+
+def check_are_pixels(masks: Array) -> None:
+    """Raise `InputError` unless masks are booleans or bytes."""
+    check_is_plain("mask", masks)
+    if is_kind(masks, "bool") or masks.dtype == namespace(masks).uint8:
+        return
+    axes = "" if without_channel(masks) is masks else "[:, 0]"
+    advice = f": pass `masks{axes} > 0.5` for probabilities" if is_kind(masks, "real floating") else ""
+    raise InputError(f"`mask` must hold booleans or bytes (uint8); got {masks.dtype}{advice}")
+
+
+def _as_bytes(pixels: Any) -> NDArray[np.uint8]:
+    """Pixels in host memory, one byte each."""
+    check_are_pixels(pixels)
+    return np.ascontiguousarray(to_numpy(pixels)).view(np.uint8)
+
+
+def _sizes(sizes: Any, num: int) -> NDArray[np.int64]:
+    """Height and width of each mask, from one for all or one for each. Shape (N, 2)."""
+    given = np.asarray(sizes)
+    if given.dtype.kind not in "iu" and given.size:
+        raise InputError(f"`sizes` must be integers, height and width; got {given.dtype}")
+    if given.shape not in ((2,), (num, 2)) and (num or given.size):
+        shapes = f"(2,), or ({num}, 2) for {num} masks"
+        raise InputError(f"`sizes` must be height and width, of shape {shapes}; got {given.shape}")
+    return np.ascontiguousarray(np.broadcast_to(given.reshape(-1, 2), (num, 2)), np.int64)
+
+
+def _in_rows(make: Callable[..., Any], *arguments: Any) -> Any:
+    """What compiled code makes of masks; its errors name the row."""
+    try:
+        return make(*arguments)
+    except _compiled.MaskError as error:
+        row, rule = str(error).split(" ", 1)
+        raise RowError("mask", int(row), rule) from None
+
+
+def _unpickled(counts: Any, start: Any, sizes: Any, polygons: Polygons | None) -> Masks:
+    return replace(Masks.from_arrays(counts, start, sizes), polygons=polygons)

@@ -1,0 +1,121 @@
+"""The ids of images: integers, or names, which become integers that are the same on every machine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.exceptions import InputError
+from boxscore.arrays import is_array, to_numpy
+from boxscore.data.validation import check_is_plain, shape_of
+
+
+class ImageIds(NamedTuple):
+    """The ids of images, as integers."""
+
+    numbers: list[int]
+    names: dict[int, str]
+    """The names of those that were given by name."""
+
+    @property
+    def image_names(self) -> dict[int, str] | None:
+        """A name for every image, if any has one."""
+        return {number: self.names.get(number, str(number)) for number in self.numbers} if self.names else None
+
+    def shown(self, number: int) -> str:
+        """An id as it was given, for errors."""
+        return repr(self.names.get(number, number))
+
+    def take(self, rows: Sequence[int]) -> "ImageIds":
+        """Some of them, by their indices."""
+        return self._replace(numbers=[self.numbers[row] for row in rows])
+
+
+def read_image_ids(values: Any, name: str = "image_ids") -> ImageIds:
+    """The ids of images: integers as they are, and names as hashes of 63 bits, the same on every process.
+
+    >>> read_image_ids([7, np.array([8])]).numbers
+    [7, 8]
+    >>> read_image_ids(["a.jpg", 7]).names
+    {4959458484005905407: 'a.jpg'}
+    """
+    if isinstance(values, ImageIds):
+        return values
+    given = values if type(values) is list else _listed_ids(values, name)
+    if {*map(type, given)} == {int} and min(given) >= -(2**63) and max(given) < 2**63:
+        return ImageIds(given, {})
+    plain: list[int | str] = []
+    for index, image in enumerate(given):
+        try:
+            plain.append(_plain_image_id(image))
+        except InputError as error:
+            raise InputError(f"{name}[{index}]: {error}") from None
+    names = {hash_name(image): image for image in plain if isinstance(image, str)}
+    return ImageIds([hash_name(image) if isinstance(image, str) else image for image in plain], names)
+
+
+def _listed_ids(values: Any, name: str) -> list[Any]:
+    if is_array(values) and len(values.shape) == 1:
+        check_is_plain(name, values)
+        return list(to_numpy(values).tolist())
+    if is_array(values) or isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        came = f"{type(values).__name__} of shape {shape_of(values)}" if is_array(values) else repr(values)
+        raise InputError(f"`{name}` must be a list of integers or names, one per image; got {came}")
+    return list(values)
+
+
+def image_ids_of(targets: Sequence[Any], reason: str) -> ImageIds:
+    """The ids that targets have under `image_id`; `reason` says why each must have one."""
+    for index, target in enumerate(targets):
+        if not isinstance(target, Mapping) or "image_id" not in target:
+            raise InputError(f"images[{index}] must have the key 'image_id', {reason}")
+    return read_image_ids([target["image_id"] for target in targets], "images")
+
+
+def hash_name(name: str) -> int:
+    """The id of an image that has a name: 63 bits of its BLAKE2 hash.
+
+    >>> hash_name("a.jpg")
+    4959458484005905407
+    """
+    from hashlib import blake2b  # which loads OpenSSL, and most ids are integers
+
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
+
+
+def _plain_image_id(image: Any) -> int | str:
+    """An id out of whatever holds it: a number, a name, its bytes (as TensorFlow has it), or an array of one of them.
+
+    >>> _plain_image_id(np.array([7])), _plain_image_id(b"a.jpg")
+    (7, 'a.jpg')
+    """
+    if isinstance(image, str):
+        return str(image)
+    if isinstance(image, bytes):
+        return image.decode("utf-8", "surrogateescape")
+    if type(image) is int and -(2**63) <= image < 2**63:
+        return image
+    if is_array(image):
+        check_is_plain("image_id", image)
+    value = to_numpy(image) if is_array(image) else np.asarray(image)
+    if is_array(image) and value.size == 1 and isinstance(value.reshape(-1)[0], str | bytes):
+        return _plain_image_id(value.reshape(-1)[0])
+    if value.size != 1 or value.dtype.kind not in "iu":
+        came = f"{value.dtype} of shape {value.shape}" if is_array(image) else repr(image)
+        raise InputError(f"an image id must be an integer of 64 bits or a name; got {came}")
+    if (number := int(value.reshape(()))) > np.iinfo(np.int64).max:
+        raise InputError(f"an image id must fit in 63 bits; got {number}")
+    return number
+
+
+def different_ids(image_ids: Any, num_images: int) -> NDArray[np.int64]:
+    """One id per image, each once."""
+    ids = read_image_ids(image_ids)
+    if len(ids.numbers) != num_images:
+        rule = "`image_ids` must have one id per image"
+        raise InputError(f"{rule}; got {len(ids.numbers)} for {num_images} images")
+    if len(set(ids.numbers)) < num_images:
+        repeated = next(image for row, image in enumerate(ids.numbers) if image in ids.numbers[:row])
+        raise InputError(f"`image_ids` must have each id once; got {ids.shown(repeated)} more than once")
+    return np.array(ids.numbers, np.int64)

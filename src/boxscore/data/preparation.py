@@ -1,0 +1,138 @@
+"""What a protocol makes of columns before they are matched: one geometry, only what counts, values of its ranges."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boxscore._support.exceptions import InputError
+from boxscore.arrays import convert, to_numpy
+from boxscore.data.coverage import Coverage
+from boxscore.data.dataset import (
+    IGNORED_KINDS,
+    Columns,
+    Detections,
+    Truths,
+    host_areas,
+    host_ids,
+    host_scores,
+    take,
+)
+from boxscore.protocol.protocol import GROUP, Protocol
+
+
+def prepare(detections: Detections, truths: Truths, protocol: Protocol) -> tuple[Detections, Truths]:
+    """Both sides as a protocol compares them; those that were prepared stay as they are."""
+    detections, truths = shaped_by(detections, protocol.iou_type), shaped_by(truths, protocol.iou_type)
+    _check_groups(truths, protocol)
+    if (is_kept := kept_detections(detections, protocol)) is not None:
+        detections = take(detections, is_kept)
+    if protocol.is_plain and truths.coverage is None:
+        return detections, truths
+    if protocol.ignored == "absent":
+        truths = take(truths, ~_is_ignored(truths))
+    if protocol.clips_boxes:
+        sizes = truths.image_sizes
+        detections, truths = _clipped(detections, sizes, protocol), _clipped(truths, sizes, protocol)
+    if protocol.truth_area == "shape":
+        truths = replace(truths, area=None)
+    if protocol.empty == "drop":
+        truths = take(truths, host_areas(truths, protocol) > 0)
+    truths = replace(truths, coverage=_coverage(detections, truths, protocol))
+    if protocol.ranges_by == "crowd_index":
+        known = truths.crowd_index
+        detections, truths = _ranged_by(detections, known, protocol), _ranged_by(truths, known, protocol)
+    return detections, truths
+
+
+def kept_detections(detections: Detections, protocol: Protocol) -> NDArray[np.bool_] | None:
+    """Which detections have something to compare and a score that counts, in host memory; None: all. Shape (D,).
+
+    For detections that have the one geometry of the protocol.
+    """
+    is_blank = detections.geometry.is_blank(protocol)
+    is_kept = None if is_blank is None else ~is_blank
+    if protocol.min_score is None:
+        return is_kept
+    is_scored: NDArray[np.bool_] = host_scores(detections.score) >= protocol.min_score
+    return is_scored if is_kept is None else is_kept & is_scored
+
+
+def shaped_by(columns: Columns, iou_type: str) -> Columns:
+    """The same rows with the one geometry that has a similarity."""
+    found = next((each for each in columns.geometries if iou_type in each.iou_types), None)
+    if found is None:
+        name, known = type(columns).__name__, ", ".join(columns.iou_types())
+        raise InputError(
+            f"`iou_type` {iou_type!r} needs other shapes; these {name} have {columns.shape_names()} ({known})"
+        )
+    return columns if columns.geometries == (found,) else replace(columns, geometry=found, others=())
+
+
+def common_iou_type(detections: Detections, truths: Truths) -> str | None:
+    """The first similarity that the shapes of both sides have, in the order of the detections' geometries."""
+    known = truths.iou_types()
+    return next((iou_type for iou_type in detections.iou_types() if iou_type in known), None)
+
+
+def _check_groups(truths: Truths, protocol: Protocol) -> None:
+    if truths.kind is None or protocol.group_of_weight is not None:
+        return
+    if (groups := np.flatnonzero(to_numpy(truths.kind) == GROUP)).size:
+        raise InputError(
+            f"`kind` of truth {groups[0]} is 3, a group, for which protocol {protocol.name} has no rule: evaluate under"
+            " openimages, set `group_of_weight`, or leave groups out"
+        )
+
+
+def _is_ignored(truths: Truths) -> NDArray[np.bool_]:
+    """Which truths are marked as ignored, difficult or a crowd. Shape (G,)."""
+    if truths.ignore is not None:
+        return to_numpy(truths.ignore).astype(bool)
+    kind = np.zeros(len(truths), np.uint8) if truths.kind is None else to_numpy(truths.kind)
+    return np.isin(kind, IGNORED_KINDS)
+
+
+def _coverage(detections: Detections, truths: Truths, protocol: Protocol) -> Coverage | None:
+    """What was looked for, if the protocol asks."""
+    if not protocol.federated:
+        return None
+    if truths.coverage is None and (len(detections) or len(truths)):
+        raise InputError(
+            f"`coverage` must be given for the truths: protocol {protocol.name} counts a class only in images where it"
+            " was looked for; LVIS' files have `neg_category_ids`, `image_labels` of `read_truths` reads Open Images'"
+            f" (Protocol.named({protocol.name!r}, federated=False) counts every class in every image)"
+        )
+    return truths.coverage
+
+
+def _clipped(columns: Columns, sizes: Mapping[int, tuple[int, int]] | None, protocol: Protocol) -> Columns:
+    """The same rows with shapes within their images."""
+    if len(columns) == 0:
+        return columns
+    images, index = np.unique(host_ids(columns.image), return_inverse=True)
+    known = sizes or {}
+    if unknown := [image for image in images.tolist() if image not in known]:
+        raise InputError(
+            f"`image_sizes` must have every image: protocol {protocol.name} clips boxes to their images; got none for"
+            f" image {unknown[0]} (Protocol.named({protocol.name!r}, clips_boxes=False) leaves boxes as they are)"
+        )
+    size = np.array([known[image] for image in images.tolist()])[index]
+    return replace(columns, geometry=columns.geometry.clipped(size[:, 0], size[:, 1]))
+
+
+def _ranged_by(columns: Columns, values: Mapping[int, float] | None, protocol: Protocol) -> Columns:
+    """The same rows with the value of each one's image in place of areas."""
+    if len(columns) == 0:
+        return columns
+    if values is None:
+        raise InputError(
+            f"`crowd_index` must be given for the truths, `crowdIndex` of images in COCO's files: protocol"
+            f" {protocol.name} has ranges of it; got none"
+        )
+    images, index = np.unique(host_ids(columns.image), return_inverse=True)
+    if unknown := [image for image in images.tolist() if image not in values]:
+        raise InputError(f"`crowd_index` must have every image; got none for image {unknown[0]}")
+    column = np.array([float(values[image]) for image in images.tolist()])[index]
+    return replace(columns, area=convert(column, like=columns.geometry.arrays[0]))

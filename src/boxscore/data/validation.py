@@ -1,0 +1,190 @@
+"""What makes a column right: its kind, its shape, its values. Errors name the column, the rule and what came."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
+from boxscore.arrays import Array, convert, is_array, library, namespace, to_numpy
+
+_KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
+"""The array API's kinds of dtypes in NumPy's letters."""
+
+
+def checked_columns(
+    whole: Mapping[str, Any], real: Mapping[str, Any], boolean: Mapping[str, Any], *, counted_by: str, home: Array
+) -> dict[str, Array]:
+    """Columns by name, as arrays, lists included; `InputError` for the first thing that is invalid.
+
+    `whole`: of integers; `real`: of finite numbers; `boolean`: of flags. Only ids and `counted_by` must be there. Ids
+    and scores stay where they are: ids are grouped in host memory, and another device may have fewer digits. The others
+    go to the library and device of `home`.
+    """
+    given = {}
+    for name, values in (*whole.items(), *real.items(), *boolean.items()):
+        if values is not None:
+            given[name] = as_array(name, values)
+        elif name in (counted_by, *whole):
+            raise InputError(f"`{name}` must be given; got None")
+    is_numpy = library(home, *given.values()) == "numpy"
+    _check_lengths(given, counted_by)
+    for name in whole:
+        given[name] = as_ids(name, given[name])
+    for name in (name for name in boolean if name in given):
+        given[name] = as_flags(name, given[name])
+    for name in (name for name in real if name in given):
+        check_real(name, given[name])
+        check_finite_rows(name, given[name], "must be finite")
+    if not is_numpy:
+        staying = {*whole, "score"}
+        given = {name: column if name in staying else convert(column, like=home) for name, column in given.items()}
+    return given
+
+
+def _check_lengths(given: Mapping[str, Array], counted_by: str) -> None:
+    size = shape_of(given[counted_by])
+    if len(size) != 1:
+        raise InputError(f"`{counted_by}` must have one dimension; got shape {size}")
+    axis = "G" if counted_by == "label" else "D"
+    for name, column in given.items():
+        if shape_of(column) != size:
+            rule = f"`{name}` must have shape ({axis},) with {axis} = {size[0]}, the number of {counted_by}s"
+            raise InputError(f"{rule}; got {shape_of(column)}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value, such as one of a file, is a finite number that a float can hold. Flags are none.
+
+    >>> [is_number(value) for value in (0.5, 3, 10**400, float("nan"), True, "3", None)]
+    [True, True, False, False, False, False, False]
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def check_finite_rows(name: str, column: Array, rule: str) -> None:
+    """Raise `RowError` for the first row with a number that is not finite."""
+    if is_plain(column) and _compiled.are_finite(column):
+        return
+    xp = namespace(column)
+    is_finite = xp.isfinite(column) if is_kind(column, "real floating") else column == column
+    check_rows(name, xp.all(is_finite, axis=-1) if len(column.shape) > 1 else is_finite, rule, column)
+
+
+class RowError(InputError):
+    """An InputError about one row of a column, for callers that know better names for both.
+
+    `is_valid`: which rows of the column obey the rule, shape (N,), where that is known.
+    """
+
+    def __init__(self, column: str, row: int, rule: str, is_valid: NDArray[np.bool_] | None = None) -> None:
+        super().__init__(f"`{column}` row {row} {rule}")
+        self.column, self.row, self.rule, self.is_valid = column, row, rule, is_valid
+
+
+def check_rows(name: str, is_fine: Array, rule: str, column: Array) -> None:
+    """Raise `RowError` for the first row that is not fine."""
+    # One flag comes to the host; the offending row only if there is one.
+    if not bool(namespace(is_fine).all(is_fine)):
+        is_valid = to_numpy(is_fine)
+        row = int(np.argmin(is_valid))
+        raise RowError(name, row, f"{rule}; got {to_numpy(column[row]).tolist()}", is_valid)
+
+
+def as_array(name: str, values: Any) -> Array:
+    """`values` if it is an array whose numbers are all there, else the NumPy array of a list."""
+    if type(values) is np.ndarray:
+        return values
+    if is_array(values):
+        check_is_plain(name, values)
+        return values
+    if isinstance(values, list | tuple) and not {*map(type, values)} <= {int, float, bool, list, tuple}:
+        for value in filter(is_array, values):  # NumPy would drop a mask, and ask PyTorch for what it has not
+            check_is_plain(name, value)
+        values = type(values)(to_numpy(value) if is_array(value) else value for value in values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"`{name}` must be an array or a list of numbers; got rows of different length") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            f"`{name}` must be an array or a list of numbers; got {type(values).__name__} of {array.dtype}"
+        )
+    return array
+
+
+def check_is_plain(name: str, array: Array) -> None:
+    """Raise `InputError` for a masked array, and for a tensor that is sparse, nested, quantized or without values."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise InputError(
+            f"`{name}` must not be a masked array, whose mask would be lost: select its valid rows, `rows[~mask]`, and"
+            " pass them as a plain array"
+        )
+    if library(array) != "torch":
+        return
+    if array.is_nested:
+        raise InputError(f"`{name}` must not be a nested tensor; pass one dict per image, each with its own tensor")
+    if array.is_meta:
+        raise InputError(f"`{name}` must have values; got a tensor on the meta device, which has none")
+    if array.layout is not sys.modules["torch"].strided:
+        raise InputError(f"`{name}` must be a dense tensor, `values.to_dense()`; got layout {array.layout}")
+    if array.is_quantized:
+        raise InputError(f"`{name}` must not be quantized, `values.dequantize()`; got {array.dtype}")
+    if array.dtype.is_floating_point and array.dtype.itemsize == 1:
+        raise InputError(f"`{name}` must have at least 16 bits per number, `values.float()`; got {array.dtype}")
+
+
+def as_ids(name: str, column: Array) -> Array:
+    """A column of integers that fit in 64 bits with a sign. What is empty has no dtype worth a complaint."""
+    if column.shape[0] == 0:
+        return np.zeros(shape_of(column), np.int64)
+    if not is_kind(column, "integral"):
+        raise InputError(f"`{name}` must hold integers; got {column.dtype}")
+    # a name takes long to make; NumPy's need none
+    if column.dtype == np.uint64 if isinstance(column, np.ndarray) else str(column.dtype).endswith("uint64"):
+        host = to_numpy(column)
+        check_rows(name, host <= np.uint64(np.iinfo(np.int64).max), "must fit in 63 bits", host)
+    return column
+
+
+def as_flags(name: str, column: Array, *, is_traced: bool = False) -> Array:
+    """A column of 0 and 1 as booleans. `is_traced`: its values are not known yet, and not validated."""
+    if is_kind(column, "bool"):
+        return column
+    if column.shape[0] == 0:
+        return column != 0
+    if not is_kind(column, "integral"):
+        raise InputError(f"`{name}` must hold booleans, or integers 0 and 1; got {column.dtype}")
+    flags = column != 0
+    if not is_traced and not (type(column) is np.ndarray and (flags == column).all()):
+        check_rows(name, (column == 0) | (column == 1), "must be 0 or 1", column)
+    return flags
+
+
+def check_real(name: str, column: Array) -> None:
+    """Raise `InputError` unless a column holds floats or integers."""
+    if not is_kind(column, "real floating") and not is_kind(column, "integral"):
+        raise InputError(f"`{name}` must hold real numbers; got {column.dtype}")
+
+
+def is_plain(column: Array) -> bool:
+    """Whether compiled code can read it as it is: contiguous float32 or float64 in host memory."""
+    is_numpy = isinstance(column, np.ndarray) and column.dtype in (np.float32, np.float64)
+    return is_numpy and column.dtype.isnative and column.flags.c_contiguous and column.flags.aligned
+
+
+def is_kind(column: Array, kind: str) -> bool:
+    """Whether the column's dtype is of a kind of the array API: "bool", "integral" or "real floating"."""
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in _KINDS[kind]
+    return bool(namespace(column).isdtype(column.dtype, kind))
+
+
+def shape_of(array: Array) -> tuple[int, ...]:
+    """The shape as plain integers."""
+    if isinstance(array, np.ndarray):
+        return tuple(array.shape)
+    return tuple(int(size) for size in array.shape)

@@ -1,0 +1,268 @@
+"""COCOeval: pycocotools' evaluation class, on boxscore's engine."""
+
+import copy
+import datetime
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.dropin import mask
+from boxscore.dropin.accumulation import Arrays, accumulate, build
+from boxscore.dropin.evaluation_columns import EvaluationColumns, describe_odd, select_columns
+from boxscore.dropin.image_entries import entries, overlaps_by_image
+from boxscore.dropin.modules import fallback_attributes, warn_if_displaced
+from boxscore.dropin.params import Params
+from boxscore.dropin.row_selection import distinct, load_annotations
+from boxscore.dropin.single_image import SHAPE_KEYS, ImageRules, match_image, measure_keypoints, measure_overlaps
+from boxscore.dropin.summary_lines import box_lines, keypoint_lines, text_of, value_of
+from boxscore.result.tally import Tally
+
+Dict = dict[str, Any]
+
+maskUtils = mask  # pycocotools' name for it, which others import from here
+
+LAZY = ("evalImgs", "ious", "_gts", "_dts")
+"""The attributes that are made when they are first read. Once made, `accumulate` uses them, so changes count."""
+
+STEPS = ("_prepare", "computeIoU", "computeOks", "evaluateImg")
+"""Methods that subclasses may override. If one does, every image is evaluated by these methods."""
+
+
+class COCOeval:
+    """The evaluation of detections, as `pycocotools.cocoeval.COCOeval` has it: evaluate, accumulate, summarize.
+
+    `iouType`: "bbox", "segm" or "keypoints".
+    """
+
+    evalImgs: Any
+    """One dict per class, area range and image; None where there are neither detections nor truths."""
+    ious: dict[tuple[Any, Any], Any]
+    """The overlaps of every image and class: one row per detection, by falling score, one column per truth."""
+    _gts: defaultdict[tuple[Any, Any], list[Dict]]
+    _dts: defaultdict[tuple[Any, Any], list[Dict]]
+
+    def __init__(self, cocoGt: Any = None, cocoDt: Any = None, iouType: str = "segm") -> None:
+        warn_if_displaced()
+        if not iouType:
+            print("iouType not specified. use default iouType segm")
+        self.cocoGt, self.cocoDt = cocoGt, cocoDt
+        self.evalImgs = defaultdict(list)
+        self.eval: Dict = {}
+        self._gts, self._dts = defaultdict(list), defaultdict(list)
+        self.params = Params(iouType=iouType)
+        self._paramsEval: Any = {}
+        self.stats: Any = []
+        self.ious = {}
+        self._columns: EvaluationColumns | None = None
+        self._tally: Tally | None = None
+        if cocoGt is not None:
+            self.params.imgIds = sorted(cocoGt.getImgIds())
+            self.params.catIds = sorted(cocoGt.getCatIds())
+
+    def __getattr__(self, name: str) -> Any:
+        """Make a lazy attribute when it is first read."""
+        columns = self.__dict__.get("_columns")
+        if name not in LAZY or columns is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "evalImgs":
+            self.evalImgs = entries(columns)
+        elif name == "ious":
+            self.ious = overlaps_by_image(columns)
+        else:
+            for key, value in zip(("_gts", "_dts"), _by_image_and_class(self, self._paramsEval), strict=True):
+                self.__dict__.setdefault(key, value)
+        return self.__dict__[name]
+
+    def evaluate(self) -> None:
+        """Match every image and class, in every area range, at every threshold."""
+        start = time.time()
+        print("Running per image evaluation...")
+        p = self.params
+        if p.useSegm is not None:
+            p.iouType = "segm" if p.useSegm == 1 else "bbox"
+            print(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
+        print(f"Evaluate annotation type *{p.iouType}*")
+        p.imgIds = distinct(p.imgIds)
+        if p.useCats:
+            p.catIds = distinct(p.catIds)
+        p.maxDets = sorted(p.maxDets)
+        # as in COCO: keypoints of all classes together are compared with none
+        is_pooled_pose = p.iouType == "keypoints" and not p.useCats
+        if not self._has_own_steps() and not is_pooled_pose:
+            self._evaluate_columns(p)
+        else:
+            self._evaluate_step_by_step(p)
+        self._paramsEval = copy.deepcopy(self.params)
+        print(f"DONE (t={time.time() - start:0.2f}s).")
+
+    def _has_own_steps(self) -> bool:
+        return any(getattr(type(self), name) is not getattr(COCOeval, name) or name in self.__dict__ for name in STEPS)
+
+    def _evaluate_columns(self, p: Params) -> None:
+        columns = self._select_columns(p)
+        if columns is None:
+            self._evaluate_any(p)
+        else:
+            self._set_columns(columns, columns.tally())
+
+    def _select_columns(self, p: Params) -> EvaluationColumns | None:
+        return select_columns(self.cocoGt, self.cocoDt, p)
+
+    def _evaluate_any(self, p: Params) -> None:
+        """Evaluate values that columns can't represent as pycocotools does; its errors name the annotation."""
+        try:
+            self._evaluate_step_by_step(p)
+        except InputError:
+            raise
+        except Exception as error:
+            described = describe_odd(self.cocoGt, self.cocoDt, p)
+            if described is None:
+                raise
+            kind = next(each for each in type(error).__mro__ if each.__module__ == "builtins")
+            raise kind(described) from error
+
+    def _set_columns(self, columns: EvaluationColumns, tally: Tally | None) -> None:
+        self._columns, self._tally = columns, tally
+        self.eval = {}
+        for name in LAZY:
+            self.__dict__.pop(name, None)
+
+    def take_over(self, columns: EvaluationColumns, tally: Tally | None) -> None:
+        """Have evaluated what others did, for evaluators that work batch by batch."""
+        self.params.imgIds = columns.images
+        self._set_columns(columns, tally)
+        self._paramsEval = copy.deepcopy(self.params)
+
+    def _evaluate_step_by_step(self, p: Params) -> None:
+        self._columns = self._tally = None
+        self._prepare()
+        classes = p.catIds if p.useCats else [-1]
+        measure = self.computeOks if p.iouType == "keypoints" else self.computeIoU
+        self.ious = {(image, label): measure(image, label) for image in p.imgIds for label in classes}
+        self.evalImgs = [
+            self.evaluateImg(image, label, area, p.maxDets[-1])
+            for label in classes
+            for area in p.areaRng
+            for image in p.imgIds
+        ]
+
+    def _prepare(self) -> None:
+        """Put the annotations into `_gts` and `_dts`, by image and class."""
+        self._gts, self._dts = _by_image_and_class(self, self.params)
+        self.evalImgs = defaultdict(list)
+        self.eval = {}
+
+    def _pair(self, imgId: Any, catId: Any) -> tuple[list[Dict], list[Dict]]:
+        """The truths and the detections of an image and class, or of all classes."""
+        if self.params.useCats:
+            pair = imgId, catId
+            return self._gts[pair], self._dts[pair]
+        labels = self.params.catIds
+        return (
+            [ann for label in labels for ann in self._gts[imgId, label]],
+            [ann for label in labels for ann in self._dts[imgId, label]],
+        )
+
+    def computeIoU(self, imgId: Any, catId: Any) -> Any:
+        """The overlaps of an image and class: one row per detection, by falling score, one column per truth; or []."""
+        p = self.params
+        if p.iouType not in ("bbox", "segm"):
+            raise Exception("unknown iouType for iou computation")  # as in COCO
+        truths, detections = self._pair(imgId, catId)
+        if not truths and not detections:
+            return []
+        return measure_overlaps(detections, truths, p.maxDets[-1], key=SHAPE_KEYS[p.iouType])
+
+    def computeOks(self, imgId: Any, catId: Any) -> Any:
+        """The similarity of the keypoints of an image and class: as `computeIoU` has overlaps; or []."""
+        p = self.params
+        return measure_keypoints(self._dts[imgId, catId], self._gts[imgId, catId], p.maxDets[-1], p.kpt_oks_sigmas)
+
+    def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Dict | None:
+        """Match one image and class in one area range; None if there are neither detections nor truths."""
+        truths, detections = self._pair(imgId, catId)
+        if not truths and not detections:
+            return None
+        rules = ImageRules(thresholds=self.params.iouThrs, area=aRng, limit=maxDet)
+        entry = match_image(detections, truths, self.ious[imgId, catId], rules)
+        return {"image_id": imgId, "category_id": catId, "aRng": aRng, "maxDet": maxDet, **entry}
+
+    def accumulate(self, p: Params | None = None) -> None:
+        """Compute the curves of all that was evaluated, or of what `p` selects, and store them in `eval`."""
+        print("Accumulating evaluation results...")
+        start = time.time()
+        is_lazy = "evalImgs" not in self.__dict__
+        if (self._columns.num_entries if is_lazy and self._columns else len(self.evalImgs)) == 0:
+            print("Please run evaluate() first")
+        if not self._paramsEval:
+            raise InputError("accumulate() needs the results of evaluate(); got none")
+        if p is None:
+            p = self.params
+        p.catIds = p.catIds if p.useCats == 1 else [-1]
+        arrays = self._accumulate_tally(p) if is_lazy else None
+        if arrays is None:
+            arrays = accumulate(self.evalImgs, p, self._paramsEval)
+        T, R, K, A, M = arrays.precision.shape
+        self.eval = {
+            "params": p,
+            "counts": [T, R, K, A, M],
+            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+            "precision": arrays.precision,
+            "recall": arrays.recall,
+            "scores": arrays.scores,
+        }
+        print(f"DONE (t={time.time() - start:0.2f}s).")
+
+    def _accumulate_tally(self, p: Params) -> Arrays | None:
+        """The arrays from the tally; None if `p` differs from what was evaluated."""
+        columns = self._columns
+        if columns is None or self._tally is None:
+            return None
+        is_same = (
+            list(p.imgIds) == columns.images
+            and list(p.catIds) == columns.classes
+            and [tuple(area) for area in p.areaRng] == columns.bounds
+            and list(p.maxDets) == columns.limits
+            and np.array_equal(p.iouThrs, columns.thresholds)
+        )
+        return build(self._tally, p.recThrs) if is_same else None
+
+    def summarize(self) -> None:
+        """Print the numbers and store them in `stats`."""
+        if not self.eval:
+            raise Exception("Please run accumulate() first")  # as in COCO
+        lines = keypoint_lines() if self.params.iouType == "keypoints" else box_lines(self.params.maxDets)
+        stats = np.zeros(len(lines))
+        for i, line in enumerate(lines):
+            stats[i] = value_of(line, self.eval, self.params)
+            print(text_of(line, stats[i], self.params))
+        self.stats = stats
+
+    def __str__(self) -> str:
+        self.summarize()
+        return ""
+
+
+def _by_image_and_class(evaluation: COCOeval, p: Params) -> tuple[Any, Any]:
+    """The truths and the detections in lists; each truth gets the key `ignore`, and masks are encoded."""
+    sides = []
+    for coco in (evaluation.cocoGt, evaluation.cocoDt):
+        by_pair = defaultdict(list)
+        for ann in load_annotations(coco, p.imgIds, p.catIds, is_pooled=not p.useCats):
+            if p.iouType == "segm":
+                ann["segmentation"] = coco.annToRLE(ann)  # as in COCO: in the dict itself
+            by_pair[ann["image_id"], ann["category_id"]].append(ann)
+        sides.append(by_pair)
+    for truths in sides[0].values():
+        for truth in truths:
+            truth["ignore"] = truth.get("iscrowd", False)
+            if p.iouType == "keypoints":
+                truth["ignore"] = truth["num_keypoints"] == 0 or truth["ignore"]
+    return sides[0], sides[1]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = fallback_attributes("cocoeval", globals())

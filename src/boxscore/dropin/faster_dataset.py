@@ -1,0 +1,253 @@
+"""FasterCOCO: faster_coco_eval's dataset class. It says what it does to `print_function` alone."""
+
+import copy
+import json
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore.dropin.coco_dataset import COCO, Dict, complete_results, get_lazy, get_snapshot
+from boxscore.dropin.lazy_annotations import FileSnapshot, LazyDataset, LazyResults, array_to_dicts, copy_header
+from boxscore.dropin.modules import outer_level
+
+logger = logging.getLogger("faster_coco_eval.core.coco")  # the name that its users configure
+
+_ID_0 = (
+    "Found annotation id 0. Annotation ids are used as match markers during evaluation, where 0 also means "
+    "'unmatched': an annotation with id 0 is never matched. Use ids from 1 on"
+)
+
+
+class FasterCOCO(COCO):
+    """A dataset, or the results of a detector, as `faster_coco_eval.COCO` has it: from a file or a dict.
+
+    >>> dataset = {"images": [{"id": 7}], "annotations": [], "categories": [{"id": 1, "name": "cat"}]}
+    >>> FasterCOCO(dataset).get_img_ids()
+    [7]
+    """
+
+    def __init__(
+        self,
+        annotation_file: Any = None,
+        use_deepcopy: bool = False,
+        print_function: Callable[..., Any] = logger.debug,
+    ) -> None:
+        super().__init__()
+        self.print_function, self.use_deepcopy, self.annotation_file = print_function, use_deepcopy, annotation_file
+        if annotation_file is None:
+            return
+        self.print_function("loading annotations into memory...")
+        start = time.time()
+        lazy = None
+        if isinstance(annotation_file, str | os.PathLike):
+            file = FileSnapshot(annotation_file)
+            lazy = LazyDataset.from_file(file)
+            self.dataset = {} if lazy is not None else file.parse()
+        elif isinstance(annotation_file, dict | list):
+            self.dataset = self.load_json(annotation_file, use_deepcopy)
+        else:
+            raise TypeError(f"type {type(annotation_file)} is not supported")  # as in faster_coco_eval
+        if type(self.dataset) is not dict:
+            raise AssertionError(f"annotation file format {type(self.dataset)} not supported")
+        if lazy is not None:
+            self._set_lazy(lazy)
+        self.print_function(f"Done (t={time.time() - start:0.2f}s)")
+        self.createIndex()
+
+    @staticmethod
+    def load_json(json_file: Any, use_deepcopy: bool | None = False) -> Any:
+        """What is in a file; or a copy of a dict or list, whose entries are shared unless `use_deepcopy`."""
+        if isinstance(json_file, str | os.PathLike):
+            return json.loads(Path(json_file).read_bytes())
+        return copy.deepcopy(json_file) if use_deepcopy else json_file.copy()
+
+    def createIndex(self) -> None:
+        """Make `anns`, `imgs`, `cats`, `imgToAnns` and `catToImgs` from `dataset`; ids of images become integers."""
+        start = time.time()
+        self.print_function("creating index...")
+        lazy = get_lazy(self)
+        if lazy is None:
+            for key, rows in (("id", "images"), ("image_id", "annotations")):
+                for row in self.dataset.get(rows, ()):
+                    if type(row[key]) is not int:
+                        row[key] = int(row[key])
+            self._index_dicts()
+        ids = lazy.columns if lazy is not None else get_snapshot(self)
+        if 0 in self.anns if ids is None else (ids.id == 0).any():
+            warnings.warn(_ID_0, UserWarning, stacklevel=outer_level())
+        self.print_function("index created!")
+        self.print_function(f"Done (t={time.time() - start:0.2f}s)")
+
+    def info(self) -> None:
+        """Print what the dataset says about itself."""
+        for key, value in self.dataset["info"].items():
+            self.print_function(f"{key}: {value}")
+
+    def loadRes(self, resFile: Any, min_score: float = 0.0) -> "FasterCOCO":
+        """The results of a detector on this dataset: a file, a list of dicts, or an array (N, 7); there may be none."""
+        self.print_function("Loading and preparing results...")
+        start = time.time()
+        results = FasterCOCO()
+        given = self._read(resFile, min_score)
+        if isinstance(given, LazyResults):
+            images = set(_compiled.distinct(given.columns.image).tolist())
+        else:
+            images = {ann["image_id"] for ann in given}
+        if not images <= set(self.getImgIds()):
+            raise AssertionError("Results do not correspond to current coco set")
+        if isinstance(given, LazyResults):
+            results._set_lazy(given)
+        elif given:
+            results.dataset, _ = complete_results(given, copy_header(self.dataset))
+        else:
+            results.dataset = {"categories": [], **copy_header(self.dataset), "annotations": []}
+        self.print_function(f"DONE (t={time.time() - start:0.2f}s)")
+        results.createIndex()
+        return results
+
+    def _read(self, results: Any, min_score: float) -> LazyResults | list[Dict]:
+        """Results as lazy columns, or as dicts where columns can't represent them."""
+        lazy = get_lazy(self)
+        header = lazy if isinstance(lazy, LazyDataset) else None
+        anns: Any
+        if isinstance(results, str | os.PathLike):
+            file = FileSnapshot(results)
+            columns = LazyResults.from_file(file, header or copy_header(self.dataset)) if min_score == 0 else None
+            anns = columns or file.parse()
+        elif isinstance(results, dict | list):
+            anns = self.load_json(results, self.use_deepcopy)
+        elif isinstance(results, np.ndarray):
+            anns = self.loadNumpyAnnotations(results)
+        else:
+            raise TypeError(f"type {type(results)} is not supported")  # as in faster_coco_eval
+        if type(anns) not in (LazyResults, list):
+            raise AssertionError("results in not an array of objects")
+        return anns if min_score == 0 else [ann for ann in anns if ann.get("score", 1) >= min_score]
+
+    def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Dict]:
+        """One dict per row of image, x, y, width, height, score, class."""
+        self.print_function("Converting ndarray to lists...")
+        self.print_function(data.shape)
+        if data.shape[1] != 7:
+            raise AssertionError(f"results must have 7 columns; got an array of shape {data.shape}")
+        for row in range(0, len(data), 1_000_000):
+            self.print_function(f"{row}/{len(data)}")
+        return array_to_dicts(data)
+
+    def getAnnIds(
+        self,
+        imgIds: Any = None,
+        catIds: Any = None,
+        areaRng: Sequence[float] | None = None,
+        iscrowd: bool | None = None,
+    ) -> list[Any]:
+        """The ids of the annotations of some images and classes, within an area range, crowds only or none of them."""
+        images, classes, area = (() if each is None else each for each in (imgIds, catIds, areaRng))
+        ids = super().getAnnIds(images, classes, area)
+        if iscrowd is None:
+            return ids
+        return [each for each in ids if int(self.anns[each].get("iscrowd", 0)) == int(iscrowd)]
+
+    def getCatIds(self, catNms: Any = None, supNms: Any = None, catIds: Any = None) -> list[Any]:
+        """The ids of the classes with some names, supercategories or ids."""
+        return super().getCatIds(*(() if each is None else each for each in (catNms, supNms, catIds)))
+
+    def getImgIds(self, imgIds: Any = None, catIds: Any = None) -> list[Any]:
+        """The ids of all images, or of those of the given images that have all of the given classes."""
+        return super().getImgIds(*(() if each is None else each for each in (imgIds, catIds)))
+
+    def loadAnns(self, ids: Any = None) -> list[Dict]:
+        """The annotations with some ids."""
+        return [self.anns[each] for each in _ids(ids)]
+
+    def loadCats(self, ids: Any = None) -> list[Dict]:
+        """The classes with some ids."""
+        return [self.cats[each] for each in _ids(ids)]
+
+    def loadImgs(self, ids: Any = None) -> list[Dict]:
+        """The images with some ids."""
+        return [self.imgs[each] for each in _ids(ids)]
+
+    def get_ann_ids(
+        self, img_ids: Any = None, cat_ids: Any = None, area_rng: Any = None, iscrowd: Any = None
+    ) -> list[Any]:
+        """`getAnnIds`."""
+        return self.getAnnIds(img_ids, cat_ids, area_rng, iscrowd)
+
+    def get_cat_ids(self, cat_names: Any = None, sup_names: Any = None, cat_ids: Any = None) -> list[Any]:
+        """`getCatIds`."""
+        return self.getCatIds(cat_names, sup_names, cat_ids)
+
+    def get_img_ids(self, img_ids: Any = None, cat_ids: Any = None) -> list[Any]:
+        """`getImgIds`."""
+        return self.getImgIds(img_ids, cat_ids)
+
+    def load_anns(self, ids: Any) -> list[Dict]:
+        """`loadAnns`."""
+        return self.loadAnns(ids)
+
+    def load_cats(self, ids: Any) -> list[Dict]:
+        """`loadCats`."""
+        return self.loadCats(ids)
+
+    def load_imgs(self, ids: Any) -> list[Dict]:
+        """`loadImgs`."""
+        return self.loadImgs(ids)
+
+    @property
+    def img_ann_map(self) -> Any:
+        """`imgToAnns`."""
+        return self.imgToAnns
+
+    @img_ann_map.setter
+    def img_ann_map(self, value: Any) -> None:
+        self.imgToAnns = value
+
+    @property
+    def cat_img_map(self) -> Any:
+        """`catToImgs`."""
+        return self.catToImgs
+
+    @cat_img_map.setter
+    def cat_img_map(self, value: Any) -> None:
+        self.catToImgs = value
+
+    def to_dict(self, separate_fn: bool = False) -> Dict:
+        """The dataset as a dict of copies; `separate_fn`: truths that were not found are of classes of their own."""
+        cats, anns = ([dict(each) for each in rows.values()] for rows in (self.cats, self.anns))
+        if separate_fn:
+            shift = max(cat["id"] for cat in cats)
+            cats += [{**cat, "id": cat["id"] + shift, "name": f"{cat['name']}_fn"} for cat in cats]
+            for ann in anns:
+                ann["category_id"] += shift if ann.get("fn") else 0
+        info = {"description": "Created from faster-coco-eval"}
+        return {"info": info, "images": list(self.imgs.values()), "annotations": anns, "categories": cats}
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        yield from self.to_dict().items()
+
+    def dump(self, output_file: str | os.PathLike[str]) -> None:
+        """Write the dataset to a JSON file."""
+        Path(output_file).write_text(json.dumps(dict(self), ensure_ascii=False, indent=4))
+
+
+def _ids(ids: Any) -> list[Any]:
+    """Integers, one or several."""
+    if ids is None:
+        return []
+    values = (
+        list(ids)
+        if hasattr(ids, "__iter__") and hasattr(ids, "__len__") and not isinstance(ids, str | bytes)
+        else [ids]
+    )
+    if any(isinstance(value, bool) or not isinstance(value, int | np.integer) for value in values):
+        raise TypeError("ids must be an int or an iterable of ints")  # as in faster_coco_eval
+    return values

@@ -1,0 +1,420 @@
+"""COCOeval_faster: faster_coco_eval's evaluation class, on boxscore's engine."""
+
+import copy
+import datetime
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from boxscore._support.exceptions import InputError
+from boxscore.dropin.accumulation import Arrays, accumulate, build
+from boxscore.dropin.coco_dataset import get_lazy
+from boxscore.dropin.evaluation import COCOeval
+from boxscore.dropin.evaluation_columns import EvaluationColumns, describe_odd, take_side
+from boxscore.dropin.faster_dataset import FasterCOCO
+from boxscore.dropin.faster_matches import (
+    LazyEvaluation,
+    area_under_curve,
+    best_threshold,
+    mark_annotations,
+    mean_area,
+    mean_iou,
+    scored_classes,
+)
+from boxscore.dropin.faster_params import SHAPES, FasterParams
+from boxscore.dropin.image_entries import entries, matched_pairs
+from boxscore.dropin.params import Params
+from boxscore.dropin.row_selection import distinct
+from boxscore.dropin.summary_lines import Line, text_of, value_of
+from boxscore.protocol.keypoint_rules import BOX_SHARE, KeypointRules
+
+Dict = dict[str, Any]
+
+logger = logging.getLogger("faster_coco_eval.core.cocoeval")  # the name that its users configure
+
+KEYPOINT_LABELS = ["AP_all", "AP_50", "AP_75", "AP_medium", "AP_large"]
+KEYPOINT_LABELS += [label.replace("AP", "AR") for label in KEYPOINT_LABELS[:3]] + ["AR_medium", "AR_large"]
+CROWD_LABELS = ["AP_all", "AP_50", "AP_75", "AR_all", "AR_50", "AR_75", "AP_easy", "AP_medium", "AP_hard"]
+
+
+class COCOeval_faster(COCOeval):  # noqa: N801 — the name that it replaces
+    """The evaluation of detections, as `faster_coco_eval.COCOeval_faster` has it: `run`, then `stats_as_dict`.
+
+    `iouType`: "bbox", "segm", "boundary", "keypoints" or "keypoints_crowd". `lvis_style`: a class counts in images
+    where it was looked for. `separate_eval`: curves are made by `accumulate`, from `_evalImgs_cpp`.
+    """
+
+    def __init__(
+        self,
+        cocoGt: Any = None,
+        cocoDt: Any = None,
+        iouType: str = "segm",
+        ranges: Mapping[str, Sequence[float]] | None = None,
+        print_function: Callable[..., Any] = logger.info,
+        extra_calc: bool = False,
+        kpt_oks_sigmas: Sequence[float] | None = None,
+        use_area: bool | None = True,
+        lvis_style: bool = False,
+        separate_eval: bool = False,
+        boundary_dilation_ratio: float = 0.02,
+        boundary_cpu_count: int = 4,
+        rle_iou_max_workers: int = 8,
+    ) -> None:
+        super().__init__(iouType="bbox")
+        if isinstance(rle_iou_max_workers, bool) or not isinstance(rle_iou_max_workers, int) or rle_iou_max_workers < 1:
+            raise ValueError("rle_iou_max_workers must be a positive integer")  # as in faster_coco_eval
+        self.cocoGt, self.cocoDt = cocoGt, cocoDt
+        self.params: FasterParams = FasterParams(iouType, kpt_oks_sigmas, ranges)
+        self.extra_calc, self.separate_eval, self.use_area = extra_calc, separate_eval, use_area
+        self.matched = False
+        self.boundary_dilation_ratio = boundary_dilation_ratio
+        self.boundary_cpu_count, self.rle_iou_max_workers = boundary_cpu_count, rle_iou_max_workers
+        if iouType == "keypoints" and lvis_style:
+            logger.warning("lvis_style not supported for keypoint evaluation")
+        self.lvis_style = lvis_style and iouType != "keypoints"
+        if cocoGt is not None:
+            self.params.imgIds = sorted(cocoGt.getImgIds())
+            self.params.catIds = sorted(_annotated_classes(cocoGt) if iouType == "keypoints" else cocoGt.getCatIds())
+        self._print_function = print_function
+        if self.print_function == print:
+            for coco in (cocoGt, cocoDt):
+                if coco is not None:
+                    coco.print_function = print
+
+    @property
+    def print_function(self) -> Callable[..., Any]:
+        """What prints, or logs."""
+        return self._print_function
+
+    @print_function.setter
+    def print_function(self, value: Callable[..., Any]) -> None:
+        self._print_function = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_evalImgs_cpp" and self.__dict__.get("_paramsEval"):
+            self._evalImgs_cpp = self.evalImgs if self._columns is None else entries(self._columns)
+            return self._evalImgs_cpp
+        return super().__getattr__(name)
+
+    def evaluate(self) -> None:
+        """Match every image and class, and unless `separate_eval`, compute the curves, too."""
+        start = time.time()
+        p = self.params
+        self.print_function(f"Evaluate annotation type *{p.iouType}*")
+        p.imgIds = distinct(p.imgIds)
+        if p.useCats:
+            p.catIds = distinct(p.catIds)
+        p.maxDets = sorted(p.maxDets)
+        if self._has_own_steps():
+            self._evaluate_step_by_step(p)
+        else:
+            self._evaluate_columns(p)
+        self._paramsEval = copy.deepcopy(p)
+        self.__dict__.pop("_evalImgs_cpp", None)
+        if not self.separate_eval:
+            self.eval = self._accumulated()
+        self.print_function("COCOeval_opt.evaluate() finished...")
+        self.print_function(f"DONE (t={time.time() - start:0.2f}s).")
+
+    def _select_columns(self, p: Params) -> EvaluationColumns | None:
+        columns = super()._select_columns(p)
+        if columns is None:
+            has_own_rules = self.lvis_style or p.iouType in ("boundary", "keypoints_crowd") or not self.use_area
+            if has_own_rules and (described := describe_odd(self.cocoGt, self.cocoDt, p)) is not None:
+                raise InputError(described)
+            return None
+        rules: Dict = {**columns.rules, "dilation_ratio": self.boundary_dilation_ratio}
+        if columns.iou_type == "keypoints" and not self.use_area:
+            rules["keypoints"] = KeypointRules(box_share=BOX_SHARE)
+        if self.lvis_style:
+            columns, rules["federated"] = self._looked_for(columns), True
+        return replace(columns, rules=rules)
+
+    def _looked_for(self, columns: EvaluationColumns) -> EvaluationColumns:
+        """Without detections of classes that were not looked for in their images."""
+        if columns.classes == [-1]:
+            raise InputError("`lvis_style` must be False where classes are pooled (`params.useCats` = 0)")
+        self.freq_groups = self._frequency_groups()
+        class_index = {label: k for k, label in enumerate(columns.classes)}
+        num_classes = len(columns.classes)
+        negative: list[int] = []
+        partial: list[int] = []
+        for i, image in enumerate(self.cocoGt.loadImgs(columns.images)):
+            for key, pairs in (("neg_category_ids", negative), ("not_exhaustive_category_ids", partial)):
+                pairs += [i * num_classes + class_index[label] for label in image.get(key, ()) if label in class_index]
+        own, annotated = (side.image * num_classes + side.label for side in (columns.detections, columns.truths))
+        row = np.flatnonzero(np.isin(own, np.concatenate([annotated, np.array(negative, np.int64)])))
+        is_partial = np.isin(own[row], np.array(partial, np.int64))
+        return replace(columns, detections=replace(take_side(columns.detections, row), is_partial=is_partial))
+
+    def _frequency_groups(self) -> list[list[int]]:
+        """The indices of the classes of each frequency."""
+        letters = self.params.imgCountLbl
+        groups: list[list[int]] = [[] for _ in letters]
+        for k, category in enumerate(self.cocoGt.loadCats(self.params.catIds)):
+            if category.get("frequency") not in letters:
+                got = category.get("frequency", "nothing")
+                rule = f"must have a `frequency`, one of {', '.join(letters)}, for `lvis_style`"
+                raise InputError(f"category {category['id']} {rule}; got {got}")
+            groups[letters.index(category["frequency"])].append(k)
+        return groups
+
+    def accumulate(self, p: Params | None = None) -> None:
+        """Compute the curves, where `separate_eval` has left them to this, and with `extra_calc` the matched pairs."""
+        if p is not None:
+            raise InputError("`p` must be None: faster_coco_eval accumulates what was evaluated, with its parameters")
+        self.print_function("Accumulating evaluation results...")
+        start = time.time()
+        if self.separate_eval:
+            if not self._paramsEval:
+                raise AssertionError("evaluate() must be called before accmulate() is called.")
+            self.eval = self._accumulated()
+        self.matched = False
+        if self.extra_calc:
+            self.math_matches()
+            self.matched = True
+        self.print_function("COCOeval_opt.accumulate() finished...")
+        self.print_function(f"DONE (t={time.time() - start:0.2f}s).")
+
+    def _accumulated(self) -> Dict:
+        p = self._paramsEval
+        arrays = self._arrays(p)
+        T, R, K, A, M = arrays.precision.shape
+        columns, has_own = self._columns, "_evalImgs_cpp" in self.__dict__
+        values = {
+            "params": p,
+            "counts": [T, R, K, A, M],
+            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+            "matched": None,
+            "precision": arrays.precision,
+            "scores": arrays.scores,
+            "recall": arrays.recall,
+            "evaluations_size": K * A * len(p.imgIds),
+        }
+        return LazyEvaluation(values, lambda: _matched(None if has_own else columns))
+
+    def _arrays(self, p: FasterParams) -> Arrays:
+        """From the tally, or from entries that were read or set, or that only entries can represent."""
+        if self._tally is not None and "_evalImgs_cpp" not in self.__dict__:
+            return build(self._tally, p.recThrs)
+        wanted = copy.copy(p)
+        wanted.catIds = p.catIds if p.useCats else [-1]
+        every: Any = np.asarray(self._evalImgs_cpp, object)
+        return accumulate(every.ravel(), wanted, wanted)
+
+    def math_matches(self) -> None:
+        """Set `tp` or `fp` of detections, and `fn` of truths, in their dicts."""
+        mark_annotations(self.cocoDt.anns, self.cocoGt.anns, self.eval["matched"])
+
+    def compute_mIoU(self) -> float:
+        """The mean IoU of matched pairs."""
+        if self.eval.get("matched") is None:
+            raise RuntimeError("Matching data is unavailable; run the evaluation and accumulation pipeline first")
+        return mean_iou(self.eval["matched"])
+
+    def compute_mAUC(self) -> float:
+        """The mean area under the curves of classes and area ranges."""
+        if "precision" not in self.eval:
+            raise RuntimeError("Accumulation results are unavailable; call evaluate() and accumulate() first")
+        return mean_area(self.eval["precision"], self.params.recThrs)
+
+    @staticmethod
+    def calc_auc(recall_list: Any, precision_list: Any, method: str = "c++") -> float:
+        """The area under the envelope of precision; all methods give it."""
+        del method
+        return area_under_curve(recall_list, precision_list)
+
+    def run(self) -> None:
+        """`evaluate`, `accumulate`, `summarize`."""
+        self.evaluate()
+        self.accumulate()
+        self.summarize()
+
+    def _summarize(
+        self,
+        ap: int = 1,
+        iouThr: float | None = None,
+        areaRng: str = "all",
+        maxDets: int = 100,
+        freq_group_idx: int | None = None,
+        catIds: Any = None,
+    ) -> float:
+        """One number, which is printed; `catIds`: indices of classes."""
+        arrays, classes = self.eval, "catIds=all" if self.lvis_style else ""
+        if catIds is not None:
+            classes = f"catIds=={catIds!s:>3s}"
+        if self.lvis_style and freq_group_idx is not None:
+            catIds, classes = self.freq_groups[freq_group_idx], f"catIds={self.params.imgCountLbl[freq_group_idx]:>3s}"
+        if catIds is not None:
+            axes = {"precision": np.s_[:, :, catIds], "recall": np.s_[:, catIds]}
+            arrays = {name: np.ascontiguousarray(self.eval[name][index]) for name, index in axes.items()}
+        line = Line(not ap, maxDets, iouThr, areaRng)
+        value = value_of(line, arrays, self.params)
+        self.print_function(text_of(line, value, self.params, classes))
+        return value
+
+    def summarize(self) -> None:
+        """Print the numbers and store them: all in `all_stats`, those of pycocotools in `stats`."""
+        if not self.eval:
+            raise Exception("Please run accumulate() first")  # as in faster_coco_eval
+        kind = self.params.iouType
+        if kind in SHAPES:
+            self.all_stats = self._box_numbers()
+            self.stats = self.all_stats[: 3 + 2 * len(self.params.areaRngLbl[1:]) + self._num_recalls()]
+        elif kind == "keypoints":
+            self.all_stats = self.stats = self._keypoint_numbers(("medium", "large"))
+        else:
+            self.all_stats = self.stats = np.append(self._keypoint_numbers(()), self._crowd_numbers())
+        if self.matched:
+            self.all_stats = np.append(self.all_stats, [self.compute_mIoU(), self.compute_mAUC()])
+
+    def _num_recalls(self) -> int:
+        """As in faster_coco_eval: there is room for three recalls in the style of LVIS, which has one."""
+        return max(len(self.params.maxDets), 3) if self.lvis_style else len(self.params.maxDets)
+
+    def _box_numbers(self) -> Any:
+        p, most = self.params, self.params.maxDets[-1]
+        areas = p.areaRngLbl[1:]
+        precisions = [self._summarize(1, threshold, maxDets=most) for threshold in (None, 0.5, 0.75)]
+        precisions += [self._summarize(1, areaRng=area, maxDets=most) for area in areas]
+        groups = [self._summarize(1, maxDets=most, freq_group_idx=g) for g in range(3)] if self.lvis_style else []
+        recalls = [self._summarize(0, maxDets=limit) for limit in p.maxDets]
+        recalls += [0.0] * (self._num_recalls() - len(recalls))
+        recalls += [self._summarize(0, areaRng=area, maxDets=most) for area in areas]
+        recalls += [self._summarize(0, threshold, maxDets=most) for threshold in (0.5, 0.75)]
+        return np.array([*precisions, *recalls, *groups], np.float64)
+
+    def _keypoint_numbers(self, areas: Sequence[str]) -> Any:
+        most = self.params.maxDets[-1]
+        numbers = []
+        for ap in (1, 0):
+            numbers += [self._summarize(ap, threshold, maxDets=most) for threshold in (None, 0.5, 0.75)]
+            numbers += [self._summarize(ap, areaRng=area, maxDets=most) for area in areas]
+        return np.array(numbers, np.float64)
+
+    def _crowd_numbers(self) -> list[float]:
+        """The precision in images of low, medium and high crowd index."""
+        numbers = self.get_type_result(first=0.2, second=0.8)
+        p = self.params
+        start = f" Average Precision  (AP) @[ IoU={p.iouThrs[0]:0.2f}:{p.iouThrs[-1]:0.2f}"
+        for name, value in zip(("easy", "medium", "hard"), numbers, strict=True):
+            self.print_function(f"{start} | type={name:>6s} | maxDets={p.maxDets[-1]:>3d} ] = {value:0.3f}")
+        return numbers
+
+    def get_type_result(self, first: float = 0.01, second: float = 0.85) -> list[float]:
+        """The mean precision in images whose crowd index is below `first`, below `second`, and above."""
+        numbers, print_function = [], self.print_function
+        self.print_function = _say_nothing
+        for images in self.split(self.cocoGt.annotation_file, first, second):
+            self.params.imgIds = images
+            self.evaluate()
+            self.accumulate()
+            numbers.append(round(np.mean(self.eval["precision"][:, :, :, 0, :]), 4))
+        self.print_function = print_function
+        return numbers
+
+    def split(self, gt_file: Any, first: float = 0.01, second: float = 0.85) -> tuple[list[Any], list[Any], list[Any]]:
+        """The ids of images by their `crowdIndex`: below `first`, below `second`, and others."""
+        easy: list[Any] = []
+        medium: list[Any] = []
+        hard: list[Any] = []
+        for image in FasterCOCO.load_json(gt_file)["images"]:
+            index = image["crowdIndex"]
+            (easy if index < first else medium if index < second else hard).append(image["id"])
+        return easy, medium, hard
+
+    @property
+    def stats_as_dict(self) -> dict[str, float]:
+        """The numbers by name."""
+        return {label: float(self.all_stats[i]) for i, label in enumerate(self._labels())}
+
+    def _labels(self) -> list[str]:
+        p = self.params
+        if p.iouType in SHAPES:
+            areas = [label for label in p.areaRngLbl if label != "all"]
+            recalls = ["AR_all", "AR_second", "AR_third"]
+            if self.lvis_style:
+                recalls += [f"AR_{limit}" for limit in p.maxDets[3:]]
+            elif p.maxDets != [1, 10, 100]:
+                recalls = [f"AR_{limit}" for limit in p.maxDets]
+            labels = ["AP_all", "AP_50", "AP_75", *(f"AP_{area}" for area in areas), *recalls]
+            labels += [*(f"AR_{area}" for area in areas), "AR_50", "AR_75"]
+            labels += ["APr", "APc", "APf"] if self.lvis_style else []
+        else:
+            labels = list(KEYPOINT_LABELS if p.iouType == "keypoints" else CROWD_LABELS)
+        return labels + (["mIoU", f"mAUC_{int(p.iouThrs[0] * 100)}"] if self.matched else [])
+
+    @property
+    def extended_metrics(self) -> Dict:
+        """AP of each class, and precision and recall where the mean F1 of the classes is highest."""
+        p, precision, stats = self.params, self.eval["precision"], self.stats_as_dict
+        at_50 = np.where(np.isclose(p.iouThrs, 0.50))[0]
+        if len(at_50) == 0:
+            given = np.asarray(p.iouThrs).tolist()
+            raise ValueError(
+                f"extended_metrics requires IoU threshold 0.50, but it is not present in params.iouThrs={given}."
+            )
+        detections, truths = self.cocoDt.anns, self.cocoGt.anns
+        labels = p.catIds if p.useCats else list({ann["category_id"] for ann in detections.values()})
+        scores = np.array(sorted({float(ann["score"]) for ann in detections.values()}))
+        best = best_threshold(scored_classes(labels, detections, truths, self.eval["matched"]), scores)
+        rows = []
+        for k, category in enumerate(self.cocoGt.loadCats(p.catIds) if p.useCats else ()):
+            ap, ap_50 = (_mean(part) for part in (precision[:, :, k, 0, -1], precision[at_50[0], :, k, 0, -1]))
+            if category["id"] in best.of_class and not np.isnan(ap) and not np.isnan(ap_50):
+                rates = dict(zip(("precision", "recall"), best.of_class[category["id"]], strict=True))
+                rows.append({"class": category["name"], "map@50:95": ap, "map@50": ap_50, **rates})
+        whole = {"precision": best.precision, "recall": best.recall}
+        rows.append({"class": "all", "map@50:95": stats["AP_all"], "map@50": stats["AP_50"], **whole})
+        return {"class_map": rows, "map": stats["AP_50"], **whole}
+
+    def __str__(self) -> str:
+        self.summarize()
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}() # boxscore, in place of faster_coco_eval"
+
+
+class PrintingCOCOeval(COCOeval_faster):
+    """The same under pycocotools' name: it prints, unless `print_function` is set later."""
+
+    @property
+    def print_function(self) -> Callable[..., Any]:
+        """What prints."""
+        return getattr(self, "_compat_print_function", print)
+
+    @print_function.setter
+    def print_function(self, value: Callable[..., Any]) -> None:
+        self._compat_print_function = value
+
+
+PrintingCOCOeval.__name__ = PrintingCOCOeval.__qualname__ = "COCOeval"
+
+
+def _annotated_classes(coco: Any) -> Any:
+    """The classes that have annotations."""
+    lazy = get_lazy(coco)
+    return coco.catToImgs if lazy is None else np.unique(lazy.columns.category).tolist()
+
+
+def _matched(columns: EvaluationColumns | None) -> dict[str, float]:
+    if columns is None:
+        raise InputError(
+            "`matched` needs the overlaps of evaluate(), which are not among the entries of `_evalImgs_cpp`; evaluate "
+            "without separate_eval"
+        )
+    return {f"{detection}_{truth}": overlap for detection, truth, overlap in matched_pairs(columns)}
+
+
+def _mean(samples: Any) -> float:
+    defined = samples[samples > -1]
+    return float(defined.mean()) if defined.size else float("nan")
+
+
+def _say_nothing(*_: Any) -> None:
+    pass

@@ -1,0 +1,472 @@
+"""Lazy annotations: files and arrays as columns. Their dicts are made when somebody first reads one.
+
+A dataset of half a million boxes takes seconds as dicts, and most evaluations never read one.
+"""
+
+import copy
+import json
+import os
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support.exceptions import InputError
+from boxscore._support.lazy import Lazy, LazyField
+from boxscore._support.threads import num_threads
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks
+from boxscore.dropin import mask
+
+Dict = dict[str, Any]
+FileName = str | os.PathLike[str]
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Images and classes, one pair per row."""
+
+_HEAD_SIZE = 1 << 16
+"""The number of bytes in which the first record of a file surely begins."""
+
+
+class FileSnapshot:
+    """A file as it was when it was opened. It stays open, so that its bytes need not be in memory until they are read.
+
+    The file may be moved or deleted. If it is written to, `content` raises. Copies and pickles have the bytes.
+    """
+
+    def __init__(self, name: FileName, content: bytes | None = None) -> None:
+        self.name, self._content = os.fspath(name), content
+        if content is not None:
+            return
+        if os.name == "nt" or not Path(name).is_file():  # Windows can't delete an open file; a pipe is read once
+            self._content = Path(name).read_bytes()
+            return
+        self._descriptor = os.open(name, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._identity = _identity(os.fstat(self._descriptor))
+
+    def read_columns(self, shapes: str = "boxes", *, compared: Pairs | None = None, keeps_third: bool = False) -> Any:
+        """The `_compiled.CocoFile` of the file; None if it has not these shapes: "boxes", "masks" or "keypoints".
+
+        Masks of other images and classes than the `compared` ones have an area alone.
+        """
+        wanted = getattr(_compiled.CocoShapes, shapes)
+        settings: Dict = {"num_threads": num_threads(None), "shapes": wanted, "compared": compared}
+        settings["keeps_third"] = keeps_third
+        try:
+            if self._content is None and self._is_there():
+                columns = _compiled.read_coco_file(os.fsencode(self.name), **settings)
+                if self._is_there():
+                    return columns
+            # From memory; or the file is gone, or another one has that name already.
+            return _compiled.read_coco_bytes(self.content(), **settings)
+        except _compiled.CocoError:
+            return None
+
+    def _is_there(self) -> bool:
+        try:
+            return _identity(Path(self.name).stat()) == self._identity
+        except OSError:
+            return False
+
+    def head(self, size: int) -> bytes:
+        """The first bytes."""
+        return os.pread(self._descriptor, size, 0) if self._content is None else self._content[:size]
+
+    def content(self) -> bytes:
+        """All bytes, as they were when the file was opened."""
+        if self._content is not None:
+            return self._content
+        blocks: list[bytes] = []
+        num_read = 0
+        while block := os.pread(self._descriptor, 1 << 30, num_read):
+            blocks.append(block)
+            num_read += len(block)
+        if _identity(os.fstat(self._descriptor)) != self._identity:
+            raise InputError(
+                f"{self.name}: was written to after it was loaded, so its annotations are no longer available as "
+                "dicts; read them before writing, or write to another file"
+            )
+        return b"".join(blocks)
+
+    def has(self, part: bytes) -> bool:
+        """Whether a short sequence of bytes is anywhere in it."""
+        if self._content is not None:
+            return part in self._content
+        tail, num_read = b"", 0
+        while block := os.pread(self._descriptor, 1 << 24, num_read):
+            if part in (tail := tail + block):
+                return True
+            tail, num_read = tail[-len(part) :], num_read + len(block)
+        return False
+
+    def parse(self) -> Any:
+        """The JSON as Python reads it."""
+        return json.loads(self.content())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileSnapshot, (self.name, self.content())
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from others, and from itself after a change."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnnotationColumns:
+    """Annotations, one row each, in the order of the file or array."""
+
+    image: NDArray[np.int64]
+    category: NDArray[np.int64]
+    box: NDArray[np.float64]
+    """In xywh. Shape (N, 4)."""
+    area: LazyField[NDArray[np.float64]] = LazyField()
+    id: LazyField[NDArray[np.int64]] = LazyField()
+    is_crowd: NDArray[np.uint8] | None = None
+    score: NDArray[np.float64] | None = None
+    has_box_areas: bool = False
+    """Whether all areas are surely those of the boxes."""
+
+
+class LazyDataset:
+    """A dataset's file whose annotations are all in columns. Its masks are read when they are first wanted."""
+
+    def __init__(
+        self, file: FileSnapshot, columns: AnnotationColumns, images: "ListedImages", categories: dict[int, str]
+    ) -> None:
+        self.columns, self.categories = columns, categories
+        self._listed = images
+        self._file: FileSnapshot | None = file
+        self._parsed: Dict = {}
+        self._masks: Masks | None = None
+        self._keypoints: Keypoints | None = None
+        self._by_image: Pairs | None = None
+
+    @property
+    def num_images(self) -> int:
+        """How many images the file lists."""
+        return len(self._listed.id)
+
+    def image_ids(self) -> list[int]:
+        """The ids of all images, in the order of the file."""
+        return list(dict.fromkeys(self._listed.id.tolist()))
+
+    @cached_property
+    def images(self) -> "ImageSizes":
+        """The sizes of all images, in the order of the file."""
+        sizes = zip(self._listed.height.tolist(), self._listed.width.tolist(), strict=True)
+        return dict(zip(self._listed.id.tolist(), sizes, strict=True))
+
+    def rows_of(self, images: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of some images, ascending, without a look at all others: for evaluations batch by batch."""
+        if self._by_image is None:
+            order = np.argsort(self.columns.image, kind="stable")
+            self._by_image = order, self.columns.image[order]
+        order, ascending = self._by_image
+        first, last = (np.searchsorted(ascending, images, side=side) for side in ("left", "right"))
+        return np.sort(
+            np.concatenate([order[slice(*each)] for each in zip(first.tolist(), last.tolist(), strict=True)])
+        )
+
+    @classmethod
+    def from_file(cls, file: FileSnapshot) -> "LazyDataset | None":
+        """None if the file has anything that columns can't represent."""
+        read = read_boxes(file)
+        if read is None or not read.is_dataset or read.images is None or read.categories is None:
+            return None
+        boxes = read.boxes
+        if boxes.id is None or boxes.area is None or boxes.num_flagged < len(boxes.id) or boxes.mask_area is not None:
+            return None
+        if read.images.names is not None or np.isnan(boxes.area).any():
+            return None
+        if len(_compiled.distinct(boxes.id)) < len(boxes.id):
+            return None
+        columns = AnnotationColumns(
+            image=boxes.image,
+            category=boxes.category,
+            box=boxes.box,
+            area=boxes.area,
+            id=boxes.id,
+            is_crowd=boxes.is_crowd,
+        )
+        names = dict(zip(read.categories.id.tolist(), read.categories.name, strict=True))
+        return cls(file, columns, ListedImages.of(read.images), names)
+
+    def masks(self) -> Masks | None:
+        """The masks of all annotations; None if not all have one."""
+        if self._masks is None and self._file is not None:
+            read = self._file.read_columns("masks")
+            self._masks = None if read is None else drawn(read.boxes, self.images)
+        return self._masks
+
+    def keypoints(self) -> Keypoints | None:
+        """The keypoints of all annotations; None if not all have them, and their number."""
+        if self._keypoints is None and self._file is not None:
+            read = self._file.read_columns("keypoints", keeps_third=True)
+            given = None if read is None else read.boxes.keypoints
+            if given is None or given.num_labelled is None or np.isnan(given.num_labelled).any():
+                return None
+            num = len(self.columns.id)
+            self._keypoints = Keypoints(
+                point=given.point.reshape(num, -1, 2),
+                visibility=given.third,
+                area=self.columns.area,
+                box=self.columns.box,
+                num_labelled=given.num_labelled,
+            )
+        return self._keypoints
+
+    def dataset(self) -> Dict:
+        """The file as Python's json reads it: parsed once, so that all who share it share its dicts."""
+        if self._file is not None:
+            self._parsed = self._file.parse()
+            self._header = copy_header(self._parsed)
+            self._file = None
+        return self._parsed
+
+    def header(self) -> Dict:
+        """All but the annotations, as they were in the file, for the results of a detector."""
+        self.dataset()
+        return copy_header(self._header)
+
+
+class LazyResults:
+    """A detector's results, from a file or an array, and the dataset they belong to."""
+
+    def __init__(
+        self,
+        source: FileSnapshot | NDArray[Any],
+        columns: AnnotationColumns,
+        header: "LazyDataset | Dict",
+        masks: Masks | None = None,
+        keypoints: Keypoints | None = None,
+        *,
+        complete: Callable[[list[Dict]], bool] | None = None,
+        is_partial: bool = False,
+    ) -> None:
+        self.columns = columns
+        self._source, self._header = source, header
+        self._masks, self._keypoints = masks, keypoints
+        self._complete = complete_boxes if complete is None else complete
+        self._is_partial = is_partial
+
+    @classmethod
+    def from_file(cls, file: FileSnapshot, header: "LazyDataset | Dict") -> "LazyResults | None":
+        """None if the file has anything that columns can't represent."""
+        if not _has_categories(header) or b'"caption"' in (head := file.head(_HEAD_SIZE)):
+            return None
+        # A results file with masks is most likely evaluated by them, against its dataset: those that are compared come
+        # with the first reading.
+        read, compared = None, None
+        if b'"segmentation"' in head:
+            if isinstance(header, LazyDataset) and b'"bbox"' in head:
+                compared = header.columns.image, header.columns.category
+            read = read_boxes(file, "masks", compared=compared)
+            if read is not None and read.boxes.mask_area is not None and compared is not None:
+                read, compared = read_boxes(file, "masks"), None  # the boxes of all of them are wanted
+        if read is None and b'"keypoints"' in head:
+            read = read_boxes(file, "keypoints")
+        read = read or read_boxes(file)
+        if read is None or read.is_dataset or read.boxes.score is None:
+            return None
+        boxes = read.boxes
+        masks = None if boxes.segmentations is None else drawn(boxes, _sizes_of(header))
+        if boxes.segmentations is not None and masks is None:
+            return None
+        box, area = boxes.box, None
+        complete: Callable[[list[Dict]], bool] = complete_boxes
+        keypoints = _detected(boxes)
+        if keypoints is not None and np.isnan(box).any():
+            # as in COCO: the first result decides whether all have boxes; else they are around the keypoints
+            if not np.isnan(box).all():
+                return None
+            complete, box = complete_keypoints, boxes.keypoints.around
+        if boxes.mask_area is not None:
+            complete = complete_masks
+            # as in COCO: the first result decides whether all have boxes; where it has none, masks have the areas
+            if masks is None or not np.isnan(box).all():
+                return None
+            box, area = masks.runs.box.astype(np.float64), masks.runs.area.astype(np.float64)
+        columns = AnnotationColumns(
+            image=boxes.image,
+            category=boxes.category,
+            box=box,
+            area=Lazy(lambda: box[:, 2] * box[:, 3]) if area is None else area,
+            id=Lazy(lambda: np.arange(1, len(box) + 1)),
+            score=boxes.score,
+            has_box_areas=boxes.mask_area is None,
+        )
+        return cls(file, columns, header, masks, keypoints, complete=complete, is_partial=compared is not None)
+
+    @classmethod
+    def from_array(cls, data: NDArray[Any], header: "LazyDataset | Dict") -> "LazyResults | None":
+        """From rows of image, x, y, width, height, score, class; None for types other than float32 and float64."""
+        if data.dtype not in (np.float32, np.float64) or len(data) == 0 or not _has_categories(header):
+            return None
+        if not (np.abs(data[:, [0, 6]]) < 2**53).all():
+            return None
+        data = data.copy()
+        columns = AnnotationColumns(
+            image=data[:, 0].astype(np.int64),
+            category=data[:, 6].astype(np.int64),
+            box=np.ascontiguousarray(data[:, 1:5], np.float64),
+            area=(data[:, 3] * data[:, 4]).astype(np.float64),
+            id=np.arange(1, len(data) + 1),
+            score=data[:, 5].astype(np.float64),
+        )
+        return cls(data, columns, header)
+
+    def masks(self, truths: LazyDataset | None = None) -> Masks | None:
+        """The masks of all results; None if some of their images have no size, or if only some results have masks.
+
+        If they are only compared with `truths` of the same image and class, the others may have an area alone.
+        As in COCO: a result without a mask has that of its box.
+        """
+        if self._is_partial and self._masks is not None and (truths is None or truths is not self._header):
+            assert isinstance(self._source, FileSnapshot)
+            read = self._source.read_columns("masks")
+            self._masks, self._is_partial = drawn(read.boxes, _sizes_of(self._header)), False
+        if self._masks is None:
+            if isinstance(self._source, FileSnapshot) and self._source.has(b'"segmentation"'):
+                return None
+            sizes = sizes_at(self.columns.image, _sizes_of(self._header))
+            if sizes is None:
+                return None
+            self._masks = Masks.from_polygons([[outline] for outline in outlines_of(self.columns.box)], sizes)
+        return self._masks
+
+    def keypoints(self) -> Keypoints | None:
+        """The keypoints of all results; None if not all have them."""
+        if self._keypoints is None and isinstance(self._source, FileSnapshot):
+            read = self._source.read_columns("keypoints")
+            self._keypoints = None if read is None else _detected(read.boxes)
+        return self._keypoints
+
+    def dataset(self) -> Dict:
+        """As pycocotools has it: the dataset's header, and one completed dict per result."""
+        header = self._header.header() if isinstance(self._header, LazyDataset) else self._header
+        is_file = isinstance(self._source, FileSnapshot)
+        anns = self._source.parse() if is_file else array_to_dicts(self._source)  # type: ignore[union-attr, arg-type]
+        self._complete(anns)
+        return {**header, "annotations": anns}
+
+
+ImageSizes = dict[int, tuple[float, float]]
+"""Height and width by image id; NaN where they are unknown."""
+
+
+def _detected(boxes: Any) -> Keypoints | None:
+    """The keypoints of a `_compiled.CocoBoxes` of results."""
+    given = boxes.keypoints
+    return None if given is None else Keypoints(point=given.point.reshape(len(boxes.image), -1, 2))
+
+
+class ListedImages(NamedTuple):
+    """The images that a file lists. Shape (N,) each."""
+
+    id: NDArray[np.int64]
+    height: NDArray[np.float64]
+    width: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, images: Any) -> "ListedImages":
+        """Those of a `_compiled.CocoImages`."""
+        return cls(images.id, images.height, images.width)
+
+
+def _sizes_of(header: LazyDataset | Dict) -> ImageSizes:
+    if isinstance(header, LazyDataset):
+        return header.images
+    return {image["id"]: (image.get("height", np.nan), image.get("width", np.nan)) for image in header["images"]}
+
+
+def sizes_at(images: Any, sizes: ImageSizes) -> NDArray[np.int64] | None:
+    """Height and width of each row's image; None if one is unknown. Shape (N, 2)."""
+    distinct, index = np.unique(np.asarray(images), return_inverse=True)
+    known = np.array([sizes.get(image, (np.nan, np.nan)) for image in distinct.tolist()], np.float64).reshape(-1, 2)
+    if not (np.isfinite(known) & (known >= 0) & (known == np.floor(known))).all():
+        return None
+    return known.astype(np.int64)[index]
+
+
+def drawn(boxes: Any, sizes: ImageSizes) -> Masks | None:
+    """The masks of a `_compiled.CocoBoxes`; None if there is a polygon in an image whose size is unknown.
+
+    As in COCO: one of fewer than three points is an error, which is raised where it is a dict.
+    """
+    if boxes.segmentations.has_short_polygons:
+        return None
+    known: NDArray[np.int64] | None = np.zeros((len(boxes.image), 2), np.int64)
+    if boxes.segmentations.has_polygons:
+        known = sizes_at(boxes.image, sizes)
+    try:
+        return None if known is None else Masks(runs=boxes.segmentations.draw(known, num_threads(None)))
+    except _compiled.MaskError:
+        return None
+
+
+def outlines_of(box: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The corners of boxes in xywh, as pycocotools writes them. Shape (N, 8)."""
+    x, y, width, height = box.T
+    right, bottom = x + width, y + height
+    return np.stack([x, y, x, bottom, right, bottom, right, y], axis=1)
+
+
+def _has_categories(header: LazyDataset | Dict) -> bool:
+    return isinstance(header, LazyDataset) or "categories" in header
+
+
+def read_boxes(file: FileSnapshot, shapes: str = "boxes", **settings: Any) -> Any:
+    """The `_compiled.CocoFile` of a file; None if it does not have these shapes, of images with integer ids."""
+    read = file.read_columns(shapes, **settings)
+    return read if read is not None and read.boxes.image_names is None and len(read.boxes.image) else None
+
+
+def copy_header(dataset: Dict) -> Dict:
+    """What results take over from a dataset: copies, except for the images, which are shared."""
+    header = {"info": copy.deepcopy(dataset.get("info", {})), "images": list(dataset["images"])}
+    if "categories" in dataset:
+        header["categories"] = copy.deepcopy(dataset["categories"])
+    return header
+
+
+def complete_boxes(anns: list[Dict]) -> bool:
+    """Give results an outline, an area and an id, and mark them as not crowds; False if a dict is in the list twice."""
+    return _compiled.complete_boxes(anns)
+
+
+def complete_masks(anns: list[Dict]) -> bool:
+    """Give results that have masks alone an area, a box and an id, and mark them as not crowds; always False."""
+    masks = [ann["segmentation"] for ann in anns]
+    for number, (ann, area, box) in enumerate(zip(anns, mask.area(masks), mask.toBbox(masks), strict=True), start=1):
+        ann["area"] = area
+        if "bbox" not in ann:
+            ann["bbox"] = box
+        ann["id"], ann["iscrowd"] = number, 0
+    return False
+
+
+def complete_keypoints(anns: list[Dict]) -> bool:
+    """Give results that have keypoints alone an area, a box and an id; False if a dict is in the list twice."""
+    return _compiled.complete_keypoints(anns, _compiled.boxes_around_keypoints(anns), _around_keypoints)
+
+
+def _around_keypoints(ann: Dict) -> tuple[Any, list[Any]]:
+    """The area and the box around keypoints of any type."""
+    x, y = ann["keypoints"][0::3], ann["keypoints"][1::3]
+    left, right, top, bottom = np.min(x), np.max(x), np.min(y), np.max(y)
+    return (right - left) * (bottom - top), [left, top, right - left, bottom - top]
+
+
+def array_to_dicts(data: NDArray[Any]) -> list[Dict]:
+    """One dict per row of image, x, y, width, height, score, class."""
+    return [
+        {"image_id": int(row[0]), "bbox": [row[1], row[2], row[3], row[4]], "score": row[5], "category_id": int(row[6])}
+        for row in data
+    ]

@@ -1,0 +1,270 @@
+"""Map by image, reduce by class: the driver under evaluation out of core, on Ray, and of many tallies in memory.
+
+    images --match--> tallies --plan--> bins --build-> curves of bins --assemble--> Result
+                      (TallyStore.map)       (TallyStore.reduce)
+
+A `TallyStore` says where rows are and who runs a task; all that decides a number is here. A bin has a few classes, or a
+range of one large class (see `boxscore.engines.bins`). A range knows how many detections counted before it, so it can
+be built without them. The parts are assembled with the bits of a curve that was built at once: precision is the same
+division of the same counts, an envelope is a maximum, which has no order, and a sum over true positives continues from
+range to range.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from boxscore._compiled import SUM_STATE
+from boxscore._support.exceptions import InputError
+from boxscore.engines.bins import Bins, Sample
+from boxscore.engines.native.compiled_engine import (
+    Start,
+    average,
+    average_points,
+    build_curves,
+    build_range,
+    can_finish_together,
+    finish,
+)
+from boxscore.protocol.protocol import Protocol
+from boxscore.result.curves import Curves, Floats, Ints
+from boxscore.result.result import Result, summarize
+from boxscore.result.tally import Tally, Totals, joined
+
+T = TypeVar("T")
+
+_PART_SIZE = 1 << 16
+"""Rows that are worth a part of their own, when tallies are finished without being merged."""
+
+
+class Reduced(NamedTuple):
+    """What a task made of each bin that has rows."""
+
+    curves: Mapping[int, Curves]
+    load: Callable[[int], Tally]
+    """The rows of a bin that are needed again."""
+
+
+class TallyStore(ABC):
+    """Tallies of different images: where their rows are, and who runs a task on them. Tasks can be pickled."""
+
+    bin_size: int
+    """The number of detections that a task may build curves through at once."""
+    is_local: bool
+    """Whether tasks run in this process, one bin after the other, by number. Then all tallies may be in it at once, if
+    they have no more detections than a bin."""
+
+    @abstractmethod
+    def map(self, task: Callable[[Tally], T]) -> Iterable[T]:
+        """What a task makes of each tally, or of each part of one, in any order. There is at least one."""
+
+    @abstractmethod
+    def reduce(self, bins: Bins, task: Callable[[int, Tally], Curves], needed_again: Collection[int]) -> Reduced:
+        """What a task makes of each bin that has detections; those of an image are in their order."""
+
+
+def reduce_tallies(store: TallyStore, threads: int) -> Result:
+    """The result of all tallies of a store. It has a tally only if all fit in this process at once."""
+    surveys = list(store.map(partial(_survey, bin_size=store.bin_size)))
+    totals = surveys[0][0].merge(*(part for part, _ in surveys[1:]))
+    if store.is_local and totals.num_detections.sum() <= store.bin_size:
+        return finish_tallies(list(store.map(_identity)), threads)
+    sample = Sample.concatenate([part for _, part in surveys])
+    curves = _reduce(store, Bins.plan(totals, sample, store.bin_size), threads)
+    pooled = None
+    if totals.protocol.average == "micro":
+        pooled = _reduce(store, Bins.plan(totals.pooled(), sample.pooled(), store.bin_size), threads)
+    return summarize(totals, curves, average(totals, curves, pooled))
+
+
+def finish_tallies(tallies: Sequence[Tally], threads: int) -> Result:
+    """The result of tallies of different images that are all in memory; large ones are not copied if need not be."""
+    parts = _parts(tallies)
+    return summarize(*finish(parts, threads), parts[0] if len(parts) == 1 else tuple(parts))
+
+
+def _parts(tallies: Sequence[Tally]) -> list[Tally]:
+    """Parts that can be finished together: large tallies as they are, small ones concatenated; else one."""
+    if len(tallies) == 1:
+        return list(tallies)
+    groups: list[list[Tally]] = [[]]
+    num_rows = 0
+    for tally in sorted(tallies, key=lambda tally: int(tally.image[0]) if len(tally) else 0):
+        if num_rows >= _PART_SIZE:
+            groups.append([])
+            num_rows = 0
+        groups[-1].append(tally)
+        num_rows += len(tally)
+    parts = [joined(group) if len(group) > 1 else group[0] for group in groups]
+    return parts if can_finish_together(parts) else [joined(tallies)]
+
+
+def _survey(tally: Tally, bin_size: int) -> tuple[Totals, Sample]:
+    return tally.totals, Sample.from_tally(tally, bin_size)
+
+
+def _identity(tally: Tally) -> Tally:
+    return tally
+
+
+def _reduce(store: TallyStore, bins: Bins, threads: int) -> Curves:
+    """The curves of all classes; each class is in one of the bins, or in some as ranges, or has no rows."""
+    if not bins.totals.num_detections.any():
+        return _assemble(bins.totals, [])
+    protocol = bins.totals.protocol
+    if bins.ranges and protocol.ap in ("linear_points", "linear_points_to_end"):
+        label = next(iter(bins.ranges))
+        raise InputError(
+            f"protocol {protocol.name} interpolates between all true positives of a class, and class {label} has more"
+            " detections than fit in memory at once: allow more memory"
+        )
+    of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
+    if store.is_local:
+        task = partial(_build_next, bins=bins, starts=dict.fromkeys(bins.ranges, no_start(protocol)), threads=threads)
+    else:
+        task = partial(build_bin, bins=bins, starts=_starts(store, bins, threads), threads=threads)
+    built, load = store.reduce(bins, task, () if protocol.is_sampled else of_ranges)
+    parts = [curves for number, curves in built.items() if number not in of_ranges]
+    for numbers in bins.ranges.values():
+        present = [number for number in numbers if number in built]
+
+        def rebuild(index: int, start: Start, present: Sequence[int] = present) -> tuple[Curves, Floats]:
+            number = present[index]
+            return _build_range(number, load(number), bins, start, threads)
+
+        parts.append(join_ranges([built[number] for number in present], protocol, rebuild))
+    return _assemble(bins.totals, parts)
+
+
+def build_bin(number: int, rows: Tally, *, bins: Bins, starts: Mapping[int, Start], threads: int) -> Curves:
+    """The curves through the rows of a bin, which may be a range that has a start."""
+    if number in starts:
+        return _build_range(number, rows, bins, starts[number], threads)[0]
+    rows = _rows_of(number, rows, bins)
+    return build_curves(rows, bins.num_truths_of(rows.classes), threads)
+
+
+def _build_next(number: int, rows: Tally, *, bins: Bins, starts: dict[int, Start], threads: int) -> Curves:
+    """The same for bins that are built by number: a range starts where the one before ended. `starts`: by label.
+
+    So nothing has to be counted first, which would take half as long as the whole reduce out of core.
+    """
+    label = int(bins.classes_of(number)[0])
+    if label not in starts:
+        return build_bin(number, rows, bins=bins, starts={}, threads=threads)
+    curves, _ = _build_range(number, rows, bins, starts[label], threads)
+    starts[label] = _next_start(starts[label], curves.num_true, curves.num_true + curves.num_false)
+    return curves
+
+
+def _build_range(number: int, rows: Tally, bins: Bins, start: Start, threads: int) -> tuple[Curves, Floats]:
+    """The curves through a range of a class, and the state of the sum over true positives at its end."""
+    rows = _rows_of(number, rows, bins)
+    rows = replace(rows, protocol=_with_recall_0(rows.protocol))
+    return build_range(rows, bins.num_truths_of(rows.classes), threads, start)
+
+
+def _rows_of(number: int, rows: Tally, bins: Bins) -> Tally:
+    """The rows with the classes of their bin."""
+    rows = rows.pooled() if bins.is_pooled else rows
+    return replace(rows, classes=bins.classes_of(number), class_names=None)
+
+
+def no_start(protocol: Protocol) -> Start:
+    """The start of the first range of a class."""
+    shape = (len(protocol.thresholds), 1, len(protocol.areas), len(protocol.limits))
+    counts = np.zeros(shape, np.int64)
+    return Start(counts, counts, counts, np.zeros((*shape, SUM_STATE)), np.zeros(shape))
+
+
+def _starts(store: TallyStore, bins: Bins, threads: int) -> dict[int, Start]:
+    """The start of each range, from the counts in all ranges before it."""
+    if not bins.ranges:
+        return {}
+    counts = list(store.map(partial(_count, bins=bins, threads=threads)))
+    starts: dict[int, Start] = {}
+    for numbers in bins.ranges.values():
+        start = no_start(bins.totals.protocol)
+        for number in numbers:
+            starts[number] = start
+            for num_true, num_false in (part[number] for part in counts if number in part):
+                start = _next_start(start, start.num_true + num_true, start.num_counted + num_true + num_false)
+    return starts
+
+
+def _count(tally: Tally, bins: Bins, threads: int) -> dict[int, tuple[Ints, Ints]]:
+    """True and false positives of a tally in each range. Shape (T, 1, A, M)."""
+    of_ranges = {number for numbers in bins.ranges.values() for number in numbers}
+    counts = {}
+    for number, rows in bins.split(tally):
+        if number in of_ranges:
+            curves = build_bin(number, rows, bins=bins, starts={}, threads=threads)
+            counts[number] = curves.num_true, curves.num_false
+    return counts
+
+
+def _next_start(start: Start, num_true: Ints, num_counted: Ints) -> Start:
+    return start._replace(num_true=num_true, num_counted=num_counted, total_true=num_true)
+
+
+Rebuild = Callable[[int, Start], tuple[Curves, Floats]]
+"""Builds a range, given by its index, from another start."""
+
+
+def join_ranges(parts: Sequence[Curves], protocol: Protocol, rebuild: Rebuild) -> Curves:
+    """The curves of a class from those of its ranges, each built from its start.
+
+    `rebuild` is called, one range after the other, where AP is a sum over true positives: such a sum continues that of
+    the range before, and must know how many true positives there will be.
+    """
+    precision = np.max([part.precision for part in parts], axis=0)
+    point_R = np.array(_with_recall_0(protocol).recall_points)[:, None, None, None]
+    scores = parts[0].scores.copy()
+    recall = parts[0].recall
+    for part in parts[1:]:
+        # A recall point is reached in the first range that ends at its recall or beyond.
+        is_new = (recall[:, None] < point_R) & (part.recall[:, None] >= point_R)
+        scores = np.where(is_new, part.scores, scores)
+        recall = part.recall
+    own = slice(None) if protocol.recall_points[0] == 0 else slice(1, None)
+    return replace(
+        parts[-1],
+        precision=precision[:, own],
+        scores=scores[:, own],
+        average_precision=_average_precision(parts, precision[:, own], protocol, rebuild),
+    )
+
+
+def _average_precision(parts: Sequence[Curves], precision: Floats, protocol: Protocol, rebuild: Rebuild) -> Floats:
+    is_defined = parts[-1].recall >= 0
+    if protocol.is_sampled:
+        return np.where(is_defined, average_points(precision, protocol), np.nan)
+    start = no_start(protocol)._replace(total_true=parts[-1].num_true)
+    best = [part.precision[:, 0] for part in parts]  # at recall 0 or beyond: of the whole range
+    for index, part in enumerate(parts):
+        beyond = np.max([np.zeros_like(best[0]), *best[index + 1 :]], axis=0)
+        built, sum_after = rebuild(index, start._replace(beyond=beyond))
+        start = _next_start(start, part.num_true, part.num_true + part.num_false)
+        start = start._replace(total_true=parts[-1].num_true, sum=sum_after)
+    return np.where(is_defined, built.average_precision, np.nan)
+
+
+def _with_recall_0(protocol: Protocol) -> Protocol:
+    points = protocol.recall_points
+    return protocol if points[0] == 0 else protocol.replace(recall_points=(0.0, *points))
+
+
+def _assemble(totals: Totals, parts: Iterable[Curves]) -> Curves:
+    """The curves of all classes; each class is in one of the parts, or has no rows."""
+    whole = build_curves(replace(Tally.empty(totals.protocol), classes=totals.classes), totals.num_truths, 1)
+    for part in parts:
+        index = np.searchsorted(totals.classes, part.classes)
+        for name in ("precision", "scores"):
+            getattr(whole, name)[:, :, index] = getattr(part, name)
+        for name in ("recall", "average_precision", "num_true", "num_false"):
+            getattr(whole, name)[:, index] = getattr(part, name)
+    return whole

@@ -1,1 +1,0 @@
-"""The nouns: protocol, dataset, tally, curves, result."""

@@ -1,0 +1,127 @@
+"""Measures: which numbers a protocol has, and what each is the mean of."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from boxscore._support import text
+from boxscore.protocol.protocol import Protocol
+
+
+class Measure(NamedTuple):
+    """One number: the mean over classes of AP or of recall, at some thresholds, in one area range, within one limit."""
+
+    name: str
+    is_recall: bool
+    thresholds: tuple[int, ...]
+    """Indices of the protocol's thresholds, as `area` and `limit` are of its area ranges and limits."""
+    area: int
+    limit: int
+    group: str | None = None
+    """The group of classes whose mean it is; None: all classes."""
+
+    def meaning(self, protocol: Protocol) -> list[str]:
+        """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
+        return [
+            "AR" if self.is_recall else "AP",
+            f"{protocol.similarity} {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
+            protocol.areas[self.area].name if self.group is None else f"{self.group} classes",
+            detections_within(protocol.limits[self.limit]),
+        ]
+
+
+def measures(protocol: Protocol) -> Iterator[Measure]:
+    """The numbers of a protocol under the names that people know.
+
+    >>> [measure.name for measure in measures(Protocol.named("coco", limits=(1, 300), areas={"all": (0, 1e10)}))]
+    ['map', 'map_50', 'map_75', 'mar_1', 'mar_300']
+    >>> [measure.name for measure in measures(Protocol.named("voc2007"))]
+    ['map', 'mar']
+    >>> [measure.name for measure in measures(Protocol.named("olrp", thresholds=(0.5,), areas={"all": (0, 1e10)}))]
+    ['map', 'map_50', 'mar_1', 'mar_10', 'mar_100']
+    >>> [measure.name for measure in measures(Protocol.named("coco_keypoints"))][5:]
+    ['mar', 'mar_50', 'mar_75', 'mar_medium', 'mar_large']
+    """
+    every = tuple(range(len(protocol.thresholds)))
+    last = len(protocol.limits) - 1
+    sizes = list(enumerate(protocol.areas))[1:]
+    yield Measure("map", False, every, 0, last)
+    for percent in (50, 75):
+        index = threshold_index(protocol.thresholds, percent / 100)
+        if index is not None and protocol.names_thresholds:
+            yield Measure(f"map_{percent}", False, (index,), 0, last)
+    for a, area in sizes:
+        yield Measure(f"map_{area.name}", False, every, a, last)
+    for group in protocol.class_groups:
+        yield Measure(f"map_{group}", False, every, 0, last, group)
+    for m, limit in enumerate(protocol.limits):
+        is_plain = limit is None or (protocol.recall_at and m == last)
+        yield Measure("mar" if is_plain else f"mar_{limit}", True, every, 0, m)
+    for recall in protocol.recall_at:
+        index = threshold_index(protocol.thresholds, recall)
+        if index is not None and protocol.names_thresholds:
+            yield Measure(f"mar_{round(recall * 100)}", True, (index,), 0, last)
+    for a, area in sizes:
+        yield Measure(f"mar_{area.name}", True, every, a, last)
+
+
+_EXTRA_MEANINGS = {
+    "mr": "log-average miss rate",
+    "ji": "Jaccard index",
+    "olrp": "optimal LRP error",
+    "olrp_loc": "1 - {similarity} of TP",
+    "olrp_fp": "1 - precision",
+    "olrp_fn": "1 - recall",
+}
+
+
+def is_error(name: str) -> bool:
+    """Whether less is better: of miss rates and LRP errors.
+
+    >>> is_error("olrp_loc"), is_error("ji"), is_error("map_50")
+    (True, False, False)
+    """
+    return name in _EXTRA_MEANINGS and name != "ji"
+
+
+def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
+    """The names of all numbers of a protocol, and what each is, in words: the measures, then the extra numbers.
+
+    >>> [name for name, _ in meanings(Protocol.named("crowdhuman"))]
+    ['map', 'mar', 'mr', 'ji']
+    >>> dict(meanings(Protocol.named("olrp")))["olrp_loc"]
+    ['1 - IoU of TP', 'IoU 0.50', 'all', '100 detections']
+    """
+    for measure in measures(protocol):
+        yield measure.name, measure.meaning(protocol)
+    first = f"{protocol.similarity} {text.thresholds(protocol.thresholds[:1])}"
+    for name in protocol.extra_names:
+        what = _EXTRA_MEANINGS[name].format(similarity=protocol.similarity)
+        within = ["all", detections_within(None)]
+        if name != "ji":
+            within = [protocol.areas[0].name, detections_within(protocol.limits[-1])]
+        yield name, [what, first, *within]
+
+
+def detections_within(limit: int | None) -> str:
+    """How many detections count, in words."""
+    return "all detections" if limit is None else text.count(limit, "detection")
+
+
+def measures_at_thresholds(protocol: Protocol) -> Iterator[Measure]:
+    """The first of the numbers at each threshold of its own.
+
+    >>> [measure.thresholds for measure in measures_at_thresholds(Protocol.named("coco", thresholds=(0.5, 0.75)))]
+    [(0,), (1,)]
+    """
+    first = next(measures(protocol))
+    for t in first.thresholds:
+        yield first._replace(thresholds=(t,))
+
+
+def threshold_index(thresholds: Sequence[float], iou: float) -> int | None:
+    """Which of the thresholds is `iou`, whatever its last digits; None if none is.
+
+    >>> threshold_index((0.5, 0.55, 0.6000000000000001), 0.6), threshold_index((0.75,), 0.5)
+    (2, None)
+    """
+    return next((t for t, threshold in enumerate(thresholds) if abs(threshold - iou) < 1e-9), None)

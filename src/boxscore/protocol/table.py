@@ -1,0 +1,182 @@
+"""The protocols that have a name: `voc2007`, `coco`, `paper`, `lvis`, …"""
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+
+from boxscore.protocol.fields import Area
+from boxscore.protocol.keypoint_rules import (
+    BOX_SHARE,
+    COCO_SIGMAS,
+    CROWDPOSE_SIGMAS,
+    WHOLEBODY_PARTS,
+    KeypointRules,
+)
+from boxscore.protocol.protocol import Protocol
+
+
+def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
+    """Numbers from first to last at equal distances, with the bits of `np.linspace`."""
+    step = (last - first) / (num - 1)
+    return (*(first + i * step for i in range(num - 1)), last)
+
+
+_VOC2007 = Protocol(
+    name="voc2007",
+    thresholds=(0.5,),
+    recall_points=tuple(i * 0.1 for i in range(11)),  # as in py-faster-rcnn: 0.3 is 0.30000000000000004
+    ap="interpolated",
+    pixels="inclusive",
+    comparison=">=",
+    matching="best",
+    ignored="difficult",
+)
+
+_VOC2012 = _VOC2007.replace(name="voc2012", recall_points=_evenly(0.0, 1.0, 101), ap="envelope")
+
+_DOTA = _VOC2012.replace(name="dota", pixels="continuous", comparison=">", iou_type="obb")
+
+_DOTA2007 = _VOC2007.replace(name="dota2007", pixels="continuous", comparison=">", iou_type="obb")
+
+_PAPER = _VOC2012.replace(name="paper", ap="trapezoid", comparison=">", matching="best_regular")
+
+_COCO = Protocol(
+    name="coco",
+    thresholds=_evenly(0.5, 0.95, 10),
+    recall_points=_evenly(0.0, 1.0, 101),
+    ap="recall_points",
+    pixels="continuous",
+    comparison=">=",
+    matching="next_best",
+    ties="last",
+    ignored="crowd",
+    areas=(
+        Area("all", 0.0, 1e10),
+        Area("small", 0.0, 32.0**2),
+        Area("medium", 32.0**2, 96.0**2),
+        Area("large", 96.0**2, 1e10),
+    ),
+    limits=(1, 10, 100),
+    precision_epsilon=sys.float_info.epsilon,
+)
+
+_COCO_KEYPOINTS = _COCO.replace(
+    name="coco_keypoints",
+    areas=tuple(area for area in _COCO.areas if area.name != "small"),
+    limits=(20,),
+    recall_at=(0.5, 0.75),
+    iou_type="keypoints",
+    sigmas=COCO_SIGMAS,
+)
+
+_CROWDPOSE = _COCO_KEYPOINTS.replace(
+    name="crowdpose",
+    ranges_by="crowd_index",
+    areas=(
+        Area("all", 0.0, math.inf),
+        Area("easy", 0.0, math.nextafter(0.2, 0.0)),
+        Area("medium", 0.2, math.nextafter(0.8, 0.0)),
+        Area("hard", 0.8, math.inf),
+    ),
+    sigmas=CROWDPOSE_SIGMAS,
+    keypoints=KeypointRules(box_share=BOX_SHARE, needs_scores=True),
+)
+
+
+def _wholebody() -> Iterator[Protocol]:
+    """The protocol of the whole body, and those of its parts."""
+    num_body = len(WHOLEBODY_PARTS["body"])
+    whole = KeypointRules(num_area_points=num_body, needs_scores=True, score_key="wholebody_score")
+    every = tuple(sigma for sigmas in WHOLEBODY_PARTS.values() for sigma in sigmas)
+    yield _COCO_KEYPOINTS.replace(name="coco_wholebody", sigmas=every, keypoints=whole)
+    first = 0
+    for part, sigmas in WHOLEBODY_PARTS.items():
+        rules = whole._replace(first=first, score_key="score" if part == "body" else f"{part}_score")
+        yield _COCO_KEYPOINTS.replace(name=f"coco_wholebody_{part}", sigmas=sigmas, keypoints=rules)
+        first += len(sigmas)
+
+
+_LVIS = _COCO.replace(
+    name="lvis",
+    ignored="regular",
+    federated=True,
+    empty="drop",
+    limits=(300,),
+    limits_per="image",
+    class_groups=("rare", "common", "frequent"),
+)
+
+_LVIS_FIXED = _LVIS.replace(name="lvis_fixed", limits=(10_000,), limits_per="dataset")
+
+_OPENIMAGES = _VOC2012.replace(
+    name="openimages", pixels="continuous", group_of_weight=1, federated=True, empty="drop_detections"
+)
+
+_CROWDHUMAN = Protocol(
+    name="crowdhuman",
+    thresholds=(0.5,),
+    recall_points=_COCO.recall_points,
+    ap="trapezoid_from_first",
+    pixels="continuous",
+    comparison=">",
+    matching="next_best",
+    ignored="crowd",
+    clips_boxes=True,
+    extra_numbers=("mr", "ji"),
+)
+
+_ULTRALYTICS = _COCO.replace(
+    name="ultralytics",
+    ap="linear_points",
+    ties="first",
+    ignored="absent",
+    areas=(Area("all", 0.0, math.inf),),
+    limits=(300,),
+    limits_per="image",
+    min_score=0.001,
+    precision_epsilon=0.0,
+)
+
+_OLRP = _COCO.replace(name="olrp", extra_numbers=("olrp",))
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    protocol.name: protocol
+    for protocol in (
+        *(_VOC2007, _VOC2012, _COCO, _PAPER, _LVIS, _LVIS_FIXED, _OPENIMAGES, _CROWDHUMAN, _ULTRALYTICS, _OLRP),
+        *(_DOTA, _DOTA2007, _COCO_KEYPOINTS, _CROWDPOSE, *_wholebody()),
+    )
+}
+"""The protocols that have a name."""
+
+_OF_SHAPES = {("coco", "keypoints"): "coco_keypoints"}
+"""The protocols that a family has for a similarity, where its main one has other rules."""
+
+
+def protocol_of(name: str, iou_type: str) -> Protocol:
+    """The protocol of a name for a similarity.
+
+    >>> protocol_of("coco", "keypoints").limits, protocol_of("coco", "segm").limits
+    ((20,), (1, 10, 100))
+    """
+    protocol = Protocol.named(_OF_SHAPES.get((name, iou_type), name))
+    return protocol if protocol.iou_type == iou_type else protocol.replace(iou_type=iou_type)
+
+
+REFERENCES: Mapping[str, str] = {
+    "voc2007": "VOC devkit, py-faster-rcnn, detectron2",
+    "voc2012": "VOC devkit, py-faster-rcnn, detectron2",
+    "coco": "pycocotools 2.0.11",
+    "paper": "the paper's pseudocode",
+    "lvis": "lvis 0.5.3",
+    "lvis_fixed": "lvis 0.5.3 after the cut of Dave et al. 2021",
+    "openimages": "TensorFlow's OpenImagesDetectionChallengeEvaluator",
+    "crowdhuman": "CrowdDet's evaluation, mmdetection 3.3.0",
+    "ultralytics": "Ultralytics 8.4.190",
+    "olrp": "pycocotools 2.0.11; Oksuz et al. 2018 for LRP",
+    "dota": "DOTA_devkit",
+    "dota2007": "DOTA_devkit",
+    "coco_keypoints": "pycocotools 2.0.11",
+    "crowdpose": "xtcocotools 1.14.3",
+    "coco_wholebody": "xtcocotools 1.14.3",
+}
+"""What decides the numbers of each protocol; the parts of a whole body are as the whole."""

@@ -1,0 +1,93 @@
+"""The numbers of each class in columns."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from boxscore._support import text
+from boxscore.protocol.measures import threshold_index
+from boxscore.result.curves import Averages, Curves, Floats, Ints
+from boxscore.result.summary import ClassRow, class_table
+from boxscore.result.tally import Totals
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class PerClass:
+    """The numbers of each class in columns, in the first area range and within the largest limit.
+
+    NaN marks a class without truths. `print` shows a table.
+    """
+
+    label: Ints
+    """Shape (K,)."""
+    name: tuple[str, ...]
+    """Class names, or labels as text. Length K."""
+    ap: Floats
+    """Average precision, mean over thresholds. Shape (K,)."""
+    ap_50: Floats
+    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds. Shape (K,)."""
+    ar: Floats
+    """Recall of all detections within the limit, mean over thresholds. Shape (K,)."""
+    num_truths: Ints
+    """Truths that count. Shape (K,)."""
+    num_detections: Ints
+    """Detections within the limit, ignored ones included. Shape (K,)."""
+    ap_at: Floats
+    """Average precision at each threshold. Shape (K, T)."""
+    num_true: Ints
+    """True positives at each threshold. Shape (K, T)."""
+    num_false: Ints
+    """False positives at each threshold. Shape (K, T)."""
+    thresholds: tuple[float, ...]
+    """The similarity thresholds of `ap_at`, `num_true` and `num_false`. Length T."""
+    extra: Mapping[str, Floats] = field(default_factory=dict)
+    """Numbers beside AP and recall, where the protocol has such: `mr`, `olrp`, `olrp_loc`, `olrp_fp`, `olrp_fn` and
+    `olrp_score`, the score threshold of the last four. Shape (K,) each."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def rows(self) -> Iterator[ClassRow]:
+        """One row of plain values per class."""
+        for k, name in enumerate(self.name):
+            yield ClassRow(
+                label=int(self.label[k]),
+                name=name,
+                ap=float(self.ap[k]),
+                ap_50=float(self.ap_50[k]),
+                ar=float(self.ar[k]),
+                num_truths=int(self.num_truths[k]),
+                num_detections=int(self.num_detections[k]),
+                ap_at=self.ap_at[k].tolist(),
+                num_true=self.num_true[k].tolist(),
+                num_false=self.num_false[k].tolist(),
+                extra={name: float(values[k]) for name, values in self.extra.items()},
+            )
+
+    def __repr__(self) -> str:
+        return f"PerClass({text.count(len(self), 'class', 'classes')})"
+
+    def __str__(self) -> str:
+        return class_table(list(self.rows()), self.thresholds)
+
+
+def per_class_of(totals: Totals, curves: Curves, averages: Averages, extra: Mapping[str, Floats]) -> PerClass:
+    """The numbers of each class. `extra`: those beside AP and recall."""
+    names = totals.class_names or {}
+    ap_TK = averages.ap_at
+    index = threshold_index(totals.protocol.thresholds, 0.5)
+    return PerClass(
+        label=totals.classes,
+        name=tuple(names.get(label, str(label)) for label in totals.classes.tolist()),
+        ap=averages.ap,
+        ap_50=np.full(ap_TK.shape[1], np.nan) if index is None else ap_TK[index],
+        ar=averages.ar,
+        num_truths=totals.num_truths[:, 0],
+        num_detections=totals.num_detections,
+        ap_at=ap_TK.T,
+        num_true=curves.num_true[:, :, 0, -1].T,
+        num_false=curves.num_false[:, :, 0, -1].T,
+        thresholds=totals.protocol.thresholds,
+        extra=extra,
+    )

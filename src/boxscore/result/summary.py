@@ -1,0 +1,240 @@
+"""Summary: a result in plain values, as tables and JSON show it. Needs no array library."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from boxscore._support import text
+from boxscore.protocol.comparable import Comparable, comparable
+from boxscore.protocol.measures import meanings, threshold_index
+from boxscore.protocol.protocol import Protocol
+
+
+class ClassRow(NamedTuple):
+    """The numbers of one class, in the first area range and within the largest limit. NaN: it has no truths."""
+
+    label: int
+    name: str
+    ap: float
+    """Average precision, mean over thresholds."""
+    ap_50: float
+    """Average precision at IoU 0.5. NaN also where that is not one of the thresholds."""
+    ar: float
+    """Recall of all detections within the limit, mean over thresholds."""
+    num_truths: int
+    """Truths that count."""
+    num_detections: int
+    """Detections within the limit, ignored ones included."""
+    ap_at: Sequence[float]
+    """Average precision at each threshold."""
+    num_true: Sequence[int]
+    """True positives at each threshold."""
+    num_false: Sequence[int]
+    """False positives at each threshold."""
+    extra: Mapping[str, float] = {}
+    """Numbers beside AP and recall, where the protocol has such."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; undefined numbers are None."""
+        columns = self._asdict()
+        columns |= {name: plain(value) for name, value in columns.pop("extra").items()}
+        return {
+            **columns,
+            "ap": plain(self.ap),
+            "ap_50": plain(self.ap_50),
+            "ar": plain(self.ar),
+            "ap_at": [plain(value) for value in self.ap_at],
+            "num_true": list(self.num_true),
+            "num_false": list(self.num_false),
+        }
+
+
+class ClassPoint(NamedTuple):
+    """Precision and recall of one class from some score on. NaN: there is no such score."""
+
+    score: float
+    precision: float
+    recall: float
+
+
+class Interval(NamedTuple):
+    """Where a number would lie on other images, and its standard error."""
+
+    low: float
+    high: float
+    error: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain values, ready for JSON."""
+        return {name: plain(value) for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        return text.interval(self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confidence:
+    """How sure the numbers of a summary are, in plain values."""
+
+    level: float
+    resamples: int
+    seed: int
+    num_images: int
+    numbers: Mapping[str, Interval]
+    ap: Sequence[Interval]
+    """Of each class, as `ar`."""
+    ar: Sequence[Interval]
+
+    @property
+    def title(self) -> str:
+        """What the intervals are."""
+        images = text.count(self.num_images, "image")
+        return f"{self.level * 100:g} % intervals: {self.resamples:,} resamples of {images}, seed {self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: how it was done, and `low`, `high` and `error` of every number."""
+        return {
+            "level": self.level,
+            "resamples": self.resamples,
+            "seed": self.seed,
+            "num_images": self.num_images,
+            **{name: interval.to_dict() for name, interval in self.numbers.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """What an evaluation found, in plain values: the named numbers and a row for each class."""
+
+    protocol: Protocol
+    numbers: Mapping[str, float]
+    per_class: Sequence[ClassRow]
+    iou_dtype: str
+    num_invalid: int = 0
+    """Invalid detections that were dropped."""
+    num_left_out: int | None = None
+    """Detections that no number counts, such as those beyond the limit; `Protocol.left_out` says why. None: unknown."""
+    subset: Sequence[str] = ()
+    """What was left out of the data, in words."""
+    confidence: Confidence | None = None
+    """How sure all of it is, where that was asked for."""
+    points: Sequence[ClassPoint] | None = None
+    """Each class at its operating point, where that was asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON: `protocol`, the numbers by name, `per_class`, `settings`. Undefined is None.
+
+        With `intervals`, of the numbers and in each class, where there are any.
+        """
+        per_class = [row.to_dict() for row in self.per_class]
+        if self.confidence is not None:
+            for k, row in enumerate(per_class):
+                row |= {"intervals": {name: getattr(self.confidence, name)[k].to_dict() for name in ("ap", "ar")}}
+        return {
+            "protocol": self.protocol.name,
+            **{name: plain(value) for name, value in self.numbers.items()},
+            "per_class": per_class,
+            "num_left_out": self.num_left_out,
+            "settings": self.protocol.to_dict(),
+            "iou_dtype": self.iou_dtype,
+            "comparable": self.comparable.to_dict(),
+            **({} if self.confidence is None else {"intervals": self.confidence.to_dict()}),
+        }
+
+    @property
+    def comparable(self) -> Comparable:
+        """Whether the numbers may be compared with published ones."""
+        dropped = [f"{text.count(self.num_invalid, 'invalid detection')} dropped"] if self.num_invalid else []
+        return comparable(self.protocol, self.iou_dtype, [*self.subset, *dropped])
+
+    @property
+    def class_table(self) -> str:
+        """Classes as a table, a line each."""
+        table = class_table(self.per_class, self.protocol.thresholds, self.confidence, self.points)
+        if not self.num_left_out:
+            return table
+        return f"{table}\n\nwithout {text.count(self.num_left_out, 'detection')} {self.protocol.left_out}"
+
+    @property
+    def counts(self) -> str:
+        """How many classes, truths and detections there are, and how many of these no number counts."""
+        num = sum(row.num_detections for row in self.per_class)
+        found = text.count(num + (self.num_left_out or 0), "detection")
+        if self.num_left_out is None:
+            words, is_limit = self.protocol.left_out, self.protocol.is_plain
+            found += f" {words.replace('beyond', 'within', 1)}" if is_limit else f", without those {words}"
+        elif self.num_left_out:
+            why = "" if self.protocol.is_plain else "left out: "
+            found += f" ({self.num_left_out:,} {why}{self.protocol.left_out})"
+        truths = text.count(sum(row.num_truths for row in self.per_class), "truth")
+        return f"{text.count(len(self.per_class), 'class', 'classes')}, {truths}, {found}"
+
+    def __str__(self) -> str:
+        sure = self.confidence
+        rows = [
+            [
+                name,
+                text.fraction(self.numbers[name]),
+                *([] if sure is None else [str(sure.numbers[name]) if name in sure.numbers else ""]),
+                *meaning,
+            ]
+            for name, meaning in meanings(self.protocol)
+        ]
+        title = f"{self.protocol.title}: {self.counts}" + ("" if sure is None else f"\n{sure.title}")
+        table = text.table(rows, align="<><<<<" if sure is None else "<><<<<<")
+        return f"{title}\n\n{table}\n\n{self.comparable.sentence}"
+
+
+def class_table(
+    rows: Sequence[ClassRow],
+    thresholds: Sequence[float],
+    sure: Confidence | None = None,
+    points: Sequence[ClassPoint] | None = None,
+) -> str:
+    """Classes as a table, a line each, with precision, recall and intervals where there are any.
+
+    True, false and ignored detections at the first threshold make up all; the last have a column where there are some.
+    """
+    first = text.threshold(thresholds[0])
+    intervals = ["interval"] if sure is not None else []
+    half = ["AP50"] if has_ap_50(thresholds) else []
+    ignored = [row.num_detections - row.num_true[0] - row.num_false[0] for row in rows]
+    header = ["class", *(["P", "R"] if points else []), "AP", *intervals, *half, "AR", *intervals, "truths"]
+    header += ["detections", f"TP@{first}", f"FP@{first}", *([f"ignored@{first}"] if any(ignored) else [])]
+    header += list(rows[0].extra) if rows else []
+    cells = [
+        [
+            row.name,
+            *([text.fraction(points[k].precision), text.fraction(points[k].recall)] if points else []),
+            text.fraction(row.ap),
+            *([] if sure is None else [str(sure.ap[k])]),
+            *([text.fraction(row.ap_50)] if half else []),
+            text.fraction(row.ar),
+            *([] if sure is None else [str(sure.ar[k])]),
+            f"{row.num_truths:,}",
+            f"{row.num_detections:,}",
+            f"{row.num_true[0]:,}",
+            f"{row.num_false[0]:,}",
+            *([f"{ignored[k]:,}"] if any(ignored) else []),
+            *map(text.fraction, row.extra.values()),
+        ]
+        for k, row in enumerate(rows)
+    ]
+    return text.table(cells, align="<" + ">" * (len(header) - 1), header=header)
+
+
+def has_ap_50(thresholds: Sequence[float]) -> bool:
+    """Whether the AP at IoU 0.5 is a number of its own: 0.5 is one of several thresholds."""
+    return len(thresholds) > 1 and threshold_index(thresholds, 0.5) is not None
+
+
+def ap_50_of(ap_at: Sequence[float], thresholds: Sequence[float]) -> float:
+    """Of the average precisions at each threshold that at IoU 0.5; NaN if there is none."""
+    index = threshold_index(thresholds, 0.5)
+    return math.nan if index is None else float(ap_at[index])
+
+
+def plain(value: float) -> float | None:
+    """The number, or None for NaN: JSON has no NaN."""
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,565 @@
+"""Tally: the verdicts of matching, all that the curves need. Mergeable: `empty` is the identity of `merge`."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import boxscore._compiled as _compiled
+from boxscore._support import text
+from boxscore._support.exceptions import InputError
+from boxscore.arrays import compact
+from boxscore.arrays.sorting import order_by
+from boxscore.protocol.protocol import POOLED, Protocol
+
+JACCARD_SCORES = tuple(1e-1 * i for i in range(10))
+"""The score thresholds of which the Jaccard index takes the best."""
+
+IGNORED, FALSE, TRUE = 0, 1, 2
+"""The verdicts, as the paper numbers them: ignored, false positive, true positive."""
+
+ROWS = ("image", "label", "score", "tier", "state")
+"""The columns with a row for each detection."""
+
+HITS = ("is_true", "is_counted")
+"""The columns with a row for each hit."""
+
+TRUTHS = ("truth_image", "truth_label", "truth_state")
+"""The columns with a row for each truth."""
+
+EXTRAS = ("similarity", "listed_image", "jaccard", "invalid_image")
+"""The columns that not every tally has, else None. Only some numbers beside AP and recall need the first three: one has
+a row for each hit, two have a row for each image. The last has a row for each detection that was dropped."""
+
+
+UNKNOWN_IMAGE = -1
+"""The image of dropped detections of which only the number is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class Tally:
+    """The verdicts of matching, one row per detection, in host memory; shapes are not retained.
+
+    Rows stand by image, label and falling score; detections beyond the protocol's largest limit are not among them.
+    Most detections meet no truth: they are false positives or, by their size, ignored, whatever the threshold, and
+    `state` says so in a bit for each area range. The others are hits. Their verdicts, one bit for each area range and
+    threshold, are in `is_true` and `is_counted`. So a detection takes about 20 bytes, and a truth 9. `verdict` has it
+    all in plain numbers.
+
+    >>> Tally.empty(Protocol.named("voc2007"))
+    Tally(0 detections, 0 truths, 0 classes, voc2007)
+    """
+
+    protocol: Protocol
+    image: NDArray[Any]
+    """Image ids, int32 or int64; they break ties of score. Shape (D,)."""
+    label: NDArray[Any]
+    """Labels, int32 or int64. Shape (D,)."""
+    score: NDArray[Any]
+    """Scores, float32 or float64. Shape (D,)."""
+    tier: NDArray[np.uint8]
+    """The index of the first limit that counts the detection, by its rank in what `limits_per` says. Shape (D,)."""
+    state: NDArray[Any]
+    """Bit 0: a hit. Else bit 1 + a: a false positive in area range a, not ignored. uint8, or uint64 for more than 7
+    area ranges. Shape (D,)."""
+    is_true: NDArray[np.uint64]
+    """Bit a * T + t: true positive in area range a at threshold t. One row per hit, in words of 64. Shape (H, W)."""
+    is_counted: NDArray[np.uint64]
+    """The same for true or false positive; the other cells are ignored. Shape (H, W)."""
+    classes: NDArray[np.int64]
+    """Every label there is, ascending, with or without detections and truths. Shape (K,)."""
+    truth_image: NDArray[Any]
+    """The images of the truths; rows stand by image and label. Shape (G,)."""
+    truth_label: NDArray[Any]
+    """Their labels. Shape (G,)."""
+    truth_state: NDArray[Any]
+    """Bit a: it counts in area range a. Of the dtype of `state`. Shape (G,)."""
+    class_names: Mapping[int, str] | None = None
+    class_groups: Mapping[int, str] | None = None
+    """The group of each class, by label, for the protocol's `class_groups`."""
+    iou_dtype: str = "float64"
+    """The precision in which IoUs were computed: the lowest of all that was merged."""
+    similarity: NDArray[np.float64] | None = None
+    """That of a true positive in the first cell with its truth, else 0; where `olrp` is measured. Shape (H,)."""
+    listed_image: NDArray[np.int64] | None = None
+    """The ids of all images, also of those without detections and truths; where extra numbers are. Shape (N,)."""
+    jaccard: NDArray[np.int32] | None = None
+    """For each of them and each score threshold S of the Jaccard index: matched pairs, truths and detections that
+    count; where `ji` is measured. Shape (N, S, 3)."""
+    invalid_image: NDArray[np.int64] | None = None
+    """The images of invalid detections that were dropped (`invalid="drop"`), which have no other row; `UNKNOWN_IMAGE`
+    where nobody knows. None: nothing was dropped. Shape (I,)."""
+
+    @classmethod
+    def empty(cls, protocol: Protocol) -> "Tally":
+        """No detections and no truths: what `merge` leaves out."""
+        nothing = np.zeros(0, np.int64)
+        verdict = np.zeros((0, len(protocol.areas), len(protocol.thresholds)), np.uint8)
+        extras: dict[str, Any] = {"listed_image": nothing} if protocol.extra_numbers else {}
+        if "ji" in protocol.extra_numbers:
+            extras["jaccard"] = np.zeros((0, len(JACCARD_SCORES), 3), np.int32)
+        return cls.from_verdicts(
+            protocol=protocol,
+            image=nothing,
+            label=nothing,
+            score=np.zeros(0),
+            rank=nothing,
+            verdict=verdict,
+            classes=nothing,
+            truth_image=nothing,
+            truth_label=nothing,
+            truth_counts=np.zeros((0, len(protocol.areas)), bool),
+            similarity=np.zeros(0),
+            **extras,
+        )
+
+    @classmethod
+    def from_verdicts(
+        cls,
+        *,
+        protocol: Protocol,
+        image: NDArray[Any],
+        label: NDArray[Any],
+        score: NDArray[Any],
+        rank: NDArray[Any],
+        verdict: NDArray[np.uint8],
+        truth_image: NDArray[Any],
+        truth_label: NDArray[Any],
+        truth_counts: NDArray[np.bool_],
+        similarity: NDArray[np.float64] | None = None,
+        **more: Any,
+    ) -> "Tally":
+        """The tally of detections in any order, with their ranks within image and class and their plain verdicts.
+
+        Shapes (D,), and (D, A, T) for `verdict`; `similarity`: of true positives in the first cell. Truths in any
+        order, with the area ranges that they count in: (G,), and (G, A) for `truth_counts`. `more`: the columns that
+        have a row neither for detections nor for truths.
+        """
+        order, truth_order = order_by(image, label, rank), order_by(truth_image, truth_label)
+        verdict = verdict[order]
+        hit = np.flatnonzero((verdict == TRUE).any(axis=(1, 2)) | (verdict != verdict[:, :, :1]).any(axis=(1, 2)))
+        return cls.from_hits(
+            protocol=protocol,
+            image=image[order],
+            label=label[order],
+            score=score[order],
+            rank=rank[order],
+            is_false=verdict[:, :, 0] == FALSE,
+            hit=hit,
+            verdict=verdict[hit],
+            truth_image=truth_image[truth_order],
+            truth_label=truth_label[truth_order],
+            truth_counts=truth_counts[truth_order],
+            similarity=None if similarity is None else similarity[order][hit],
+            **more,
+        )
+
+    @classmethod
+    def from_hits(
+        cls,
+        *,
+        protocol: Protocol,
+        image: NDArray[Any],
+        label: NDArray[Any],
+        score: NDArray[Any],
+        rank: NDArray[Any],
+        is_false: NDArray[np.bool_],
+        hit: NDArray[np.int64],
+        verdict: NDArray[np.uint8],
+        truth_image: NDArray[Any],
+        truth_label: NDArray[Any],
+        truth_counts: NDArray[np.bool_],
+        similarity: NDArray[np.float64] | None = None,
+        **more: Any,
+    ) -> "Tally":
+        """The same from rows in the order of a tally, by image, label and rank, of which most have no plain verdict.
+
+        `is_false`: whether a detection that is no hit is a false positive in each area range, (D, A). `hit`: the rows
+        that are true positives anywhere or whose verdict depends on the threshold, and their verdicts and similarities:
+        (H,), (H, A, T), (H,). Truths by image and label.
+        """
+        limits = [math.inf if limit is None else limit for limit in protocol.match_limits]
+        state = _as_bits(is_false, state_dtype(protocol)) << state_dtype(protocol).type(1)
+        state[hit] = 1
+        return cls(
+            protocol=protocol,
+            image=narrowest(image),
+            label=narrowest(label),
+            score=score,
+            tier=np.searchsorted(limits, rank, side="right").astype(np.uint8),
+            state=state,
+            is_true=_pack(verdict == TRUE),
+            is_counted=_pack(verdict != IGNORED),
+            truth_image=narrowest(truth_image),
+            truth_label=narrowest(truth_label),
+            truth_state=_as_bits(truth_counts, state_dtype(protocol)),
+            similarity=similarity if protocol.keeps_similarity else None,
+            **more,
+        )
+
+    @property
+    def verdict(self) -> NDArray[np.uint8]:
+        """0 ignored, 1 false positive, 2 true positive. Shape (D, A, T)."""
+        shape = len(self.protocol.areas), len(self.protocol.thresholds)
+        area_A = np.arange(1, shape[0] + 1, dtype=self.state.dtype)
+        plain_DA = (self.state[:, None] >> area_A) & self.state.dtype.type(1)
+        verdict = np.repeat(plain_DA.astype(np.uint8)[:, :, None], shape[1], axis=2)
+        verdict[self.is_hit] = self.hit_verdict
+        return verdict
+
+    @property
+    def hit_verdict(self) -> NDArray[np.uint8]:
+        """The verdicts of hits. Shape (H, A, T)."""
+        shape = len(self.protocol.areas), len(self.protocol.thresholds)
+        return _unpack(self.is_true, shape) + _unpack(self.is_counted, shape)
+
+    def is_false_in(self, area: int) -> NDArray[np.bool_]:
+        """Which detections are false positives in an area range and no hits. Shape (D,)."""
+        return np.asarray(self.state & self.state.dtype.type(2 << area), bool)
+
+    def verdict_at(self, threshold: int, area: int = 0) -> NDArray[np.uint8]:
+        """The verdicts in one cell, by the indices of its threshold and area range. Shape (D,)."""
+        cell = area * len(self.protocol.thresholds) + threshold
+        word, bit = cell // 64, np.uint64(cell % 64)
+        plain = (self.state >> self.state.dtype.type(area + 1)) & self.state.dtype.type(1)
+        verdict: NDArray[np.uint8] = plain.astype(np.uint8)
+        bits = (self.is_true[:, word] >> bit & np.uint64(1)) + (self.is_counted[:, word] >> bit & np.uint64(1))
+        verdict[self.is_hit] = bits.astype(np.uint8)
+        return verdict
+
+    @property
+    def num_truths(self) -> NDArray[np.int64]:
+        """Truths that count, by class and area range. Shape (K, A)."""
+        counts: NDArray[np.int64] = _compiled.count_truths(
+            compact(self.truth_label), compact(self.truth_state), compact(self.classes), len(self.protocol.areas)
+        )
+        return counts
+
+    @property
+    def totals(self) -> "Totals":
+        """What it counts by class."""
+        return Totals(
+            protocol=self.protocol,
+            classes=self.classes,
+            num_truths=self.num_truths,
+            num_detections=_compiled.count(compact(self.label), compact(self.classes)),
+            class_names=self.class_names,
+            class_groups=self.class_groups,
+            iou_dtype=self.iou_dtype,
+            num_invalid=self.num_invalid,
+        )
+
+    @property
+    def num_invalid(self) -> int:
+        """How many invalid detections were dropped."""
+        return 0 if self.invalid_image is None else int(self.invalid_image.size)
+
+    @property
+    def is_hit(self) -> NDArray[np.bool_]:
+        """Whether a detection has verdicts of its own. Shape (D,)."""
+        return np.asarray(self.state & self.state.dtype.type(1), bool)
+
+    @property
+    def images(self) -> NDArray[np.int64]:
+        """The images that have detections or truths, ascending. Shape (N,)."""
+        seen = [_compiled.distinct(compact(column)) for column in (self.image, self.truth_image)]
+        images: NDArray[np.int64] = _compiled.distinct(np.concatenate(seen))
+        return images
+
+    @property
+    def all_images(self) -> NDArray[np.int64]:
+        """The same and those that are listed, ascending. Shape (N,)."""
+        return self.images if self.listed_image is None else np.union1d(self.images, self.listed_image)
+
+    def without(self, images: NDArray[Any]) -> "Tally":
+        """The same without some images: neither their detections nor their truths."""
+        return self._where(lambda column: np.isin(column, images, invert=True))
+
+    def within(self, images: NDArray[Any]) -> "Tally":
+        """The same with some images only."""
+        return self._where(lambda column: np.isin(column, images))
+
+    def _where(self, is_kept: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> "Tally":
+        """The same with the images that are kept."""
+        is_truth_kept = is_kept(self.truth_image)
+        truths = {column: getattr(self, column)[is_truth_kept] for column in TRUTHS}
+        images: dict[str, Any] = {}
+        if self.listed_image is not None:
+            is_listed = is_kept(self.listed_image)
+            images["listed_image"] = self.listed_image[is_listed]
+            images["jaccard"] = None if self.jaccard is None else self.jaccard[is_listed]
+        if self.invalid_image is not None:
+            images["invalid_image"] = self.invalid_image[is_kept(self.invalid_image)]
+        return replace(self._take(np.flatnonzero(is_kept(self.image))), **truths, **images)
+
+    def listing(self, images: Iterable[int]) -> "Tally":
+        """The same with more images listed, which have neither detections nor truths, where images are listed."""
+        if self.listed_image is None:
+            return self
+        new = np.setdiff1d(np.array([*images], np.int64), self.listed_image)
+        jaccard = self.jaccard
+        if jaccard is not None:
+            jaccard = np.concatenate([jaccard, np.zeros((new.size, *jaccard.shape[1:]), np.int32)])
+        return replace(self, listed_image=np.concatenate([self.listed_image, new]), jaccard=jaccard)
+
+    def limited(self) -> "Tally":
+        """The same within the limit over the dataset, if the protocol has one: the best detections of each class."""
+        is_within = is_within_dataset(self.protocol, self.label, self.score, self.image)
+        return self if is_within is None else self._take(np.flatnonzero(is_within))
+
+    def merge(self, *others: "Tally") -> "Tally":
+        """All of it as one tally. Associative; the grouping and the order change no result.
+
+        An image may be in one of them only: ids tell images apart, and break ties.
+        """
+        tallies = (self, *others)
+        check_can_be_one(tallies)
+        return joined(tallies)
+
+    def pooled(self) -> "Tally":
+        """The same verdicts with all classes taken as one, for micro averages."""
+        rows = self.in_order(np.lexsort((self.label, self.image)))
+        label, truth_label = (np.full_like(column, POOLED) for column in (rows.label, rows.truth_label))
+        no_names: dict[str, Any] = {"class_names": None, "class_groups": None}
+        return replace(rows, label=label, truth_label=truth_label, classes=np.array([POOLED]), **no_names)
+
+    def sorted(self) -> "Tally":
+        """The same rows in the one order that curves are made in: class, falling score, image, rank."""
+        return self.in_order(order_by(self.label, -self.score, self.image))
+
+    def in_order(self, order: NDArray[np.int64]) -> "Tally":
+        """The same rows in another order."""
+        return self._take(order)
+
+    def _take(self, rows: NDArray[np.int64]) -> "Tally":
+        """The same with some detections, in the order of `rows`; truths and images stay."""
+        index = np.cumsum(self.is_hit) - 1
+        hits = index[rows][self.is_hit[rows]]
+        columns = {column: getattr(self, column)[rows] for column in ROWS}
+        columns |= {column: getattr(self, column)[hits] for column in HITS}
+        return replace(self, **columns, similarity=None if self.similarity is None else self.similarity[hits])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """The tally is in the file, with a version and a checksum, or, after an error, what was there before."""
+        from boxscore.result import storage
+
+        storage.save(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> "Tally":
+        """The tally in a file that `save` made; a foreign file, and one that is not whole, is refused by its name."""
+        from boxscore.result import storage
+
+        return storage.load(path)
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with one row per detection and one row per truth; see `boxscore.result.arrow`."""
+        from boxscore.result import arrow
+
+        return arrow.to_arrow(self)
+
+    @staticmethod
+    def from_arrow(table: Any, source: str = "this table") -> "Tally":
+        """The tally that `to_arrow` made the table of, however the table travelled; any other is refused."""
+        from boxscore.result import arrow
+
+        return arrow.from_arrow(table, source)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns."""
+        columns = (getattr(self, column) for column in (*ROWS, *HITS, *TRUTHS, *EXTRAS))
+        return sum(column.nbytes for column in columns if column is not None)
+
+    def __len__(self) -> int:
+        return int(self.score.size)
+
+    def __repr__(self) -> str:
+        counts = [
+            text.count(len(self), "detection"),
+            text.count(self.num_truths[:, 0].sum(), "truth"),
+            text.count(self.classes.size, "class", "classes"),
+        ]
+        return f"Tally({', '.join(counts)}, {self.protocol.title})"
+
+
+def check_can_be_one(tallies: Sequence[Tally]) -> None:
+    """Raise `InputError` unless they have one protocol, and no two an image in common."""
+    for other in tallies:
+        if not isinstance(other, Tally):
+            raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
+        if other.protocol != tallies[0].protocol:
+            pair = f"{tallies[0].protocol.name!r} and {other.protocol.name!r}"
+            raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
+    images = np.concatenate([tally.images for tally in tallies])
+    seen, counts = np.unique(images, return_counts=True)
+    if seen.size < images.size:
+        image = seen[counts > 1][0]
+        raise InputError(f"image {image} is in more than one tally; an image needs an id of its own, and one tally")
+
+
+def joined(tallies: Sequence[Tally]) -> Tally:
+    """All of them as one; there is at least one, they have one protocol, and no two have an image in common."""
+    return Tally(
+        protocol=tallies[0].protocol,
+        **{column: _concatenate(tallies, column) for column in (*ROWS, *HITS, *TRUTHS)},
+        **_joined_extras(tallies),
+        classes=_compiled.distinct(np.concatenate([tally.classes for tally in tallies])),
+        class_names=united_names(tallies),
+        class_groups=united_groups(tallies),
+        iou_dtype=min(tally.iou_dtype for tally in tallies),  # "float32" < "float64"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Totals:
+    """What verdicts add up to by class: with their curves, all that a result needs."""
+
+    protocol: Protocol
+    classes: NDArray[np.int64]
+    """Every label there is, ascending. Shape (K,)."""
+    num_truths: NDArray[np.int64]
+    """Truths that count, by class and area range. Shape (K, A)."""
+    num_detections: NDArray[np.int64]
+    """Detections within the largest limit, ignored ones included. Shape (K,)."""
+    class_names: Mapping[int, str] | None = None
+    class_groups: Mapping[int, str] | None = None
+    iou_dtype: str = "float64"
+    num_invalid: int = 0
+    """Invalid detections that were dropped."""
+
+    def merge(self, *others: "Totals") -> "Totals":
+        """The totals of all together."""
+        every = (self, *others)
+        classes = _compiled.distinct(np.concatenate([totals.classes for totals in every]))
+        num_truths = np.zeros((classes.size, len(self.protocol.areas)), np.int64)
+        num_detections = np.zeros(classes.size, np.int64)
+        for totals in every:
+            index = np.searchsorted(classes, totals.classes)
+            num_truths[index] += totals.num_truths
+            num_detections[index] += totals.num_detections
+        return replace(
+            self,
+            classes=classes,
+            num_truths=num_truths,
+            num_detections=num_detections,
+            class_names=united_names(every),
+            class_groups=united_groups(every),
+            iou_dtype=min(totals.iou_dtype for totals in every),
+            num_invalid=sum(totals.num_invalid for totals in every),
+        )
+
+    def pooled(self) -> "Totals":
+        """The same with all classes taken as one."""
+        return replace(
+            self,
+            classes=np.array([POOLED]),
+            num_truths=self.num_truths.sum(axis=0, keepdims=True),
+            num_detections=self.num_detections.sum(keepdims=True),
+            class_names=None,
+            class_groups=None,
+        )
+
+
+def united_names(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
+    """The class names of all; one label has one name."""
+    return _united([part.class_names for part in parts], "")
+
+
+def united_groups(parts: Sequence[Tally | Totals]) -> dict[int, str] | None:
+    """The groups of classes of all; one label has one group."""
+    return _united([part.class_groups for part in parts], "of the group ")
+
+
+def _united(parts: Sequence[Mapping[int, str] | None], what: str) -> dict[int, str] | None:
+    names: dict[int, str] = {}
+    for part in parts:
+        if part is None or part == names:
+            continue
+        for label, name in part.items():
+            if names.setdefault(label, name) != name:
+                raise InputError(f"label {label} is {what}{names[label]!r} in one tally and {name!r} in another")
+    return names or None
+
+
+def is_within_dataset(
+    protocol: Protocol, label: NDArray[Any], score: NDArray[Any], image: NDArray[Any]
+) -> NDArray[np.bool_] | None:
+    """Which detections are among the best of their class over all images; None: the protocol has no such limit.
+
+    Of equal scores those of lower image ids, then of earlier rows. Shape (D,) each.
+    """
+    limit = protocol.limits[-1]
+    if protocol.limits_per != "dataset" or limit is None:
+        return None
+    order = np.lexsort((np.arange(label.size), image, -score, label))
+    rank = np.arange(label.size) - np.searchsorted(label[order], label[order])
+    is_within = np.zeros(label.size, bool)
+    is_within[order[rank < limit]] = True
+    return is_within
+
+
+def narrowest(ids: NDArray[Any]) -> NDArray[Any]:
+    """The ids as int32 where they fit, else as int64."""
+    limits = np.iinfo(np.int32)
+    is_narrow = ids.size == 0 or (limits.min <= ids.min() and ids.max() <= limits.max)
+    return ids.astype(np.int32 if is_narrow else np.int64)
+
+
+def state_dtype(protocol: Protocol) -> np.dtype[Any]:
+    """What holds a state: a bit for each area range, and one more."""
+    return np.dtype(np.uint8 if len(protocol.areas) < 8 else np.uint64)
+
+
+def num_words(protocol: Protocol) -> int:
+    """How many words of 64 bits a hit's verdicts take: a bit for each area range and threshold."""
+    return -(-len(protocol.areas) * len(protocol.thresholds) // 64)
+
+
+def _as_bits(flags: NDArray[np.bool_], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Flags as the bits of one number, the first lowest. Shapes (N, A) to (N,)."""
+    bits = np.zeros(flags.shape[0], kind)
+    for area in range(flags.shape[1]):
+        bits |= flags[:, area].astype(kind) << kind.type(area)
+    return bits
+
+
+def _pack(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Cells as words of 64 bits. Shapes (H, A, T) to (H, W)."""
+    num_hits, num_cells = cells.shape[0], cells.shape[1] * cells.shape[2]
+    padded = np.zeros((num_hits, -(-num_cells // 64) * 64), bool)
+    padded[:, :num_cells] = cells.reshape(num_hits, num_cells)
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def _unpack(words: NDArray[np.uint64], shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Words as cells. Shapes (H, W) to (H, A, T)."""
+    octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=shape[0] * shape[1], bitorder="little").reshape(-1, *shape)
+
+
+def _joined_extras(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """The extra columns of all; an image may be listed by several tallies, and has rows in one of them only."""
+    similarity, listed, jaccard, invalid = (
+        [getattr(tally, column) for tally in tallies if getattr(tally, column) is not None] for column in EXTRAS
+    )
+    extras: dict[str, Any] = {"similarity": np.concatenate(similarity) if similarity else None}
+    extras["invalid_image"] = np.concatenate(invalid) if invalid else None
+    if listed:
+        images, index = np.unique(np.concatenate(listed), return_inverse=True)
+        extras["listed_image"] = images
+        if jaccard:
+            counts = np.concatenate(jaccard)
+            extras["jaccard"] = np.zeros((images.size, *counts.shape[1:]), np.int32)
+            np.add.at(extras["jaccard"], index, counts)
+    return extras
+
+
+def _concatenate(tallies: Sequence[Tally], column: str) -> Any:
+    """The rows of all; a tally without rows has no dtype worth keeping."""
+    columns = [getattr(tally, column) for tally in tallies]
+    return np.concatenate([each for each in columns if each.size] or columns[:1])

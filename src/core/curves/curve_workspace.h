@@ -1,0 +1,55 @@
+// What the curve builder writes while it builds the curves of one class.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "platform/bit_counter.h"
+
+namespace boxscore {
+
+// One curve while it is built.
+struct CurveState {
+    uint32_t num_true = 0;     // so far, those before the first row included
+    uint32_t num_counted = 0;  // among hits that count at some thresholds of their area range only
+};
+
+// True positives that wait to be added to their curves, as many divisions are faster side by side than one by one.
+struct WaitingPoints {
+    static constexpr size_t kMany = 256;
+    std::vector<int32_t> num_true;
+    std::vector<double> num_counted, precision;
+    std::vector<uint32_t> to;  // the precision that each may raise
+    size_t size = 0;
+
+    // `most`: those of one hit.
+    void resize(size_t most) {
+        num_true.resize(kMany + most);
+        num_counted.resize(kMany + most);
+        precision.resize(kMany + most);
+        to.resize(kMany + most);
+    }
+};
+
+// A thread's own memory for the curves of one class. L: the limits whose curves are built.
+struct CurveWorkspace {
+    bool has_truths = false;            // in any area range
+    std::vector<int32_t> num_plain;     // counted so far at all thresholds of an area range: [L, lanes of area ranges]
+    std::vector<CurveState> curves;     // [A, T, L]
+    std::vector<double> before;         // counted before the first row, as a float: exact to 2^53; [A, T, L], or empty
+    std::vector<BitCounter> hits_counted, hits_true;  // in all cells, by tier: [M, words]
+    std::vector<std::vector<uint32_t>> num_reached;  // recall points reached by so many true positives, from the fewest on: [A]
+    std::vector<std::vector<uint32_t>> passed_by;    // numbers of recall points between those that it reaches, ascending: [A]
+    std::vector<uint32_t> fewest;       // true positives of any curve before the first row: [A]
+    std::vector<size_t> num_used;       // recall points that any curve reaches: [T]
+    std::vector<double> precision;      // [T, 1 + R, A, L]; what comes first is what no recall point is reached by
+    std::vector<double> scores;         // likewise, or empty
+    WaitingPoints waiting;
+    std::vector<double> means;          // over recall points: [A, L]
+    std::vector<double> trapezoids;     // sums: [A, T, L]
+    std::vector<std::vector<double>> every_precision;  // at each true positive, for the envelope: [A, T, L]
+    std::vector<std::vector<double>> every_counted;    // up to each true positive, for its interpolation: [A, T, L]
+};
+
+}  // namespace boxscore

@@ -1,0 +1,480 @@
+// Matching: image by image, everything of one image in the nearest cache, all thresholds and area ranges in one word.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "match/candidates.h"
+#include "match/image_truths.h"
+#include "match/match_rows.h"
+#include "match/match_workspace.h"
+#include "match/ranking.h"
+#include "platform/tasks.h"
+#include "rows/area_ranges.h"
+#include "rows/cells.h"
+#include "rows/order.h"
+#include "rows/rules.h"
+
+namespace boxscore {
+
+template <class Score>
+struct DetectionColumns {
+    size_t size;
+    const Groups* by_image;
+    const int32_t* label;  // indices among the classes
+    const Score* score;
+    const uint8_t* coverage;  // may be null: all are exhaustive
+    const double* area;       // may be null: those of the shapes
+};
+
+// The matcher writes a tally, or calls a recorder instead.
+struct NoRecorder {
+    static constexpr bool kIsActive = false;
+};
+
+// Writes what becomes of each detection in the first cell, and of each truth, in the order that they were given.
+struct PairRecorder {
+    static constexpr bool kIsActive = true;
+    uint8_t* verdict;  // 0 ignored, 1 false, 2 true; stays as it was for detections beyond the last limit
+    int32_t* truth;    // the truth that it took; stays as it was if there is none
+    uint8_t* counts;   // whether a truth counts in the first area range
+
+    void take(uint32_t row, size_t word, uint64_t taken, uint32_t truth_row) const {
+        if (word == 0 && (taken & 1) != 0) truth[row] = static_cast<int32_t>(truth_row);
+    }
+    bool leaves_free(uint32_t, uint32_t) const { return false; }
+    void write_verdict(uint32_t row, uint8_t value) const { verdict[row] = value; }
+    void write_truth(uint32_t row, bool is_counted) const { counts[row] = is_counted; }
+};
+
+template <class Policy, class Score, class State, class Recorder>
+class Matcher {
+public:
+    using Shape = typename Policy::Shape;
+    using Workspace = MatchWorkspace<Policy>;
+
+    Matcher(const Policy& policy, const DetectionColumns<Score>& detections, const TruthReader<Policy>& truths,
+            const Rules& rules, const Cells& cells, TallyRows<Score, State>& tally, const Recorder& recorder)
+        : policy_(policy), detections_(detections), truths_(truths), by_image_(*detections.by_image), rules_(rules), cells_(cells),
+          tally_(tally), recorder_(recorder), rows_(by_image_.row.empty() ? nullptr : by_image_.row.data()),
+          finder_(policy, rules.cutoffs, rules.is_strict, rules.is_last_first), ranges_(rules),
+          num_words_(rules.num_words()), num_areas_(rules.num_areas()),
+          is_next_best_(rules.matching == Matching::next_best),
+          has_limit_ranks_(rules.is_limit_per_image || detections.coverage != nullptr) {}
+
+    Workspace make_workspace(size_t num_classes) const { return {num_classes, num_words_, finder_.make_list()}; }
+
+    // Writes the rows of all detections of an image as if they met no truth; then those that may meet one are judged.
+    void match_image(size_t image, Workspace& work, MatchChunk& chunk, const Run& run) const {
+        truths_.read(image, work.truths);
+        write_truths(image, work.truths);
+        const uint32_t begin = by_image_.start[image], end = by_image_.start[image + 1];
+        if (begin == end) return;
+        group_by_class(begin, end, work);
+        rank_in_classes(work);
+        if (has_limit_ranks_) remember_ranks(work);
+        leave_out(begin, work);
+        const size_t first_out = chunk.first_row + chunk.num_rows;
+        write_rows(begin, image, first_out, work);
+        const uint32_t num_truths = work.truths.size();
+        work.is_free.assign(num_truths * num_words_, ~uint64_t{0});
+        finder_.start_image(num_truths, work.candidates);
+        for (uint32_t g = 0, next; g < num_truths; g = next) {
+            const int32_t label = work.truths.entries[g].label;
+            for (next = g; next < num_truths && work.truths.entries[next].label == label;) ++next;
+            if (work.start[label] == work.end[label]) continue;
+            const TruthGroup<Policy> group = finder_.add_group(work.truths.shapes(), g, next, work.candidates);
+            const uint32_t first_entry = work.start[label], num_entries = work.end[label] - first_entry;
+            const auto shape_at = [entries = work.entries.data() + first_entry, shapes = work.shapes.data()](uint32_t i)
+                                      BOXSCORE_INLINE -> const Shape& { return shapes[entries[i].index()]; };
+            finder_.look_up(shape_at, num_entries, group, work.candidates);
+            for (uint32_t i = 0; i < num_entries; ++i) {
+                if (num_truths > kMany) run.check();
+                judge_row(begin, first_out, first_entry, i, group, work);
+            }
+        }
+        chunk.num_rows += work.entries.size();
+        for (const int32_t label : work.present) work.start[label] = work.end[label] = 0;
+        work.present.clear();
+    }
+
+    // Moves the words of hits to their chunk, in a buffer: memory of its own size, which the next call may have again.
+    void end_chunk(Workspace& work, MatchChunk& chunk) const {
+        const size_t num_words = work.hit_true.size();
+        chunk.words = Buffer<uint64_t>(2 * num_words);
+        std::copy_n(work.hit_true.data(), num_words, chunk.words.data());
+        std::copy_n(work.hit_counted.data(), num_words, chunk.words.data() + num_words);
+        chunk.similarity = work.hit_similarity;
+        work.hit_true.clear(), work.hit_counted.clear(), work.hit_similarity.clear();
+    }
+
+private:
+    uint32_t row_at(uint32_t position) const { return rows_ == nullptr ? position : rows_[position]; }
+
+    void write_truths(size_t image, const ImageTruths<Policy>& truths) const {
+        for (uint32_t g = 0; g < truths.size(); ++g) {
+            if constexpr (Recorder::kIsActive) {
+                recorder_.write_truth(truths_.row(truths.first + truths.entries[g].index), (truths.state[g] & 1) != 0);
+            } else {
+                tally_.truth_image[truths.first + g] = tally_.image_id[image];
+                tally_.truth_label[truths.first + g] = tally_.label_id[truths.entries[g].label];
+                tally_.truth_state[truths.first + g] = static_cast<State>(truths.state[g]);
+            }
+        }
+    }
+
+    // Entries by class, each class in the order of rows.
+    void group_by_class(uint32_t begin, uint32_t end, Workspace& work) const {
+        // In the order of rows, which is that of memory; what follows jumps about in the nearest cache only.
+        if (work.shapes.size() < end - begin) work.shapes.resize(end - begin);
+        work.entries.resize(end - begin);
+        work.larger.clear();
+        uint32_t* const counts = work.end.data();
+        uint64_t* const is_present = work.is_present.data();
+        for (uint32_t i = begin; i < end; ++i) {
+            if (rows_ != nullptr && i + kAhead < detections_.size) fetch(rows_[i + kAhead]);
+            const uint32_t row = row_at(i);
+            const int32_t label = detections_.label[row];
+            ++counts[label];
+            is_present[label / kBitsPerWord] |= uint64_t{1} << label % kBitsPerWord;
+            work.shapes[i - begin] = policy_.detection(row);
+        }
+        uint32_t position = 0;
+        int32_t* pair = work.pairs.data();
+        for (size_t word = 0; word < work.is_present.size(); ++word) {
+            for (uint64_t& bits = is_present[word]; bits != 0; bits &= bits - 1) {
+                const int32_t label = static_cast<int32_t>(word * kBitsPerWord + count_trailing_zeros(bits));
+                const uint32_t num = std::exchange(counts[label], position);
+                work.present.push_back(label);
+                if (num > 2) work.larger.push_back(label);
+                *pair = label;
+                pair += num == 2;  // which can't be predicted
+                work.start[label] = position;
+                position += num;
+            }
+        }
+        RankEntry* const entries = work.entries.data();
+        uint64_t last_key = 0;
+        bool is_ranked = true;
+        for (uint32_t i = begin; i < end; ++i) {
+            const uint32_t row = row_at(i);
+            const int32_t label = detections_.label[row];
+            const uint64_t key = falling_key(detections_.score[row]);
+            entries[counts[label]++] = {key, uint64_t(label) << 32 | (i - begin)};
+            is_ranked &= last_key <= key;
+            last_key = key;
+        }
+        work.is_ranked = is_ranked;
+        work.num_pairs = pair - work.pairs.data();
+    }
+
+    // Rows of one image may be far apart: ask for those to come while the ones before are worked on.
+    void fetch(uint32_t row) const {
+        prefetch(detections_.label + row);
+        prefetch(detections_.score + row);
+        policy_.prefetch(row);
+    }
+
+    // Sorts the entries of each class by falling score; of equal ones the first row stays first.
+    static void rank_in_classes(Workspace& work) {
+        if (work.is_ranked) return;
+        for (size_t i = 0; i < work.num_pairs; ++i) sort_pair(work.entries.data() + work.start[work.pairs[i]]);
+        for (const int32_t label : work.larger) {
+            sort_by_score(work.entries.data() + work.start[label], work.end[label] - work.start[label], work.spare);
+        }
+    }
+
+    // The rank of each detection that limits count: in its class, or among those of all classes. It stays the same where others are
+    // left out.
+    void remember_ranks(Workspace& work) const {
+        const size_t num = work.entries.size();
+        work.limit_rank.resize(num);
+        if (!rules_.is_limit_per_image) {
+            for (uint32_t i = 0; i < num; ++i) {
+                const RankEntry& entry = work.entries[i];
+                work.limit_rank[entry.index()] = i - work.start[entry.label()];
+            }
+            return;
+        }
+        std::vector<RankEntry> by_row(num);
+        for (const RankEntry& entry : work.entries) by_row[entry.index()] = entry;
+        sort_by_score(by_row.data(), num, work.spare);
+        for (uint32_t rank = 0; rank < num; ++rank) work.limit_rank[by_row[rank].index()] = rank;
+    }
+
+    // Removes entries beyond the last limit, and those of classes that nobody looked for.
+    void leave_out(uint32_t begin, Workspace& work) const {
+        const uint32_t last_limit = rules_.limits.back();
+        if (detections_.coverage == nullptr && work.entries.size() <= last_limit) return;
+        uint32_t num_kept = 0;
+        for (const int32_t label : work.present) {
+            const uint32_t first = std::exchange(work.start[label], num_kept);
+            const uint32_t end = std::min<uint64_t>(work.end[label], uint64_t{first} + last_limit);
+            for (uint32_t i = first; i < end; ++i) {
+                const RankEntry entry = work.entries[i];
+                if (has_limit_ranks_ && work.limit_rank[entry.index()] >= last_limit) break;
+                if (coverage_of(row_at(begin + entry.index())) == kNotLookedFor) continue;
+                work.entries[num_kept++] = entry;
+            }
+            work.end[label] = num_kept;
+        }
+        work.entries.resize(num_kept);
+    }
+
+    uint8_t coverage_of(uint32_t row) const {
+        return detections_.coverage == nullptr ? uint8_t{kExhaustive} : detections_.coverage[row];
+    }
+
+    void write_rows(uint32_t begin, size_t image, size_t first_out, const Workspace& work) const {
+        const RankEntry* const entries = work.entries.data();
+        const Shape* const shapes = work.shapes.data();
+        const size_t num = work.entries.size();
+        if constexpr (Recorder::kIsActive) {
+            for (size_t i = 0; i < num; ++i) {
+                const uint32_t row = row_at(begin + entries[i].index());
+                recorder_.write_verdict(row, unmatched_state(row, shapes[entries[i].index()]) >> 1 & 1);
+            }
+        } else {
+            // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
+            const uint32_t* const start = work.start.data();
+            const uint32_t* const limit_rank = has_limit_ranks_ ? work.limit_rank.data() : nullptr;
+            const uint32_t* const limits = rules_.limits.data();
+            const size_t last_tier = rules_.limits.size() - 1;
+            const int32_t* const label_id = tally_.label_id;
+            int32_t* const out_label = tally_.label + first_out;
+            Score* const out_score = tally_.score + first_out;
+            uint8_t* const out_tier = tally_.tier + first_out;
+            State* const out_state = tally_.state + first_out;
+            for (size_t i = 0; i < num; ++i) {
+                const RankEntry entry = entries[i];
+                const uint32_t row = row_at(begin + entry.index());
+                const uint32_t rank = limit_rank != nullptr ? limit_rank[entry.index()] : static_cast<uint32_t>(i) - start[entry.label()];
+                uint32_t tier = 0;
+                for (size_t m = 0; m < last_tier; ++m) tier += rank >= limits[m];
+                out_label[i] = label_id[entry.label()];
+                out_score[i] = detections_.score[row];
+                out_tier[i] = static_cast<uint8_t>(tier);
+                out_state[i] = static_cast<State>(unmatched_state(row, shapes[entry.index()]));
+            }
+            if (tally_.image != nullptr) std::fill_n(tally_.image + first_out, num, tally_.image_id[image]);
+        }
+    }
+
+    // The state of a detection that meets no truth: false where its area is in range, else ignored.
+    uint64_t unmatched_state(uint32_t row, const Shape& shape) const {
+        if (coverage_of(row) == kNotExhaustive) return 0;  // ignored in every area range
+        return ranges_.find(detections_.area == nullptr ? policy_.area(shape) : detections_.area[row]) << 1;
+    }
+
+    // Judges a detection of a class, of which it is the i-th entry.
+    void judge_row(uint32_t begin, size_t first_out, uint32_t first_entry, uint32_t i, const TruthGroup<Policy>& group,
+                   Workspace& work) const {
+        const uint32_t entry = first_entry + i;
+        const uint32_t index = work.entries[entry].index(), row = row_at(begin + index);
+        finder_.find(i, work.shapes[index], work.truths.shapes(), group, work.candidates);
+        if (work.candidates.size == 0) return;
+        const uint64_t state = judge(row, unmatched_state(row, work.shapes[index]), work);
+        if constexpr (Recorder::kIsActive) {
+            recorder_.write_verdict(row, first_verdict(state, work));
+        } else {
+            tally_.state[first_out + entry] = static_cast<State>(state);
+        }
+    }
+
+    // The state of a detection that has candidates, and would have another without them; for a hit its words go to the chunk.
+    uint64_t judge(uint32_t row, uint64_t state, Workspace& work) const {
+        CandidateList<Policy>& candidates = work.candidates;
+        if (work.truths.has_groups) split_off_groups(work);
+        if (rules_.matching == Matching::best && candidates.size > 1) candidates.size = 1;
+        work.similarity = 0;
+        for (size_t w = 0; w < num_words_; ++w) {
+            Verdicts verdicts = take_truths(row, w, work);
+            if (work.truths.has_groups) take_groups(row, w, work, verdicts);
+            work.is_true[w] = verdicts.is_true;
+            work.is_counted[w] = verdicts.is_true | (verdicts.is_open & cells_.of_areas(state >> 1, w));
+        }
+        return summarize(work);
+    }
+
+    // Cells of one detection: where it takes a truth that counts, and where it takes none.
+    struct Verdicts {
+        uint64_t is_true, is_open;
+    };
+
+    // Takes truths that are no groups, regular ones first.
+    Verdicts take_truths(uint32_t row, size_t w, Workspace& work) const {
+        uint64_t is_wanted = ~uint64_t{0}, is_true = 0, is_false = 0;
+        for (const Candidate& candidate : work.candidates) {
+            uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
+            uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
+                            work.truths.is_regular[candidate.truth * num_words_ + w];
+            if (is_next_best_) pick &= is_free;
+            is_true |= pick & is_free;
+            is_false |= pick & ~is_free;
+            record(row, w, pick & is_free, candidate.truth, work);
+            keep_similarity(w, pick & is_free, candidate, work);
+            fill(is_free, pick, row, candidate.truth, work);
+            is_wanted &= ~pick;
+        }
+        for (const Candidate& candidate : work.candidates) {
+            uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
+            uint64_t pick = is_wanted & cells_.reached[candidate.num_reached * num_words_ + w] &
+                            ~work.truths.is_regular[candidate.truth * num_words_ + w];
+            if (is_next_best_ && work.truths.kind[candidate.truth] != kCrowd) {
+                pick &= is_free;
+                fill(is_free, pick, row, candidate.truth, work);
+            }
+            record(row, w, pick, candidate.truth, work);
+            is_wanted &= ~pick;
+        }
+        return {is_true, is_false | is_wanted};
+    }
+
+    // Moves groups out of the candidates.
+    void split_off_groups(Workspace& work) const {
+        work.group_candidates.clear();
+        size_t num_others = 0;
+        for (const Candidate& candidate : work.candidates) {
+            if (work.truths.kind[candidate.truth] == kGroup) {
+                work.group_candidates.push_back(candidate);
+            } else {
+                work.candidates.items[num_others++] = candidate;
+            }
+        }
+        work.candidates.size = num_others;
+        if (rules_.matching == Matching::best && work.group_candidates.size() > 1) work.group_candidates.resize(1);
+    }
+
+    // Takes groups where no other truth was taken, those within the area range first. The first detection of a group is true.
+    void take_groups(uint32_t row, size_t w, Workspace& work, Verdicts& verdicts) const {
+        for (const bool is_inside : {true, false}) {
+            for (const Candidate& candidate : work.group_candidates) {
+                const uint64_t inside = cells_.of_areas(work.truths.state[candidate.truth], w);
+                const uint64_t pick = verdicts.is_open & cells_.reached[candidate.num_reached * num_words_ + w] &
+                                      (is_inside ? inside : ~inside);
+                uint64_t& is_free = work.is_free[candidate.truth * num_words_ + w];
+                if (is_inside) {
+                    verdicts.is_true |= pick & is_free;
+                    keep_similarity(w, pick & is_free, candidate, work);
+                }
+                is_free &= ~pick;
+                verdicts.is_open &= ~pick;
+                record(row, w, pick, candidate.truth, work);
+            }
+        }
+    }
+
+    void keep_similarity(size_t word, uint64_t taken, const Candidate& candidate, Workspace& work) const {
+        if (rules_.keeps_similarity && word == 0 && (taken & 1) != 0) work.similarity = candidate.similarity;
+    }
+
+    uint32_t truth_row(uint32_t truth, const Workspace& work) const {
+        return truths_.row(work.truths.first + work.truths.entries[truth].index);
+    }
+
+    void record(uint32_t row, size_t word, uint64_t taken, uint32_t truth, const Workspace& work) const {
+        if constexpr (Recorder::kIsActive) recorder_.take(row, word, taken, truth_row(truth, work));
+    }
+
+    void fill(uint64_t& is_free, uint64_t pick, uint32_t row, uint32_t truth, const Workspace& work) const {
+        if constexpr (Recorder::kIsActive) {
+            if (recorder_.leaves_free(row, truth_row(truth, work))) return;
+        }
+        is_free &= ~pick;
+    }
+
+    // The state of a detection that has candidates. If it is the same at all thresholds and nowhere true, it is no hit after
+    // all; so there is one way to write down a verdict.
+    uint64_t summarize(Workspace& work) const {
+        uint64_t any_true = 0;
+        for (size_t w = 0; w < num_words_; ++w) any_true |= work.is_true[w];
+        if (any_true == 0) {
+            uint64_t plain = 0;
+            bool is_plain = true;
+            for (size_t a = 0; a < num_areas_; ++a) {
+                bool is_all = true, is_any = false;
+                for (size_t w = 0; w < num_words_; ++w) {
+                    const uint64_t area = cells_.of_area[a * num_words_ + w], counted = work.is_counted[w] & area;
+                    is_all &= counted == area;
+                    is_any |= counted != 0;
+                }
+                is_plain &= is_any == is_all;
+                plain |= uint64_t{is_any} << (a + 1);
+            }
+            if (is_plain) return plain;
+        }
+        for (size_t w = 0; w < num_words_; ++w) {
+            work.hit_true.push_back(work.is_true[w]);
+            work.hit_counted.push_back(work.is_counted[w]);
+        }
+        if (rules_.keeps_similarity) work.hit_similarity.push_back(work.similarity);
+        return 1;
+    }
+
+    // The verdict in the first cell of the detection that was judged last: 0 ignored, 1 false, 2 true.
+    uint8_t first_verdict(uint64_t state, const Workspace& work) const {
+        if ((state & 1) == 0) return state >> 1 & 1;
+        return static_cast<uint8_t>((work.is_true[0] & 1) + (work.is_counted[0] & 1));
+    }
+
+    // Truths of an image with which one detection takes long enough to ask whether to go on.
+    static constexpr uint32_t kMany = 1000;
+    // How many rows ahead memory is asked for.
+    static constexpr size_t kAhead = 24;
+
+    const Policy& policy_;
+    const DetectionColumns<Score>& detections_;
+    const TruthReader<Policy>& truths_;
+    const Groups& by_image_;
+    const Rules& rules_;
+    const Cells& cells_;
+    TallyRows<Score, State>& tally_;
+    const Recorder& recorder_;
+    const uint32_t* const rows_;  // by image; null where they are as they stand
+    const CandidateFinder<Policy> finder_;
+    const AreaRanges ranges_;
+    const size_t num_words_, num_areas_;
+    const bool is_next_best_, has_limit_ranks_;
+};
+
+// Ids are indices among so many images and classes.
+struct MatchSizes {
+    size_t num_images, num_classes;
+};
+
+template <class Policy, class Score, class State, class Recorder = NoRecorder>
+void match(const Policy& policy, const DetectionColumns<Score>& detections, const TruthColumns& truth_columns,
+           const MatchSizes& sizes, const Rules& rules, const Run& run, TallyRows<Score, State>& tally,
+           const Recorder& recorder = {}) {
+    const Cells cells(rules);
+    const TruthReader<Policy> truths(policy, truth_columns, sizes.num_classes, rules, cells);
+    const Matcher<Policy, Score, State, Recorder> matcher(policy, detections, truths, rules, cells, tally, recorder);
+    if constexpr (!Recorder::kIsActive) {
+        tally.truth_image = Buffer<int32_t>(truth_columns.size);
+        tally.truth_label = Buffer<int32_t>(truth_columns.size);
+        tally.truth_state = Buffer<State>(truth_columns.size);
+    }
+    std::vector<MatchChunk> chunks = cut_into_chunks(*detections.by_image, sizes.num_images);
+    for_each_task(
+        chunks.size(), run, [&] { return matcher.make_workspace(sizes.num_classes); },
+        [&](size_t task, MatchWorkspace<Policy>& work) {
+            MatchChunk& chunk = chunks[task];
+            for (size_t image = chunk.first_image; image < chunk.end_image; ++image) {
+                matcher.match_image(image, work, chunk, run);
+            }
+            matcher.end_chunk(work, chunk);
+        });
+    if constexpr (!Recorder::kIsActive) close_gaps(chunks, run, tally);
+}
+
+// The same, with a recorder instead of a tally.
+template <class Policy, class Recorder>
+void match_into(const Recorder& recorder, const Policy& policy, const DetectionColumns<double>& detections,
+                const TruthColumns& truths, const MatchSizes& sizes, const Rules& rules, const Run& run) {
+    TallyRows<double, uint64_t> none{};
+    match(policy, detections, truths, sizes, rules, run, none, recorder);
+}
+
+}  // namespace boxscore

@@ -1,0 +1,66 @@
+// Whether files look like a mistake that Python has words for: checks/diagnosis.py. Each question ends at the first row that
+// answers it, so on ordinary files all of them together take no time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "rows/order.h"
+
+namespace boxscore {
+
+// No box, as xywh, is less wide than x or less high than y: they may be corners.
+inline bool look_like_corners(const double* box, size_t num_boxes) {
+    for (size_t i = 0; i < num_boxes; ++i, box += 4) {
+        if (!(box[2] >= box[0] && box[3] >= box[1])) return false;
+    }
+    return num_boxes > 0;
+}
+
+// No coordinate is beyond what fractions of the image's size may be.
+inline bool look_like_fractions(const double* box, size_t num_boxes) {
+    constexpr double kLargestFraction = 1.5;
+    return num_boxes > 0 && std::all_of(box, box + 4 * num_boxes, [](double each) { return std::abs(each) <= kLargestFraction; });
+}
+
+// Whether a number has at most so many significant bits.
+inline bool fits(double number, unsigned num_bits) {
+    uint64_t bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    return (bits & ((uint64_t{1} << (53 - num_bits)) - 1)) == 0;
+}
+
+// Every position fits in the 11 significant bits of float16. Whole pixels do, too: these only count if they fit in the 8 bits of
+// bfloat16 and some are beyond 256, where bfloat16 has even numbers only.
+inline bool look_rounded(const double* box, size_t num_boxes) {
+    constexpr unsigned kHalf = 11, kBrain = 8;
+    bool is_brain = true, has_fraction = false, is_beyond = false;
+    for (size_t i = 0; i < num_boxes; ++i, box += 4) {
+        for (size_t axis = 0; axis < 2; ++axis) {
+            const double each = box[axis];
+            if (!fits(each, kHalf)) return false;
+            is_brain &= fits(each, kBrain);
+            has_fraction |= each != std::floor(each);
+            is_beyond |= std::abs(each) >= (1 << kBrain);
+        }
+    }
+    return has_fraction || (is_brain && is_beyond);
+}
+
+// Most images with truths have no detection, and the others have many: as `covers_few_images` in checks/suspicion.py.
+inline bool cover_few_images(const Groups& detections, const Groups& truths, size_t num_images) {
+    constexpr size_t kMany = 5, kMinImages = 10;
+    size_t num_covered = 0, num_with_truths = 0;
+    for (size_t image = 0; image < num_images; ++image) {
+        const bool has_truths = truths.start[image + 1] > truths.start[image];
+        num_with_truths += has_truths;
+        num_covered += has_truths && detections.start[image + 1] > detections.start[image];
+    }
+    const size_t num_detections = detections.start[num_images];
+    return num_with_truths >= kMinImages && 2 * num_covered < num_with_truths && num_detections >= kMany * num_covered;
+}
+
+}  // namespace boxscore

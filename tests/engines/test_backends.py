@@ -1,0 +1,309 @@
+"""One source of array code: every stage on every library, eager and compiled, with NumPy's own bits."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boxscore
+from boxscore import parallel
+from boxscore.arrays import library, to_numpy
+from boxscore.coco import mask as mask_functions
+from tests.conftest import Backend, make_backend
+from tests.support.scenes import padded, random_scene
+
+PROTOCOLS = ["coco", "voc2007", "voc2012", "paper"]
+
+
+def assert_same(backend: Backend, function: Callable[..., Any], arguments: Sequence[Any], **options: Any) -> Any:
+    """The function gives on a backend what it gives on NumPy; its outputs belong to the backend."""
+    expected = function(*arguments, **options)
+    moved = [backend.array(argument) for argument in arguments]
+    got = backend.compile(lambda *arrays: function(*arrays, **options))(*moved)
+    if not isinstance(expected, tuple):
+        expected, got = (expected,), (got,)
+    assert len(got) == len(expected)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert library(ours) == backend.name.partition("-")[0]
+        assert np.array_equal(to_numpy(ours), theirs, equal_nan=True)
+    for argument, array in zip(arguments, moved, strict=True):
+        assert np.array_equal(to_numpy(array), argument), "an input was written to"
+    return expected
+
+
+@pytest.fixture
+def batch() -> tuple[parallel.PaddedDetections, parallel.PaddedTruths]:
+    """Five images, padded."""
+    return padded(random_scene(11, num_images=5))
+
+
+def test_every_stage_of_the_paper(backend: Backend, batch: Any) -> None:
+    """Alg. 5 to 13, one after the other."""
+    found, truths = batch
+    assert_same(backend, parallel.discard_below, [found.score], threshold=0.3)
+    assert_same(backend, parallel.discard_beyond_top, [found.score], num=5)
+    iou = assert_same(backend, parallel.pairwise_iou, [found.box, truths.box], box_format="xywh")[0]
+    filter_arguments = [iou, found.label, truths.label, found.discarded]
+    iou = assert_same(backend, parallel.filter_iou, filter_arguments)[0]
+    verdict = assert_same(backend, parallel.categorize_below, [iou, found.discarded], threshold=0.5)[0]
+    above = [verdict, iou, found.score, truths.ignore]
+    for matching in ("best", "next_best", "best_regular"):
+        verdict = assert_same(backend, parallel.categorize_above, above, threshold=0.5, matching=matching)[0]
+    rows = assert_same(backend, parallel.extract, [found.label, found.score, verdict])
+    num_truths = np.array([3, 40, 0, 7])
+    curves = assert_same(backend, parallel.precision_recall, [*rows, num_truths], epsilon=1e-9)
+
+    points = np.linspace(0, 1, 11).tolist()
+
+    def at_recalls(curves: parallel.ClassCurves, num_truths: Any) -> Any:
+        return parallel.average_at_recalls(curves, num_truths, points)
+
+    for average in (at_recalls, parallel.average_every_element, parallel.average_under_envelope):
+        compiled = backend.compile(lambda *columns, f=average: f(parallel.ClassCurves(*columns[:-1]), columns[-1]))
+        ours = to_numpy(compiled(*(backend.array(column) for column in (*curves, num_truths))))
+        theirs = average(parallel.ClassCurves(*curves), num_truths)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)  # only the order of a sum differs
+
+
+def test_masks_are_compared_by_their_pixels(backend: Backend) -> None:
+    """A product of matrices, exact, with crowds and masks without pixels."""
+    random = np.random.default_rng(0)
+    masks, truths = random.random((2, 5, 13, 17)) < 0.4, random.random((2, 4, 13, 17)) < 0.6
+    masks[1, 2], truths[0, 3] = False, False
+    is_crowd = random.random((2, 4)) < 0.3
+
+    def iou(mask: Any, truth: Any, is_crowd: Any) -> Any:
+        return parallel.pairwise_mask_iou(mask, truth, is_crowd=is_crowd)
+
+    found = assert_same(backend, iou, [masks, truths, is_crowd])[0]
+    for image in range(2):
+        ours, theirs = (boxscore.Masks.from_pixels(each[image]).rle() for each in (masks, truths))
+        assert np.array_equal(found[image], mask_functions.iou(ours, theirs, is_crowd[image].astype(int)))
+
+
+@pytest.mark.parametrize("is_by_class", [False, True])
+def test_non_maximum_suppression(backend: Backend, batch: Any, is_by_class: bool) -> None:
+    """The second fixed point."""
+    found, _ = batch
+    columns = [found.box, found.score, found.label, found.discarded]
+
+    def suppress(box: Any, score: Any, label: Any, discarded: Any) -> Any:
+        label = label if is_by_class else None
+        return parallel.discard_overlapping(box, score, 0.4, label=label, discarded=discarded, box_format="xywh")
+
+    assert_same(backend, suppress, columns)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_match_batch(backend: Backend, batch: Any, protocol: Any) -> None:
+    """Alg. 5 to 9 for all areas and thresholds in one call, the loop to the fixed point included."""
+    found, truths = batch
+
+    def match(*columns: Any) -> Any:
+        return parallel.match_batch(
+            parallel.PaddedDetections(*columns[:4]),
+            parallel.PaddedTruths(*columns[4:]),
+            boxscore.Protocol.named(protocol),
+            box_format="xywh",
+        )
+
+    assert_same(backend, match, [*found[:4], *truths[:3]])
+
+
+def test_match_batch_gives_the_verdicts_of_evaluate(batch: Any) -> None:
+    """Static shapes and mini-batches of rows come to the same."""
+    found, truths = batch
+    matched = parallel.match_batch(found, truths, boxscore.Protocol.named("coco"), box_format="xywh")
+    tally = boxscore.match(
+        boxscore.Detections.from_padded(
+            box=found.box, label=found.label, score=found.score, discarded=found.discarded, box_format="xywh"
+        ),
+        boxscore.Truths.from_padded(box=truths.box, label=truths.label, ignore=truths.ignore, box_format="xywh"),
+    )
+    image, place = np.nonzero(~found.discarded)
+    order = np.lexsort((matched.rank[image, place], found.label[image, place], image))  # the order of a tally
+    image, place = image[order], place[order]
+    assert np.array_equal(matched.verdict[image, place], tally.verdict)
+    tier = np.searchsorted([1, 10, 100], matched.rank[image, place], side="right")
+    assert np.array_equal(tier, tally.tier)
+
+
+def test_few_candidates_are_enough_where_no_detection_has_more(batch: Any) -> None:
+    """The static number of candidates is the caller's to choose; here no detection reaches more than 6 truths."""
+    found, truths = batch
+    protocol = boxscore.Protocol.named("coco")
+    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh", pixels="continuous")
+    crowd = np.where(truths.ignore[:, None, :], 1.0, 0.0)  # any overlap with a crowd may count
+    reached = parallel.filter_iou(iou + crowd, found.label, truths.label, found.discarded) >= 0.5
+    most = int(reached.sum(axis=2).max())
+    assert 1 < most < truths.label.shape[1]
+    all_of_them = parallel.match_batch(found, truths, protocol, box_format="xywh")
+    few = parallel.match_batch(found, truths, protocol, box_format="xywh", num_candidates=most)
+    assert np.array_equal(few.verdict, all_of_them.verdict)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_stages_in_a_row_are_the_engine(seed: int) -> None:
+    """The paper's pipeline, stage by stage, gives the numbers of `evaluate` under the paper's protocol, and VOC's."""
+    scene = random_scene(seed, is_whole=True)
+    found, truths = padded(scene)
+    num_truths = np.bincount(scene.truth["label"][~scene.truth["ignore"]], minlength=scene.num_classes)
+    iou = parallel.pairwise_iou(found.box, truths.box, box_format="xywh")
+    iou = parallel.filter_iou(iou, found.label, truths.label, found.discarded)
+    below = parallel.categorize_below(iou, found.discarded, 0.5)
+    for name, matching in (("paper", "best_regular"), ("voc2012", "best")):
+        verdict = parallel.categorize_above(below, iou, found.score, truths.ignore, 0.5, matching=matching)  # type: ignore[arg-type]
+        rows = parallel.extract(found.label, found.score, verdict)
+        curves = parallel.precision_recall(*rows, num_truths)
+        average = parallel.average_every_element if name == "paper" else parallel.average_under_envelope
+        protocol = boxscore.Protocol.named(name, comparison=">")
+        expected = boxscore.evaluate(scene.detections, scene.truths, protocol)
+        is_counted = rows.label >= 0
+        num_true = np.bincount(rows.label[is_counted & rows.is_true], minlength=scene.num_classes)
+        num_false = np.bincount(rows.label[is_counted & ~rows.is_true], minlength=scene.num_classes)
+        assert np.array_equal(num_true, expected.per_class.num_true[:, 0])
+        assert np.array_equal(num_false, expected.per_class.num_false[:, 0])
+        np.testing.assert_allclose(average(curves, num_truths), expected.per_class.ap, rtol=0, atol=1e-12)
+        points = protocol.recall_points
+        sampled = boxscore.evaluate(scene.detections, scene.truths, protocol.replace(ap="recall_points"))
+        ours = parallel.average_at_recalls(curves, num_truths, points)
+        np.testing.assert_allclose(ours, sampled.per_class.ap, rtol=0, atol=1e-12)
+
+
+def test_stages_without_rows(eager: Backend) -> None:
+    """No truths in the batch, no detections at all: nothing is found, nothing breaks."""
+    array = eager.array
+    iou, discarded = array(np.zeros((1, 2, 0))), array(np.zeros((1, 2), bool))
+    verdict = parallel.categorize_below(iou, discarded, 0.5)
+    ignore, score = array(np.zeros((1, 0), bool)), array(np.ones((1, 2)))
+    assert to_numpy(parallel.categorize_above(verdict, iou, score, ignore, 0.5)).tolist() == [[1, 1]]
+    label, no_score, is_true = array(np.zeros(0, int)), array(np.zeros(0)), array(np.zeros(0, bool))
+    num_truths = array(np.array([3, 0]))
+    curves = parallel.precision_recall(label, no_score, is_true, num_truths)
+    for ap in (
+        parallel.average_at_recalls(curves, num_truths, [0.0, 0.5]),
+        parallel.average_every_element(curves, num_truths),
+        parallel.average_under_envelope(curves, num_truths),
+    ):
+        assert np.array_equal(to_numpy(ap), [0, np.nan], equal_nan=True)
+
+
+def test_small_and_unsigned_labels_and_scores(eager: Backend) -> None:
+    """A dummy is -1 whatever the labels' dtype, and ranks are those of the numbers."""
+    array = eager.array
+    labels = [array(np.array([200, 3], np.uint8)), array(np.array([7], np.uint8))]
+    truths = parallel.pad_truths([array(np.ones((2, 4))), array(np.ones((1, 4)))], labels)
+    assert to_numpy(truths.label).tolist() == [[200, 3], [7, -1]]
+    label, score = array(np.array([[200, 3]], np.uint8)), array(np.array([[1, 200]], np.uint8))
+    assert to_numpy(parallel.rank_by_score(score)).tolist() == [[1, 0]]
+    assert to_numpy(parallel.extract(label, score, array(np.array([[2, 0]])))[0]).tolist() == [200, -1]
+    iou = array(np.ones((1, 2, 2)))
+    assert to_numpy(parallel.filter_iou(iou, label, truths.label[:1])).tolist() == [[[1, -1], [-1, 1]]]
+
+
+def test_no_box_goes_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all real numbers only the scores are ever copied from the boxes' library."""
+    import torch
+
+    scene = random_scene(4)
+    copied = []
+
+    def recording(array: Any) -> Any:
+        if library(array) == "torch":
+            copied.append((tuple(array.shape), array.dtype))
+        return to_numpy(array)
+
+    found = {name: torch.from_numpy(column) for name, column in scene.detection.items()}
+    truth = {name: torch.from_numpy(column) for name, column in scene.truth.items()}
+    for module in (
+        "boxscore.engines.parallel.array_engine",
+        "boxscore.data.dataset",
+        "boxscore.data.validation",
+        "boxscore.arrays",
+    ):
+        monkeypatch.setattr(f"{module}.to_numpy", recording)
+    detections, truths = boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh")
+    boxscore.evaluate(detections, truths, "coco", "parallel")
+    real = [shape for shape, dtype in copied if dtype.is_floating_point]
+    assert real == [tuple(found["score"].shape)], "the scores, once, for the tally"
+
+
+def test_bfloat16_and_float16_are_widened() -> None:
+    """Detectors run in half precision; their boxes are numbers all the same."""
+    import torch
+
+    box = torch.tensor([[0.0, 0, 10, 10], [0, 1, 10, 11]])
+    truths = boxscore.Truths(image=[0], label=[1], box=[[0, 0, 10, 10]])
+    for dtype in (torch.bfloat16, torch.float16):
+        for engine in ("sequential", "parallel", "native"):
+            score = torch.tensor([0.5, 0.75], dtype=dtype)
+            detections = boxscore.Detections(image=[0, 0], label=[1, 1], score=score, box=box.to(dtype))
+            assert boxscore.match(detections, truths, "voc2012", engine).sorted().verdict.tolist() == [[[2]], [[1]]]
+
+
+def test_inductor_compiles_the_whole_of_matching() -> None:
+    """PyTorch's own compiler takes all of it as one graph, while_loop included."""
+    import torch
+
+    found, truths = padded(random_scene(2, num_images=2, most_detections=6, most_truths=4))
+    arrays = [torch.from_numpy(column) for column in (*found[:4], *truths[:3])]
+
+    def match(*columns: Any) -> Any:
+        return parallel.match_batch(
+            parallel.PaddedDetections(*columns[:4]),
+            parallel.PaddedTruths(*columns[4:]),
+            boxscore.Protocol.named("coco"),
+            box_format="xywh",
+        ).verdict
+
+    assert torch.equal(torch.compile(match, fullgraph=True)(*arrays), match(*arrays))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_evaluate_gives_the_same_bits_on_every_library(eager: Backend, protocol: Any) -> None:
+    """Verdicts and AP, from flat columns of any library."""
+    scene = random_scene(0)
+    expected = boxscore.evaluate(scene.detections, scene.truths, protocol, "sequential")
+    found = {name: eager.array(column) for name, column in scene.detection.items()}
+    truth = {name: eager.array(column) for name, column in scene.truth.items()}
+    names = scene.truths.class_names
+    result = boxscore.evaluate(
+        boxscore.Detections(**found, box_format="xywh"),
+        boxscore.Truths(**truth, box_format="xywh", class_names=names),
+        protocol,
+        "parallel",
+    )
+    assert result.iou_dtype == "float64"
+    for name in ("precision", "recall", "scores", "num_true", "num_false"):
+        assert np.array_equal(getattr(result.curves, name), getattr(expected.curves, name)), name
+    reference = boxscore.evaluate(scene.detections, scene.truths, protocol, "parallel")
+    for name in result:
+        assert np.array_equal(result[name], reference[name], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "tensorflow"])
+def test_float32_boxes_are_compared_in_float64(name: str) -> None:
+    """A float32 coordinate is a number like any other; nothing is lost by where it came from."""
+    array = make_backend(name).array
+    scene = random_scene(3)
+    narrow = {
+        key: column.astype(np.float32) if key in ("box", "score") else column for key, column in scene.detection.items()
+    }
+    expected = boxscore.match(boxscore.Detections(**narrow, box_format="xywh"), scene.truths, "coco", "sequential")
+    moved = boxscore.Detections(**{key: array(column) for key, column in narrow.items()}, box_format="xywh")
+    for engine in ("parallel", "native"):
+        tally = boxscore.match(moved, scene.truths, "coco", engine)  # truths in NumPy follow the detections
+        assert tally.iou_dtype == expected.iou_dtype == "float64"
+        assert np.array_equal(tally.verdict, expected.verdict)
+        assert np.array_equal(tally.score, expected.score)
+
+
+def test_two_frameworks_in_one_call_are_refused() -> None:
+    """NumPy goes anywhere; PyTorch and JAX don't mix."""
+    torch, jax = make_backend("torch"), make_backend("jax")
+    scene = random_scene(3)
+    found = {name: torch.array(column) for name, column in scene.detection.items()}
+    truth = {name: jax.array(column) for name, column in scene.truth.items()}
+    with pytest.raises(boxscore.InputError, match="arrays must come from one library; got jax and torch"):
+        boxscore.evaluate(boxscore.Detections(**found, box_format="xywh"), boxscore.Truths(**truth, box_format="xywh"))
