@@ -178,7 +178,7 @@ import pycocotools.mask
 missing, kept = [], []
 for module, names in own.items():
     ours = importlib.import_module(f"pycocotools.{module}")
-    assert ours.__name__.startswith("boxscore.coco")
+    assert ours.__name__.startswith("boxscore.dropin")
     missing += [f"{module}.{name}" for name in names if not hasattr(ours, name) or name not in dir(ours)]
     scope = {}
     exec(f"from pycocotools.{module} import *", scope)

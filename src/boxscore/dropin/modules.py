@@ -120,7 +120,7 @@ atexit.register(warn_if_displaced)
 def outer_level() -> int:
     """The `stacklevel` of a warning that points at the first line outside this package."""
     level, frame = 0, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("boxscore.coco"):
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("boxscore.dropin"):
         level, frame = level + 1, frame.f_back
     return level
 
