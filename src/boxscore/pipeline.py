@@ -62,12 +62,12 @@ def evaluate(
     (0.505, 0.45)
     """
     inputs, rules = _prepared(detections, truths, protocol)
-    chosen, one, other = _to_match(inputs, rules, engine)
+    chosen, sides = _sides_for_engine(inputs, rules, engine)
     if chosen == "native" and native.can_evaluate(rules):
-        tally, finished = native.evaluate(one, other, rules, num_threads(threads))
+        tally, finished = native.evaluate(*sides, rules, num_threads(threads))
         result = summarize(*finished, tally)
     else:
-        result = finish(_match(inputs, rules, engine, threads), engine, threads=threads)
+        result = finish(_match(chosen, sides, rules, threads), engine, threads=threads)
     return replace(result, inputs=inputs, num_given=len(detections))
 
 
@@ -86,7 +86,8 @@ def match(
     >>> match(Detections(image=[0], label=[1], score=[0.9], box=[[0, 0, 10, 9]]), truths, "voc2012").verdict.tolist()
     [[[2]]]
     """
-    return _match(*_prepared(detections, truths, protocol), engine, threads)
+    inputs, rules = _prepared(detections, truths, protocol)
+    return _match(*_sides_for_engine(inputs, rules, engine), rules, threads)
 
 
 def _prepared(detections: Any, truths: Any, protocol: ProtocolLike) -> tuple[Inputs, Protocol]:
@@ -104,8 +105,8 @@ def check_sides(detections: Any, truths: Any) -> None:
         raise InputError(f"`truths` must be boxscore.Truths; got {type(truths).__name__}")
 
 
-def _to_match(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[str, Detections, Truths]:
-    """The name of the engine that matches, and both sides as it takes them."""
+def _sides_for_engine(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[str, Inputs]:
+    """Choose the engine that matches, and pool the classes of both sides if the protocol ignores them."""
     detections, truths = inputs
     arrays = (*detections.geometry.arrays, *truths.geometry.arrays)
     library(*arrays)  # one, or NumPy and one
@@ -114,13 +115,11 @@ def _to_match(inputs: Inputs, protocol: Protocol, engine: str) -> tuple[str, Det
     _check_engine(engine)
     if (names := truths.names_by_label) is not None:
         check_labels_are_named(detections.label, names)
-    if protocol.class_agnostic:
-        detections, truths = pooled(detections), pooled(truths)
-    return engine, detections, truths
+    return engine, Inputs(pooled(detections), pooled(truths)) if protocol.class_agnostic else inputs
 
 
-def _match(inputs: Inputs, protocol: Protocol, engine: str, threads: int | None) -> Tally:
-    engine, detections, truths = _to_match(inputs, protocol, engine)
+def _match(engine: str, sides: Inputs, protocol: Protocol, threads: int | None) -> Tally:
+    detections, truths = sides
     tally = _engine(engine).match(detections, truths, protocol, num_threads(threads))
     if protocol.class_groups:
         tally = replace(tally, class_groups=truths.class_groups)

@@ -1,31 +1,24 @@
-"""What the kernels need of an array library beyond the array API standard.
+"""Functions on arrays of any supported library, beyond those of the array API standard.
 
 Kernels are written once, against the namespace `xp` that `namespace` returns: NumPy and `jax.numpy` themselves,
-`array_api_compat` for PyTorch and old NumPy, and `arrays.tensorflow` for TensorFlow. The standard has no loop
-that a jit can trace, no reduction by segment and no name for the widest float of a device; those are here. No library
-is imported before the user has imported it.
+`array_api_compat` for PyTorch and old NumPy, `arrays.tensorflow` for TensorFlow. `arrays.libraries` has one class per
+library.
 """
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.arrays.libraries import LIBRARIES, NumPy
+from boxscore.arrays.libraries import Array as Array
+from boxscore.arrays.libraries import Namespace as Namespace
 
-_IS_STANDARD = int(np.__version__.split(".")[0]) >= 2
-"""Whether NumPy has the array API's own names."""
+_NUMPY = LIBRARIES[0]
 
-_KNOWN: dict[type, str] = {np.ndarray: "numpy"}
+_KNOWN: dict[type, NumPy] = {np.ndarray: _NUMPY}
 """Cache: the library of each array type that was seen."""
-
-Array: TypeAlias = Any
-"""An array of any supported library."""
-
-Namespace: TypeAlias = Any
-"""The functions of one array library under the names of the array API standard."""
 
 
 def library(*arrays: Array) -> str:
@@ -37,31 +30,31 @@ def library(*arrays: Array) -> str:
     >>> library(np.zeros(3))
     'numpy'
     """
+    return _library(*arrays).name
+
+
+def _library(*arrays: Array) -> NumPy:
     if len(arrays) == 1:
         return _library_of(arrays[0])
-    found = {_library_of(array) for array in arrays}
-    frameworks = sorted(found - {"numpy"})
-    if len(frameworks) > 1:
-        raise InputError(f"arrays must come from one library; got {' and '.join(frameworks)}")
-    return frameworks[0] if frameworks else "numpy"
+    found = {each.name: each for each in map(_library_of, arrays)}
+    found.pop("numpy", None)
+    if len(found) > 1:
+        raise InputError(f"arrays must come from one library; got {' and '.join(sorted(found))}")
+    return next(iter(found.values()), _NUMPY)
 
 
-def _library_of(array: Array) -> str:
-    if type(array) in _KNOWN:
-        return _KNOWN[type(array)]
-    if isinstance(array, (np.ndarray, np.generic)):  # a tuple, since torch.compile can't trace a union
-        return "numpy"
-    for name, class_name in (
-        ("torch", "Tensor"),
-        ("jax", "Array"),
-        ("tensorflow", "Tensor"),
-        ("tensorflow", "Variable"),
-    ):
-        array_class = getattr(sys.modules.get(name), class_name, None)
-        if array_class is not None and isinstance(array, array_class):
-            if type(array) is array_class:
-                _KNOWN[array_class] = name
-            return name
+def _library_of(array: Array) -> NumPy:
+    kind = type(array)
+    if kind in _KNOWN:
+        return _KNOWN[kind]
+    for each in LIBRARIES:
+        module = each.module
+        for name in each.array_classes:
+            array_class = getattr(module, name, None)
+            if array_class is not None and isinstance(array, array_class):
+                if kind is array_class:
+                    _KNOWN[array_class] = each
+                return each
     raise InputError(f"expected an array of NumPy, PyTorch, JAX or TensorFlow; got {type(array).__name__}")
 
 
@@ -76,61 +69,41 @@ def is_array(value: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The namespace whose functions work on `arrays`."""
-    # No match statement here or below: TensorFlow's AutoGraph can't read it.
-    name = library(*arrays)
-    if name == "torch":
-        import array_api_compat.torch as xp
-    elif name == "jax":
-        import jax.numpy as xp
-    elif name == "tensorflow":
-        import boxscore.arrays.tensorflow as xp
-    elif _IS_STANDARD:
-        return np  # importing the compat layer would take longer than many evaluations
-    else:
-        import array_api_compat.numpy as xp
-    return xp
+    return _library(*arrays).namespace()
 
 
 def float_dtype(like: Array) -> Any:
     """The widest float where `like` lives: float64, or float32 for JAX without x64 and for Apple's MPS."""
-    if library(like) == "jax":
-        return _module("jax").dtypes.canonicalize_dtype("float64")
-    if library(like) == "torch" and like.device.type == "mps":
-        return _module("torch").float32
-    return namespace(like).float64
+    return _library_of(like).float_dtype(like)
 
 
 def int_dtype(like: Array) -> Any:
     """The integer of counts and indices where `like` lives: int64, or int32 for JAX without x64."""
-    if library(like) == "jax":
-        return _module("jax").dtypes.canonicalize_dtype("int64")
-    return namespace(like).int64
+    return _library_of(like).int_dtype(like)
 
 
 def constant(values: object, *, like: Array, dtype: Any) -> Array:
     """`values` as an array of `dtype` on the device of `like`."""
-    return namespace(like).asarray(values, dtype=dtype, **_placement(like))
+    home = _library_of(like)
+    return home.namespace().asarray(values, dtype=dtype, **home.placement(like))
 
 
 def arange(size: int, *, like: Array) -> Array:
     """The integers 0 to `size` - 1 on the device of `like`."""
-    return namespace(like).arange(size, dtype=int_dtype(like), **_placement(like))
-
-
-def _placement(like: Array) -> dict[str, Any]:
-    # JAX and TensorFlow place new arrays with the arrays they meet; PyTorch has to be told.
-    return {"device": like.device} if library(like) == "torch" else {}
+    home = _library_of(like)
+    return home.namespace().arange(size, dtype=home.int_dtype(like), **home.placement(like))
 
 
 def convert(array: Array, *, like: Array) -> Array:
     """`array` in the library and on the device of `like`; not from one framework to another."""
-    if library(array) == library(like):
-        return array.to(like.device) if library(like) == "torch" else array
-    if library(like) == "numpy":
-        return to_numpy(array)
-    if library(array) != "numpy":
-        raise InputError(f"arrays must come from one library; got {library(array)} and {library(like)}")
-    return namespace(like).asarray(_portable(array, like), **_placement(like))
+    own, home = _library_of(array), _library_of(like)
+    if own is home:
+        return home.move(array, like)
+    if home is _NUMPY:
+        return own.to_numpy(array)
+    if own is not _NUMPY:
+        raise InputError(f"arrays must come from one library; got {own.name} and {home.name}")
+    return home.namespace().asarray(_portable(array, like), **home.placement(like))
 
 
 def _portable(array: np.ndarray[Any, Any], like: Array) -> np.ndarray[Any, Any]:
@@ -154,18 +127,7 @@ def has_float64(like: Array) -> bool:
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     """`array` in host memory."""
-    if type(array) is np.ndarray:
-        return array
-    if library(array) == "torch":
-        if array.requires_grad:
-            array = array.detach()
-        if not array.is_cpu:
-            array = array.cpu()
-        if array.dtype == _module("torch").bfloat16:
-            array = array.float()  # NumPy has no bfloat16
-        host: np.ndarray[Any, Any] = array.numpy()
-        return host
-    return np.asarray(array)
+    return array if type(array) is np.ndarray else _library_of(array).to_numpy(array)
 
 
 def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -174,6 +136,12 @@ def compact(array: np.ndarray[Any, Any], dtype: Any = None) -> np.ndarray[Any, A
     if array.dtype == dtype and dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
         return array
     return np.require(array, dtype.newbyteorder("="), ["C", "A"])
+
+
+def as_widest_float(column: Array, like: Array) -> Array:
+    """A column in the library, on the device and in the widest float of `like`."""
+    column = convert(column, like=like)
+    return namespace(column).astype(column, float_dtype(column))
 
 
 def take_rows(column: Array, rows: Any) -> Array:
@@ -193,29 +161,18 @@ def gather(column: Array, rows: np.ndarray[Any, Any]) -> Array:
 
 
 def contiguous(array: Array) -> Array:
-    """The array with its numbers one after the other in memory, where the library lets it have another layout."""
-    if library(array) == "torch":
-        return array.contiguous()
-    return np.ascontiguousarray(array) if library(array) == "numpy" else array
+    """The array in row-major order, where the library has other layouts."""
+    return _library_of(array).contiguous(array)
 
 
 def rows_at(array: Array, index_P: Array) -> Array:
-    """Rows of an array, by indices that are where it is. Shape (P, ...)."""
-    if library(array) == "torch":
-        return array.index_select(0, index_P)  # without the compat layer's check for negative indices
-    return namespace(array).take(array, index_P, axis=0)
+    """Rows of an array, by indices that live where it does. Shape (P, ...)."""
+    return _library_of(array).rows_at(array, index_P)
 
 
 def is_in_host_memory(array: Array) -> bool:
     """Whether the array can be read by this process without a copy from a device."""
-    name = library(array)
-    if name == "torch":
-        return bool(array.device.type == "cpu")
-    if name == "jax":
-        return all(device.platform == "cpu" for device in array.devices())
-    if name == "tensorflow":
-        return "CPU" in array.device
-    return True
+    return _library_of(array).is_in_host_memory(array)
 
 
 def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
@@ -224,64 +181,22 @@ def fixed_point(step: Callable[[Array], Array], start: Array) -> Array:
     `lax.while_loop` in JAX, `tf.while_loop` in TensorFlow, PyTorch's while_loop operator inside `torch.compile`. In
     eager PyTorch and NumPy it is a Python loop, with one flag per iteration copied to the host.
     """
-    xp = namespace(start)
-
-    def is_changing(before: Array, after: Array) -> Array:
-        return xp.any(before != after)
-
-    name = library(start)
-    if name == "jax":
-        lax = _module("jax").lax
-        return lax.while_loop(lambda s: is_changing(*s), lambda s: (s[1], step(s[1])), (start, step(start)))[1]
-    if name == "tensorflow":
-        tf = _module("tensorflow")
-        return tf.while_loop(is_changing, lambda _, after: (after, step(after)), (start, step(start)))[1]
-    if name == "torch" and _module("torch").compiler.is_compiling():
-        from torch._higher_order_ops.while_loop import while_loop
-
-        # The operator does not accept aliased arrays, hence the copies.
-        return while_loop(is_changing, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))[1]
-    before, after = start, step(start)
-    while is_changing(before, after):
-        before, after = after, step(after)
-    return after
+    return _library_of(start).fixed_point(step, start)
 
 
 def segment_min(value_D: Array, segment_D: Array, num_segments: int, *, empty: int) -> Array:
     """The smallest value of each segment, or `empty`, which no value may exceed. Shape (num_segments,)."""
-    name = library(value_D)
-    if name == "torch":
-        start = _module("torch").full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
-        return start.scatter_reduce(0, segment_D, value_D, "amin")
-    if name == "jax":
-        return _module("jax").numpy.full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
-    if name == "tensorflow":
-        tf = _module("tensorflow")
-        start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
-        return tf.tensor_scatter_nd_min(start, segment_D[:, None], value_D)
-    smallest = np.full(num_segments, empty, dtype=value_D.dtype)
-    np.minimum.at(smallest, segment_D, value_D)
-    return smallest
+    return _library_of(value_D).segment_min(value_D, segment_D, num_segments, empty)
 
 
 def segment_sum(value_D: Array, segment_D: Array, num_segments: int) -> Array:
     """The sum of each segment, 0 where it is empty. Shape (num_segments,)."""
-    name = library(value_D)
-    if name == "torch":
-        start = _module("torch").zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
-        return start.scatter_add(0, segment_D, value_D)
-    if name == "jax":
-        return _module("jax").numpy.zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
-    if name == "tensorflow":
-        return _module("tensorflow").math.unsorted_segment_sum(value_D, segment_D, num_segments)
-    return np.bincount(segment_D, weights=value_D, minlength=num_segments)
+    return _library_of(value_D).segment_sum(value_D, segment_D, num_segments)
 
 
 def cumulative_sum(value_D: Array) -> Array:
     """The running sum. Shape (D,)."""
-    if library(value_D) == "torch":
-        return value_D.cumsum(0)  # the compat layer's own makes torch.compile warn
-    return namespace(value_D).cumulative_sum(value_D, axis=0)
+    return _library_of(value_D).cumulative_sum(value_D)
 
 
 def cumulative_max(value: Array) -> Array:
@@ -306,7 +221,3 @@ def smallest(value: Array, *, axis: int) -> Array:
         half = (length + 1) // 2
         value = xp.minimum(value[(*before, slice(0, half))], value[(*before, slice(length - half, length))])
     return value[(*before, 0)]
-
-
-def _module(name: str) -> ModuleType:
-    return sys.modules[name]

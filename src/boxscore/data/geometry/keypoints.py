@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, compact, constant, convert, float_dtype, namespace, take_rows, to_numpy
+from boxscore.arrays import (
+    Array,
+    as_widest_float,
+    compact,
+    constant,
+    convert,
+    float_dtype,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
 from boxscore.data.geometry.box_formats import BoxFormat, is_oriented
 from boxscore.data.geometry.boxes import Boxes, to_xywh
@@ -176,7 +186,7 @@ class Keypoints(Geometry):
         home = self.point if like is None else like
         if self.visibility is not None:
             return self._scales(protocol, home)
-        box = _bounds(self._floats(self.point, home)[:, : self._num_area_points(protocol)])
+        box = _bounds(as_widest_float(self.point, home)[:, : self._num_area_points(protocol)])
         return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1])
 
     def outer_boxes(self) -> Array:
@@ -184,7 +194,7 @@ class Keypoints(Geometry):
         xp = namespace(self.point)
         if self.box is not None:
             return xp.concat([self.box[:, :2], self.box[:, :2] + self.box[:, 2:]], axis=1)
-        return _bounds(self._floats(self.point, self.point), self.visibility)
+        return _bounds(as_widest_float(self.point, self.point), self.visibility)
 
     def sketch(self, row: int) -> Sketch:
         """The labelled points, of a detection all, with the lines between them where these are known."""
@@ -209,7 +219,7 @@ class Keypoints(Geometry):
     def shapes(self, protocol: Protocol) -> list[Pose]:
         """The sets for the sequential engine."""
         host = np.zeros(0)
-        points = self._floats(self._part(self.point, protocol), host).tolist()
+        points = as_widest_float(self._part(self.point, protocol), host).tolist()
         if self.visibility is None:
             return [Pose([(x, y) for x, y in each], [], 0.0, ()) for each in points]
         labelled = (to_numpy(self._part(self.visibility, protocol)) > 0).tolist()
@@ -251,10 +261,10 @@ class Keypoints(Geometry):
 
         Shapes (N, D, S, 2), and (N, G, S), (N, G), (N, G, 4).
         """
-        points = self._floats(self._part(self.point, protocol), like)
+        points = as_widest_float(self._part(self.point, protocol), like)
         if self.visibility is None:
             return gatherer_of([points], like)
-        visibility = self._floats(self._part(self.visibility, protocol), like)
+        visibility = as_widest_float(self._part(self.visibility, protocol), like)
         labelled = namespace(visibility).astype(visibility > 0, visibility.dtype)
         return gatherer_of([points, labelled, self._scales(protocol, like), self._regions(like)], like)
 
@@ -309,11 +319,6 @@ class Keypoints(Geometry):
         first, end = self._range(protocol)
         return column if (first, end) == (0, self.num_points) else column[:, first:end]
 
-    @staticmethod
-    def _floats(column: Array, like: Array) -> Array:
-        column = convert(column, like=like)
-        return namespace(column).astype(column, float_dtype(column))
-
     def _scales(self, protocol: Protocol, like: Array) -> Array:
         """What squared distances to truths are relative to. Shape (N,)."""
         share = protocol.keypoints.box_share
@@ -324,25 +329,25 @@ class Keypoints(Geometry):
                 raise InputError(
                     f"`boxes` must be given for the truths: protocol {protocol.name} takes areas from them"
                 )
-            areas = _box_areas(self._floats(self.box, like)) * share
+            areas = _box_areas(as_widest_float(self.box, like)) * share
             self._check_labelled(areas, "box")
             return areas
-        return self._default_areas(like) if self.area is None else self._floats(self.area, like)
+        return self._default_areas(like) if self.area is None else as_widest_float(self.area, like)
 
     def _default_areas(self, like: Array) -> Array:
         """Areas where none are given. Shape (N,)."""
         if self.box is not None:
-            return _box_areas(self._floats(self.box, like)) * BOX_SHARE
+            return _box_areas(as_widest_float(self.box, like)) * BOX_SHARE
         visibility = None if self.visibility is None else convert(self.visibility, like=like)
-        box = _bounds(self._floats(self.point, like), visibility)
+        box = _bounds(as_widest_float(self.point, like), visibility)
         return (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1]) * BOX_SHARE
 
     def _regions(self, like: Array) -> Array:
         """Left, top, right, bottom of boxes three times as wide and high; empty ones without boxes. Shape (N, 4)."""
         if self.box is None:
             nowhere = np.broadcast_to([np.inf, np.inf, -np.inf, -np.inf], (len(self), 4))
-            return self._floats(nowhere, like)
-        box = self._floats(self.box, like)
+            return as_widest_float(nowhere, like)
+        box = as_widest_float(self.box, like)
         near, side = box[:, :2], box[:, 2:]
         return namespace(box).concat([near - side, near + side * 2], axis=1)
 

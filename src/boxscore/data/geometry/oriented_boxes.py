@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore.arrays import Array, compact, convert, float_dtype, namespace, take_rows, to_numpy
+from boxscore.arrays import Array, as_widest_float, compact, namespace, take_rows, to_numpy
 from boxscore.data.geometry import Geometry, RowGatherer, Sketch, gatherer_of
 from boxscore.data.geometry.box_formats import ORIENTED_FORMATS, BoxFormat, check_box_format, row_size
 from boxscore.data.geometry.quadrilaterals import is_ordered, pairwise_shared, shared_area
@@ -111,11 +111,11 @@ class OrientedBoxes(Geometry):
 
     def areas(self, protocol: Protocol, like: Array | None = None) -> Array:  # noqa: ARG002
         """Width times height, or the area within the corners. Shape (N,)."""
-        return _floats(self._compiled(is_probabilistic=False).measured()[2], self.box if like is None else like)
+        return as_widest_float(self._compiled(is_probabilistic=False).measured()[2], self.box if like is None else like)
 
     def outer_boxes(self) -> Array:
         """The upright box around the corners. Shape (N, 4)."""
-        return _floats(self._compiled(is_probabilistic=False).measured()[1], self.box)
+        return as_widest_float(self._compiled(is_probabilistic=False).measured()[1], self.box)
 
     def sketch(self, row: int) -> Sketch:
         """The four corners."""
@@ -166,9 +166,9 @@ class OrientedBoxes(Geometry):
         """Of corners, outer boxes and areas, (N, D, 8), (N, D, 4), (N, D); or of distributions, (N, D, 6)."""
         compiled = self._compiled(is_probabilistic=False)
         if protocol.iou_type == "probiou":
-            return gatherer_of([_floats(compiled.gaussians(), like)], like)
+            return gatherer_of([as_widest_float(compiled.gaussians(), like)], like)
         corners, outer, _, surface = compiled.measured()
-        return gatherer_of([_floats(column, like) for column in (corners, outer, surface)], like)
+        return gatherer_of([as_widest_float(column, like) for column in (corners, outer, surface)], like)
 
     @staticmethod
     def pairwise(
@@ -249,12 +249,6 @@ def _probiou(shape: Sequence[float], truth: Sequence[float]) -> float:
     of_shapes = math.log(determinant / (4 * math.sqrt(shape[5] * truth[5]) + EPSILON) + EPSILON) * 0.5
     distance = min(max(of_means + of_shapes, EPSILON), 100.0)
     return max(1 - math.sqrt(1 - math.exp(-distance) + EPSILON), 0.0)
-
-
-def _floats(column: NDArray[np.float64], like: Array) -> Array:
-    """A column in the library and the widest float of `like`."""
-    column = convert(column, like=like)
-    return namespace(column).astype(column, float_dtype(column))
 
 
 def _wanted(box_format: str) -> str:

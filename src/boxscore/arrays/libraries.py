@@ -1,0 +1,236 @@
+"""The supported array libraries, one class each.
+
+A class has what kernels need of its library beyond the array API standard: a loop that a jit can trace, reductions by
+segment, the widest dtypes of a device, the way to and from host memory. To support another library, write its class and
+list it in `LIBRARIES`. No library is imported before the user has imported it.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""An array of any supported library."""
+
+Namespace: TypeAlias = Any
+"""The functions of one array library under the names of the array API standard."""
+
+_IS_STANDARD = int(np.__version__.split(".")[0]) >= 2
+"""Whether NumPy has the array API's own names."""
+
+
+class NumPy:
+    """NumPy, and the default for other libraries."""
+
+    name = "numpy"
+    array_classes: tuple[str, ...] = ("ndarray", "generic")
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def module(self) -> Any:
+        """The imported library; None if the user has not imported it."""
+        return sys.modules.get(self.name)
+
+    def namespace(self) -> Namespace:
+        """The functions of the library under the array API's names."""
+        if _IS_STANDARD:
+            return np  # importing the compat layer would take longer than many evaluations
+        import array_api_compat.numpy
+
+        return array_api_compat.numpy
+
+    def float_dtype(self, like: Array) -> Any:
+        """The widest float dtype where `like` lives."""
+        return self.namespace().float64
+
+    def int_dtype(self, like: Array) -> Any:
+        """The dtype of counts and indices where `like` lives."""
+        return self.namespace().int64
+
+    def placement(self, like: Array) -> dict[str, Any]:
+        """Keyword arguments that create an array where `like` lives."""
+        return {}
+
+    def move(self, array: Array, like: Array) -> Array:
+        """An array of this library on the device of `like`."""
+        return array
+
+    def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
+        """The array in host memory."""
+        return np.asarray(array)
+
+    def is_in_host_memory(self, array: Array) -> bool:
+        """Whether this process can read the array without a copy from a device."""
+        return True
+
+    def contiguous(self, array: Array) -> Array:
+        """The array in row-major order, if the library has other layouts."""
+        return np.ascontiguousarray(array)
+
+    def rows_at(self, array: Array, index_P: Array) -> Array:
+        """Rows by indices that live where the array does. Shape (P, ...)."""
+        return self.namespace().take(array, index_P, axis=0)
+
+    def cumulative_sum(self, value_D: Array) -> Array:
+        """The running sum. Shape (D,)."""
+        return self.namespace().cumulative_sum(value_D, axis=0)
+
+    def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
+        """Repeat `step` until it changes nothing. Copies one flag per iteration to the host."""
+        xp = self.namespace()
+        before, after = start, step(start)
+        while xp.any(before != after):
+            before, after = after, step(after)
+        return after
+
+    def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
+        """The smallest value of each segment, or `empty`. Shape (num_segments,)."""
+        smallest = np.full(num_segments, empty, dtype=value_D.dtype)
+        np.minimum.at(smallest, segment_D, value_D)
+        return smallest
+
+    def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
+        """The sum of each segment. Shape (num_segments,)."""
+        return np.bincount(segment_D, weights=value_D, minlength=num_segments)
+
+
+class PyTorch(NumPy):
+    """PyTorch, eager and inside `torch.compile`."""
+
+    name = "torch"
+    array_classes = ("Tensor",)
+
+    def namespace(self) -> Namespace:
+        import array_api_compat.torch
+
+        return array_api_compat.torch
+
+    def float_dtype(self, like: Array) -> Any:
+        return self.module.float32 if like.device.type == "mps" else self.module.float64
+
+    def int_dtype(self, like: Array) -> Any:
+        return self.module.int64
+
+    def placement(self, like: Array) -> dict[str, Any]:
+        return {"device": like.device}
+
+    def move(self, array: Array, like: Array) -> Array:
+        return array.to(like.device)
+
+    def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
+        if array.requires_grad:
+            array = array.detach()
+        if not array.is_cpu:
+            array = array.cpu()
+        if array.dtype == self.module.bfloat16:
+            array = array.float()  # NumPy has no bfloat16
+        host: np.ndarray[Any, Any] = array.numpy()
+        return host
+
+    def is_in_host_memory(self, array: Array) -> bool:
+        return bool(array.device.type == "cpu")
+
+    def contiguous(self, array: Array) -> Array:
+        return array.contiguous()
+
+    def rows_at(self, array: Array, index_P: Array) -> Array:
+        return array.index_select(0, index_P)  # without the compat layer's check for negative indices
+
+    def cumulative_sum(self, value_D: Array) -> Array:
+        return value_D.cumsum(0)  # the compat layer's own makes torch.compile warn
+
+    def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
+        if not self.module.compiler.is_compiling():
+            return super().fixed_point(step, start)
+        from torch._higher_order_ops.while_loop import while_loop
+
+        def is_changing(before: Array, after: Array) -> Array:
+            return (before != after).any()
+
+        # The operator does not accept aliased arrays, hence the copies.
+        return while_loop(is_changing, lambda _, after: (after.clone(), step(after)), (start.clone(), step(start)))[1]
+
+    def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
+        start = self.module.full((num_segments,), empty, dtype=value_D.dtype, device=value_D.device)
+        return start.scatter_reduce(0, segment_D, value_D, "amin")
+
+    def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
+        start = self.module.zeros(num_segments, dtype=value_D.dtype, device=value_D.device)
+        return start.scatter_add(0, segment_D, value_D)
+
+
+class Jax(NumPy):
+    """JAX; without x64 its widest float has 32 bits."""
+
+    name = "jax"
+    array_classes = ("Array",)
+
+    def namespace(self) -> Namespace:
+        import jax.numpy
+
+        return jax.numpy
+
+    def float_dtype(self, like: Array) -> Any:
+        return self.module.dtypes.canonicalize_dtype("float64")
+
+    def int_dtype(self, like: Array) -> Any:
+        return self.module.dtypes.canonicalize_dtype("int64")
+
+    def is_in_host_memory(self, array: Array) -> bool:
+        return all(device.platform == "cpu" for device in array.devices())
+
+    def contiguous(self, array: Array) -> Array:
+        return array
+
+    def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
+        def is_changing(state: tuple[Array, Array]) -> Array:
+            return (state[0] != state[1]).any()
+
+        return self.module.lax.while_loop(is_changing, lambda s: (s[1], step(s[1])), (start, step(start)))[1]
+
+    def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
+        return self.namespace().full(num_segments, empty, value_D.dtype).at[segment_D].min(value_D)
+
+    def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
+        return self.namespace().zeros(num_segments, value_D.dtype).at[segment_D].add(value_D)
+
+
+class TensorFlow(NumPy):
+    """TensorFlow, eager and inside `tf.function`. AutoGraph can't read match statements, so none of this has any."""
+
+    name = "tensorflow"
+    array_classes = ("Tensor", "Variable")
+
+    def namespace(self) -> Namespace:
+        import boxscore.arrays.tensorflow
+
+        return boxscore.arrays.tensorflow
+
+    def is_in_host_memory(self, array: Array) -> bool:
+        return "CPU" in array.device
+
+    def contiguous(self, array: Array) -> Array:
+        return array
+
+    def fixed_point(self, step: Callable[[Array], Array], start: Array) -> Array:
+        tf = self.module
+
+        def is_changing(before: Array, after: Array) -> Array:
+            return tf.reduce_any(before != after)
+
+        return tf.while_loop(is_changing, lambda _, after: (after, step(after)), (start, step(start)))[1]
+
+    def segment_min(self, value_D: Array, segment_D: Array, num_segments: int, empty: int) -> Array:
+        tf = self.module
+        start = tf.fill([num_segments], tf.constant(empty, value_D.dtype))
+        return tf.tensor_scatter_nd_min(start, segment_D[:, None], value_D)
+
+    def segment_sum(self, value_D: Array, segment_D: Array, num_segments: int) -> Array:
+        return self.module.math.unsorted_segment_sum(value_D, segment_D, num_segments)
+
+
+LIBRARIES = (NumPy(), PyTorch(), Jax(), TensorFlow())
