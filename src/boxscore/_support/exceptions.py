@@ -2,6 +2,6 @@
 
 
 class InputError(ValueError):
-    """What the caller passed can't be right; the message names the argument, the rule and what came."""
+    """Raised for invalid input; the message names the argument, the rule and the value."""
 
     __module__ = "boxscore"

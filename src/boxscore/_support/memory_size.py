@@ -7,7 +7,7 @@ from boxscore._support.exceptions import InputError
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _STATUS = "/proc/self/statm"
 _TYPICAL = 150_000_000
-"""What Python, NumPy and pyarrow take together: the fallback where the system doesn't tell."""
+"""Memory of Python, NumPy and pyarrow together: the fallback where the system doesn't tell."""
 
 
 def parse_size(amount: int | str) -> int:

@@ -65,7 +65,7 @@ def line(words: str) -> str:
 
 
 def lines(words: str) -> str:
-    """The same for each of several lines."""
+    """Escape each of several lines."""
     return words if words.isprintable() else "\n".join(map(line, words.split("\n")))
 
 

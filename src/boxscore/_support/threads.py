@@ -5,7 +5,7 @@ import os
 from boxscore._support.exceptions import InputError
 
 _LARGEST = 65_536
-"""More than any machine runs; what is larger is a mistake."""
+"""More than any machine runs; a larger number is a mistake."""
 
 
 def num_threads(threads: int | None) -> int:

@@ -25,7 +25,7 @@ class VersionError(InputError, ImportError):
 
 @contextmanager
 def framework_imports(adapter: str, extra: str) -> Iterator[None]:
-    """Import the packages of an extra inside of this, for an adapter: what is missing or too old is an error.
+    """Import the packages of an extra for an adapter: a missing or outdated one is an error.
 
     Versions are checked first: an older framework may be imported without an error, and then compute nothing.
 

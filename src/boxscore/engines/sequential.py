@@ -226,7 +226,7 @@ def average_at_recalls(precision: Sequence[float], recall: Sequence[float], reca
 
 
 def average_interpolated(precision: Sequence[float], recall: Sequence[float], recall_points: Sequence[float]) -> float:
-    """The same as a sum of shares, which rounds differently (VOC 2007).
+    """Average interpolated precision as a sum of shares, which rounds differently (VOC 2007).
 
     >>> average_interpolated([1.0, 0.5, 0.6666666666666666], [0.5, 0.5, 1.0], [0.0, 1.0])
     0.8333333333333333

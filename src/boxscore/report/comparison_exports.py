@@ -32,7 +32,7 @@ def to_markdown(comparison: "Comparison") -> str:
 
 
 def to_latex(comparison: "Comparison") -> str:
-    """The same for LaTeX's booktabs, in percent; a table of many rows is a `longtable`."""
+    """Format the comparison for LaTeX's booktabs, in percent; a table of many rows is a `longtable`."""
     return _tables(comparison, text.latex, _in_percent, latex_table)
 
 

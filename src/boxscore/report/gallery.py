@@ -69,7 +69,7 @@ class _Wanted(NamedTuple):
 
 
 def describe_gallery(gallery: Gallery, results: Mapping[str, Result]) -> dict[str, Any]:
-    """What the page needs: the images by name of their file, the pictures of each model, and what is left out.
+    """Contents of the page: the images by name of their file, the pictures of each model, and the omissions.
 
     An image that several models have is in the file once. A warning says which files are missing or unreadable.
     """
@@ -167,7 +167,7 @@ def plain_shape(shape: DrawnShape, size: tuple[int, int]) -> list[Any]:
 
 
 def problem_notes(problems: Sequence[Problem], folder: ImageFolder, images: str = "worst images") -> list[str]:
-    """One sentence on missing files and one on unreadable ones, each with an example. `images`: what they are of."""
+    """One sentence on missing files and one on unreadable ones, each with an example. `images`: the word for them."""
     missing = [each for each in problems if each.path is None]
     unreadable = [each for each in problems if each.path is not None]
     notes = []

@@ -47,7 +47,7 @@ STYLES = ("style.css", "tables.css", "screens.css")
 """The styles of the page, in this order: rules for some screens come last."""
 
 PICTURE_SCRIPTS, PICTURE_STYLES = ("gallery.js",), ("gallery.css",)
-"""What only a page with pictures has."""
+"""Scripts of pages with pictures."""
 
 
 def sample_intervals(
@@ -117,7 +117,7 @@ def make_report(
 
 
 def render(contents: Mapping[str, Any], chart_script: str, scripts: Sequence[str] = SCRIPTS) -> str:
-    """The page with these contents. `scripts`: those of the folder `page` that draw it.
+    """The page with these contents. `scripts`: files of the folder `page` that draw it.
 
     Text is embedded as JSON in a block that is not executed, or escaped. The content security policy allows the two
     scripts by their hashes; no other script, no evaluated code and no connection.

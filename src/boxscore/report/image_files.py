@@ -154,7 +154,7 @@ class Photo(NamedTuple):
     size: tuple[int, int]
     """Width and height that shapes refer to: as the truths have it, else as the file has."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of the file."""
+    """A note for the reader, such as a size that differs."""
 
     def cropped(self, left: float, top: float, right: float, bottom: float) -> "Photo":
         """A part of the photo; its ends are in units of `size`, and whole numbers."""

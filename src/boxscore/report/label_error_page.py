@@ -37,7 +37,7 @@ LARGEST = 4096
 """Images with more pixels than this in a direction are read smaller, before a part is cut out."""
 
 MARGIN, LEAST = 0.6, 40
-"""How much of the image is shown on each side of a case: so many of its longer side, and at least so many pixels."""
+"""Margin around a case: a multiple of its longer side, and a minimum in pixels."""
 
 SCRIPTS = ("elements.js", "tables.js", "sections.js", "theme.js", "label_errors.js")
 

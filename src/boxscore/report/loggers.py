@@ -30,7 +30,7 @@ TARGETS = (
     "a SummaryWriter of TensorBoard, a run of W&B, the module mlflow, a run of MLflow, an MlflowClient with `run_id`,"
     " or a logger of Lightning or a tracker of Accelerate for one of these"
 )
-"""What a result can be logged to, for messages."""
+"""The supported targets, for messages."""
 
 _MLFLOW_BATCH = 1000
 """The most metrics that MLflow takes in one request."""
@@ -41,7 +41,7 @@ _NOT_IN_MLFLOW = re.compile(r"[^/\w.\- :]")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogOptions:
-    """What is logged, and under which names; validated."""
+    """The numbers and charts to log, and their names; validated."""
 
     step: int | None = None
     prefix: str = ""
@@ -74,7 +74,7 @@ class _Record:
     table: Table
     """The table of classes; without columns if it is not wanted."""
     markdown: str
-    """The same, and the numbers."""
+    """The table and the numbers."""
     html: str | None
 
 
@@ -103,7 +103,7 @@ def log_result(result: Result, target: Any, options: LogOptions) -> None:
 
 
 def _find_client(target: Any, options: LogOptions) -> _Send:
-    """What sends a record to the target; `InputError` if that is no client, or if it can't have all that is asked."""
+    """Choose the function that sends records to the target; `InputError` if no client fits or it lacks a feature."""
     if isinstance(target, ModuleType):
         return _of_module(target, options)
     run_id = options.run_id
@@ -128,7 +128,7 @@ def _find_client(target: Any, options: LogOptions) -> _Send:
 
 
 def _of_module(module: Any, options: LogOptions) -> _Send:
-    """The module of a client, which has a run of its own."""
+    """The module of a client, which owns its run."""
     if module.__name__ == "wandb":
         if module.run is None:
             raise InputError("`target` must have a run: call wandb.init() before logging to the module wandb")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from boxscore.data.geometry import Sketch
 
 TOLERANCE = 0.6
-"""A point is left out if the line without it is at most so many drawn pixels away."""
+"""A point is left out if the line without it is at most this many drawn pixels away."""
 
 
 class Paths(NamedTuple):

@@ -37,7 +37,7 @@ KINDS = {
     "missed": "truth not found",
     "false": "false positive",
 }
-"""What a shape may be, in the order of drawing, and in words."""
+"""The kinds of shapes, in the order of drawing, with their words."""
 
 LONGEST = 960
 """The most pixels in each direction of a picture for a notebook."""
@@ -58,10 +58,10 @@ text{font:600 12px system-ui,sans-serif}
 .words{stroke:#000;stroke-opacity:.8;stroke-width:3;paint-order:stroke}
 .words.true{fill:#8fd0ff}.words.false{fill:#ffa766}.words.missed{fill:#f0e442}
 """
-"""The styles of an SVG file; those of the report are in page/gallery.css."""
+"""The styles of an SVG file; page/gallery.css has the report's."""
 
 MARKS = {"true": "✓ ", "false": "✗ ", "missed": "missed "}
-"""What is before the name of a class, for readers who see no colours."""
+"""Prefix of the class name, for readers who see no colours."""
 
 
 class DrawnShape(NamedTuple):
@@ -75,11 +75,11 @@ class DrawnShape(NamedTuple):
     """Of a detection."""
     paths: Paths
     is_area: bool
-    """Whether it is filled: a mask."""
+    """Whether the shape is filled, as masks are."""
 
     @property
     def label(self) -> str:
-        """What is written beside it."""
+        """The label beside the shape."""
         score = "" if self.score is None else f" {self.score:.2f}"
         return f"{MARKS.get(self.kind, '')}{printable(self.name)}{score}"
 
@@ -102,7 +102,7 @@ class Picture:
     shapes: tuple[DrawnShape, ...]
     """In the order of drawing."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of the image's file."""
+    """A note on the image's file, such as a size that differs."""
 
     def num(self, kind: str) -> int:
         """How many shapes are of a kind: "true", "false", "missed", "matched" or "ignored"."""
@@ -208,7 +208,7 @@ def known_size(truths: Truths, image: int) -> tuple[int, int] | None:
 
 
 class Drawer:
-    """What became of each row of a result, by image, ready to be drawn. Verdicts are those of `worst_images`."""
+    """The verdict of each row of a result, by image, ready to be drawn; `worst_images` has the same verdicts."""
 
     def __init__(
         self, result: Result, *, score: float | None = None, iou: float | None = None, threads: int | None = None
@@ -230,7 +230,7 @@ class Drawer:
         return str(names.get(image, image))
 
     def shapes(self, image: int, size: tuple[int, int], drawn: tuple[int, int]) -> tuple[DrawnShape, ...]:
-        """The shapes of an image. `size`: the width and height that they refer to; `drawn`: those of the picture."""
+        """The shapes of an image. `size`: the width and height that they refer to; `drawn`: the picture's."""
         scale = drawn if self.truths.is_normalized else (drawn[0] / size[0], drawn[1] / size[1])
         found, there = (rows.of(image) for rows in self._rows)
         shapes = [*self._detections(found, scale), *self._truths(there, scale)]

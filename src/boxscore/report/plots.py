@@ -158,7 +158,7 @@ def _add_legend(axes: "Axes", families: Sequence[str], **position: Any) -> None:
 def plot_pr(result: "Result", *, iou: float | None = None, classes: Sequence[str] | None = None) -> "Figure":
     """Precision over recall: the mean over classes at each IoU threshold.
 
-    With `classes`, one line per class at `iou`; with `iou` alone, one line per class and one for their mean.
+    With `classes`, one line per class at `iou`; with only `iou`, one line per class and one for their mean.
     """
     if isinstance(classes, str):
         raise InputError(f"`classes` must be a sequence of class names; got {classes!r}")
@@ -233,7 +233,7 @@ def plot_sizes(result: "Result") -> "Figure":
 
 
 def plot_all(result: "Result", names: Sequence[str] | None = None) -> "dict[str, Figure]":
-    """Charts by the names of their files. `names`: those of `CHARTS` to draw; None: all that the result has data for.
+    """Charts by the names of their files. `names`: keys of `CHARTS` to draw; None: all that the result has data for.
 
     Without `inputs` there are neither errors nor confusion, with scores outside 0 to 1 there is no calibration, and
     without verdicts there is nothing about scores.
@@ -375,7 +375,7 @@ def _ink_on(color: Any) -> str:
 
 @_drawn
 def draw_errors(errors: Errors) -> "Figure":
-    """What fixing each type of error would add to AP, with the number of errors."""
+    """Bars of the AP that fixing each type of error would add, with the number of errors."""
     figure, axes = _figure()
     rows = list(errors.rows())
     gains = np.nan_to_num([gain for _, _, gain in rows])

@@ -38,7 +38,7 @@ def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[
 
 
 class Evaluated(NamedTuple):
-    """A tally and what it is finished to."""
+    """A tally and its totals, curves and means."""
 
     tally: Tally
     finished: "Finished"
@@ -68,7 +68,7 @@ def evaluate(detections: Detections, truths: Truths, protocol: Protocol, threads
 
 
 class Finished(NamedTuple):
-    """What a tally is finished to."""
+    """Totals, curves and means of a tally."""
 
     totals: Totals
     curves: Curves
@@ -112,7 +112,7 @@ def _finished(parts: Sequence[Tally], done: _compiled.Finished, numbers: Sequenc
 
 
 def average(totals: Totals, curves: Curves, pooled: Curves | None = None) -> Averages:
-    """The means of curves that any engine has built; `pooled`: those of all classes as one, for micro averages."""
+    """The means of curves that any engine has built; `pooled`: curves of all classes as one, for micro averages."""
     protocol = totals.protocol
     averages = _average(totals, curves, _wanted(protocol))
     numbers = (averages if pooled is None else _average(totals.pooled(), pooled, _wanted(protocol))).numbers
@@ -150,7 +150,7 @@ def curves(tally: Tally, threads: int, recall_points: Floats | None = None) -> C
 
 
 def build_curves(tally: Tally, num_truths: Ints, threads: int) -> Curves:
-    """The curves through the rows of `tally`, for so many truths by class and area range, (K, A)."""
+    """The curves through the rows of `tally`. `num_truths`: by class and area range, (K, A)."""
     return _curves(tally.classes, _build(tally, num_truths, threads))
 
 

@@ -1,4 +1,4 @@
-"""What the Jaccard index counts in each image, in compiled code."""
+"""Counts of the Jaccard index for each image, in compiled code."""
 
 import numpy as np
 from numpy.typing import NDArray

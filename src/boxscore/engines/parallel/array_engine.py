@@ -96,7 +96,7 @@ def match(detections: Detections, truths: Truths, protocol: Protocol, threads: i
 
 
 def _truth_rows(truths: Truths, row_H: Ints, protocol: Protocol, home: Array) -> TruthRows:
-    """What matching needs to know of all truths, by image and label, on the device."""
+    """Columns of the truths that matching reads, by image and label, on the device."""
     kind_H = truths.kinds(protocol)
     kind_H = None if kind_H is None else gather(convert(kind_H, like=home), row_H)
     counts_HA = which_count(gather(_areas(truths, protocol, home), row_H), kind_H, protocol)

@@ -24,7 +24,7 @@ class DetectionBatch(NamedTuple):
     """The detections of a mini-batch, whatever their geometry."""
 
     columns: tuple[Array, ...]
-    """What the similarity reads of each shape. Shapes (N, D, ...)."""
+    """Columns that the similarity reads. Shapes (N, D, ...)."""
     area: Array
     """Shape (N, D)."""
     label: Array
@@ -41,7 +41,7 @@ class TruthBatch(NamedTuple):
     """The truths of a mini-batch, whatever their geometry."""
 
     columns: tuple[Array, ...]
-    """What the similarity reads of each shape. Shapes (N, G, ...)."""
+    """Columns that the similarity reads. Shapes (N, G, ...)."""
     area: Array
     """Shape (N, G)."""
     label: Array
@@ -49,11 +49,11 @@ class TruthBatch(NamedTuple):
     kind: Array | None = None
     """uint8, or None if all are regular. Shape (N, G)."""
     is_group: Array | None = None
-    """Whether the kind is a group; None if there are no groups. Shape (N, G)."""
+    """Whether the truth is a group; None without groups. Shape (N, G)."""
 
 
 class Matched(NamedTuple):
-    """What became of the detections of a mini-batch."""
+    """The verdicts of a mini-batch."""
 
     verdict: Array
     """2 true positive, 1 false positive, 0 ignored or discarded. Shape (N, D, A, T)."""

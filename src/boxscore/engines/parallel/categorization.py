@@ -49,14 +49,14 @@ class Candidates(NamedTuple):
 
 
 class TruthRows(NamedTuple):
-    """What matching needs to know of the truths."""
+    """Columns of the truths that matching reads."""
 
     is_regular_GA: Array
     """Whether a truth counts in an area range."""
     is_crowd_G: Array
     """Whether any number of detections may take it."""
     is_group_G: Array | None = None
-    """Whether it is a group, for detections that take no other truth; None if there are no groups."""
+    """Whether the truth is a group, for detections that take no other truth; None without groups."""
 
 
 def categorize_below(iou: Array, discarded: Array, threshold: float, *, comparison: Comparison = ">") -> Array:

@@ -85,7 +85,7 @@ def _starts(end_K: Ints) -> Ints:
 
 
 class _Within(NamedTuple):
-    """What all thresholds share, in one area range and within one limit."""
+    """Counts that all thresholds share, in one area range and within one limit."""
 
     is_within_H: Flags
     is_false_D: Flags
@@ -180,7 +180,7 @@ def _cell(
 
 
 def _best_from(precision_U: Floats, start_K: Ints, row_KR: Ints, is_reached_KR: Flags) -> Floats:
-    """The best precision in each row or a later one of its class, 0 where there is no such row. Shape (K, R).
+    """The best precision in each row or a later one of its class, 0 without such a row. Shape (K, R).
 
     Recall points ascend, so the best from one row up to the next, and of these the best from the end on, is all of it.
     """

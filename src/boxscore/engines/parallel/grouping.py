@@ -29,7 +29,7 @@ class RankedDetections(NamedTuple):
     rank: Ints
     """By score within image and class, or within image; of equal scores the first ranks first."""
     coverage: NDArray[np.uint8] | None
-    """What the coverage says of them; None: all count."""
+    """Coverage codes of the detections; None: all count."""
 
 
 def rank_detections(detections: Detections, truths: Truths, protocol: Protocol) -> RankedDetections:
@@ -65,14 +65,14 @@ class GroupedTruths(NamedTuple):
 
 
 def group_truths(truths: Truths) -> GroupedTruths:
-    """The truths in order: those of a group stand together, as they were given."""
+    """The truths in order: the rows of a group stand together, as they were given."""
     image_H, label_H = host_ids(truths.image), host_ids(truths.label)
     row_H = order_by(image_H, label_H)
     return GroupedTruths(row_H, image_H[row_H], label_H[row_H])
 
 
 class Groups(NamedTuple):
-    """Which truths each detection may take: those of its image and class."""
+    """Pairs of each detection with the truths of its image and class."""
 
     group_D: Ints
     """Ascending numbers."""
@@ -113,7 +113,7 @@ def index_in_run(is_first_P: NDArray[np.bool_]) -> Ints:
 
 
 def ranges(start_N: Ints, count_N: Ints) -> Ints:
-    """The numbers from each start on, as many as it counts, one range after the other.
+    """Concatenated ranges: `count_N` integers from each start.
 
     >>> ranges(np.array([7, 3]), np.array([2, 3])).tolist()
     [7, 8, 3, 4, 5]

@@ -39,7 +39,7 @@ Links = Sequence[tuple[str, str]]
 
 
 class NotFoundError(InputError):
-    """There is no such result."""
+    """Raised for a result that does not exist."""
 
 
 class ListedEntry(NamedTuple):
@@ -95,7 +95,7 @@ class Pages:
             return self._data[1]
 
     def _plain(self, runs: Sequence[Run], problem: str | None = None) -> dict[str, Any]:
-        """The same as plain values."""
+        """Contents of the overview, as JSON takes them."""
         measures = list(dict.fromkeys(name for run in runs for entry in run.entries for name in entry.numbers))
         return {
             "folder": self._title,
@@ -112,7 +112,7 @@ class Pages:
         return _shell(f"{self._title} – boxscore", "runs.js", self.data())
 
     def report(self, name: str) -> Page:
-        """The report of a result; for a file with numbers only, these. `NotFoundError`: there is no such result."""
+        """The report of a result; for a file with numbers only, these. `NotFoundError` if the result does not exist."""
         found = self._find(name)
         if found.entry.document is not None:
             return Page(_shell(found.title, "document.js", json_block(_document(found))), is_report=False)
@@ -214,7 +214,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _document(found: ListedEntry) -> dict[str, Any]:
-    """What the page of a file with numbers only shows."""
+    """Contents of the page for a file that has only numbers."""
     entry, document = found.entry, found.entry.document or {}
     rows = [row for row in document["per_class"] if isinstance(row, dict)]
     return {
@@ -236,7 +236,7 @@ def _plain(value: Any) -> float | None:
 
 
 def message(title: str, why: str) -> str:
-    """A page that says why there is no other."""
+    """Page with the reason why another one can't be shown."""
     data = {"title": title, "links": [_HOME], "problem": text.lines(why)}
     return _shell(title, "document.js", json_block(data))
 

@@ -39,7 +39,7 @@ LONG_SCAN = 0.2
 SUFFIX = ".boxscore"
 """A file of this name is meant to be a saved result, whatever is in it."""
 NUM_FIRST_BYTES = 4096
-"""How many bytes of a file decide what it is."""
+"""How many bytes of a file are read to recognise its kind."""
 MAX_JSON_BYTES, MAX_RESULT_BYTES = 16_000_000, 512_000_000
 """How large a file may be; of a saved result, the header may be as large as a JSON file. JSON takes ten times as much
 memory, and has a megabyte with a thousand classes; a saved result takes about three times as much, and has 20 bytes per
@@ -80,7 +80,7 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """What distinguishes it in its run: the epoch or step, else its name, else the name of its file."""
+        """Label within its run: the epoch or step, else its name, else the name of its file."""
         if self.step is None:
             return self.name or self.path.name
         return f"{unit_of(self.path)} {self.step}"
@@ -119,11 +119,11 @@ class Run:
 
 
 Content = tuple[Entry, ...] | Unreadable | None
-"""What a file is: results, a result that can't be read, or something else."""
+"""Contents of a file: results, a result that can't be read, or something else."""
 
 
 class _KnownFolder(NamedTuple):
-    """What was in a folder when it was last read."""
+    """Contents of a folder when it was last read."""
 
     files: dict[str, Stamp]
     """Without those that were not read."""
@@ -203,7 +203,7 @@ def _safe(name: str) -> str:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What changes when the file does. Windows lists files without their inodes."""
+    """Identity of a file's content: changes when the file does. Windows lists files without their inodes."""
     return (status.st_mtime_ns, status.st_size, status.st_ino if os.name == "posix" else 0)
 
 
@@ -354,7 +354,7 @@ def step_of(path: Path) -> int | None:
 
 
 def unit_of(path: Path) -> str:
-    """What steps are, by the name of a file.
+    """Unit of the steps, by the name of a file.
 
     >>> unit_of(Path("epoch_003.boxscore")), unit_of(Path("a_0010.tally"))
     ('epoch', 'step')

@@ -76,7 +76,7 @@ class HostCheck:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is an IP address and not a name."""
+    """Whether a host is an IP address, not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
