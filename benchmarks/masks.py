@@ -97,7 +97,7 @@ def _shapes_near(workload: Any, shape: Any, random: np.random.Generator) -> Any:
 
 def _write_truths(path: Path, workload: Any, outlines: Any) -> None:
     """Polygons, and crowds as plain run lengths."""
-    from boxscore import Masks
+    from boxscore.data import Masks
 
     truth = workload.truth
     masks = Masks.from_polygons(outlines[:, None], (HEIGHT, WIDTH))
@@ -122,7 +122,7 @@ def _write_truths(path: Path, workload: Any, outlines: Any) -> None:
 
 def _write_detections(path: Path, detection: Mapping[str, Any], outlines: Any) -> None:
     """Results as instance segmentation writes them: compressed run lengths, and the box around them."""
-    from boxscore import Masks
+    from boxscore.data import Masks
 
     masks = Masks.from_polygons(outlines[:, None], (HEIGHT, WIDTH))
     columns = (detection[key].tolist() for key in ("image", "label", "score"))

@@ -23,8 +23,8 @@ def match_one(shard: int) -> bytes:
     detections = boxscore.read_detections(FOLDER / "detections.json", truths)
     images = np.array(list(truths.image_names or ()))
     own = images[shard_of(images, NUM_SHARDS) == shard].tolist()
-    detections, truths = boxscore.select(detections, truths, images=own)
-    tally = boxscore.match_shard(detections, truths, "coco", name=f"shard {shard}", images=own, threads=1)
+    detections, truths = boxscore.formats.select(detections, truths, images=own)
+    tally = boxscore.scaling.match_shard(detections, truths, "coco", name=f"shard {shard}", images=own, threads=1)
     return storage.to_bytes(tally)
 
 

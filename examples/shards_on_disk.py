@@ -25,8 +25,8 @@ def match(shard: int, folder: Path) -> None:
     detections = boxscore.read_detections(FOLDER / "detections.json", truths)
     images = np.array(list(truths.image_names or ()))
     own = images[shard_of(images, NUM_SHARDS) == shard].tolist()
-    detections, truths = boxscore.select(detections, truths, images=own)
-    boxscore.match_shard(detections, truths, "coco", name=path.stem, images=own).save(path)
+    detections, truths = boxscore.formats.select(detections, truths, images=own)
+    boxscore.scaling.match_shard(detections, truths, "coco", name=path.stem, images=own).save(path)
 
 
 def finish(folder: Path) -> boxscore.Result:

@@ -235,7 +235,7 @@ def arrow_table(rand: random.Random) -> Any:
 
 def masked_arrays(rand: random.Random) -> Files:
     """The columns as .npy files, and the arrays of two masks."""
-    masks = boxscore.Masks.from_pixels(np.array([np.eye(9), np.ones((9, 9))], bool)).runs
+    masks = boxscore.data.Masks.from_pixels(np.array([np.eye(9), np.ones((9, 9))], bool)).runs
     columns = {"mask_counts": masks.counts, "mask_start": masks.start, "mask_sizes": masks.sizes}
     if rand.random() < 0.3:
         name = rand.choice(list(columns))

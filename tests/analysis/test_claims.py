@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis.claim_settings import SETTINGS, Setting, apply_settings
 from boxscore.analysis.claims import (
     MAIN_NUMBERS,
@@ -25,6 +25,7 @@ from boxscore.analysis.claims import (
 from boxscore.analysis.known_tools import TOOLS
 from boxscore.cli import main, terminal
 from boxscore.cli.sample import FOLDER
+from boxscore.data import Coverage
 from boxscore.protocol.table import PROTOCOLS
 from tests.support.scenes import Scene, random_scene
 from tests.support.shared import shared_data
@@ -122,7 +123,7 @@ def test_a_tool_alone_is_found(scene: tuple[Detections, Truths], name: str) -> N
     """Without settings, by nine digits of its `map`."""
     protocol = TOOLS[name].protocol if name in TOOLS else Protocol.named(name)
     number = boxscore.evaluate(*scene, protocol)["map"]
-    explanation = boxscore.explain_claim(*scene, f"{number:.9f}")
+    explanation = boxscore.analysis.explain_claim(*scene, f"{number:.9f}")
     first = explanation.matches[0]
     assert name in first.names
     assert (first.number, first.value, first.settings) == ("map", number, ())
@@ -135,7 +136,7 @@ def test_every_setting_is_found_again(scene: tuple[Detections, Truths], setting:
     for name in ("coco", "ultralytics"):
         detections, truths, protocol = apply_settings(*scene, Protocol.named(name), [setting])
         number = boxscore.evaluate(detections, truths, protocol)["map"]
-        explanation = boxscore.explain_claim(*scene, f"{100 * number:.8f} %")
+        explanation = boxscore.analysis.explain_claim(*scene, f"{100 * number:.8f} %")
         assert all(each.value == pytest.approx(number, abs=1e-9) for each in explanation.matches)
         first = explanation.matches[0]
         is_simpler = not first.settings and first.value == pytest.approx(number, abs=1e-9)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis import explanation as explanation_module
 from boxscore.analysis import rule_reasons
 from boxscore.analysis.explanation import NO_EFFECT, verdicts_as_given
 from boxscore.analysis.known_tools import TOOLS
 from boxscore.analysis.pairing import as_given, pair_rows
+from boxscore.data import Coverage
 from boxscore.data.preparation import kept_detections, prepare
 from boxscore.protocol.table import PROTOCOLS
 from boxscore.protocol.words import STEPS, ordered_steps, value_in_words

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import boxscore
-from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.analysis.errors import TYPES
 from boxscore.analysis.match_table import RowKind
 from boxscore.cli import sample
+from boxscore.data import Coverage
 from boxscore.data.dataset import SHARED_KINDS
 from boxscore.protocol.protocol import POOLED
 from tests.support import mask_scenes, open_images_scenes, oriented_scenes, pose_scenes

@@ -13,10 +13,12 @@ import pytest
 from playwright.sync_api import expect
 
 import boxscore
-from boxscore import Detections, InputError, LabelErrors, Masks, Result, Truths, label_errors
-from boxscore.analysis.label_errors import KINDS
+from boxscore import Detections, InputError, Result, Truths
+from boxscore.analysis import LabelErrors, label_errors
+from boxscore.analysis.label_review import KINDS
 from boxscore.cli import find_label_errors as command
 from boxscore.cli import main
+from boxscore.data import Masks
 from tests.support.documents import ROOT
 from tests.support.pages import HOSTILE, Open
 from tests.support.photos import photo

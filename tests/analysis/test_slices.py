@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, Protocol, Result, Truths, read_groups, slices
+from boxscore import Detections, InputError, Protocol, Result, Truths
+from boxscore.analysis import slices
 from boxscore.cli import sample
+from boxscore.formats import read_groups
 from tests.support.scenes import random_scene
 
 
@@ -81,7 +83,7 @@ def test_slices_are_not_comparable_with_published_numbers(tmp_path: Path) -> Non
         assert parts["night"].comparable.differences == ("10 images of 40, a slice",)
         assert parts["day"].to_dict()["comparable"]["differences"] == ["30 images of 40, a slice"]
         assert slices(result, dict.fromkeys(groups, "all"))["all"].comparable
-    boxscore.evaluate(*boxscore.select(found, truths, images=range(1, 9))).save(tmp_path / "part.boxscore")
+    boxscore.evaluate(*boxscore.formats.select(found, truths, images=range(1, 9))).save(tmp_path / "part.boxscore")
     part = slices(boxscore.load_result(tmp_path / "part.boxscore"), groups)["night"]
     assert part.comparable.differences == ("8 images of 40", "2 images of 8, a slice")
     assert part.image_names == {image: (truths.image_names or {})[image] for image in (4, 8)}

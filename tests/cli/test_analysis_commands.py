@@ -86,8 +86,8 @@ def test_slices_have_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -
     """Of a file that says so, or of a key of the images; images without a group have a column, too."""
     result = result_of("detections.json")
     assert result.inputs is not None
-    groups = boxscore.read_groups("groups.csv", result.inputs.truths)
-    parts = boxscore.slices(result, groups)
+    groups = boxscore.formats.read_groups("groups.csv", result.inputs.truths)
+    parts = boxscore.analysis.slices(result, groups)
     command = ("eval", "truths.json", "detections.json", "--slice", "groups.csv")
     table = printed(capsys, *command, "--csv", "numbers.csv").splitlines()
     assert table[0].split()[:5] == ["coco", "all", "night", "day", "(none)"]

@@ -407,7 +407,9 @@ def test_some_images_and_classes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert 1 < len(chosen) < len(names)
     listed = tmp_path / "list.txt"
     listed.write_text("".join(f"{name}\n" for name in chosen))
-    expected = boxscore.evaluate(*boxscore.select(detections, truths, images=chosen, classes=["dog", "car"])).to_dict()
+    expected = boxscore.evaluate(
+        *boxscore.formats.select(detections, truths, images=chosen, classes=["dog", "car"])
+    ).to_dict()
     for images in (str(listed), "*1*"):
         assert main(["eval", *FILES, "--only-images", images, "--classes", "dog,car", "--json", "-"]) == 0
         assert json.loads(capsys.readouterr().out) == expected

@@ -76,7 +76,7 @@ def test_the_numbers_are_those_of_the_reference(seed: int) -> None:
         if row["iscrowd"]:
             continue
         image = dataset["images"][row["image_id"]]
-        pixels = boxscore.Masks.from_rle([row["segmentation"]], (image["height"], image["width"])).pixels(0)
+        pixels = boxscore.data.Masks.from_rle([row["segmentation"]], (image["height"], image["width"])).pixels(0)
         near = np.roll(pixels, random.integers(-1, 2, 2), axis=(0, 1)).astype(bool)
         found = {"image_id": row["image_id"], "category_id": row["category_id"], "score": round(random.random(), 2)}
         results.append(found | {"segmentation": encoded(near)})

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 import boxscore
 import boxscore._compiled as _compiled
-from boxscore import Detections, InputError, Keypoints, MeanAveragePrecision, Protocol, Tally, Truths
+from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Tally, Truths
 from boxscore.arrays import library, to_numpy
+from boxscore.data import Keypoints
 from boxscore.data.dataset import take
 from boxscore.data.geometry.keypoints import _sum_as_numpy
 from boxscore.data.preparation import prepare
@@ -651,7 +652,7 @@ class TestEverythingAfter:
         change = comparison.differences[0].numbers["map"]
         assert (change.first, change.second) == (result["map"], worse["map"])
         assert result["map"] != worse["map"]
-        groups = boxscore.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
+        groups = boxscore.analysis.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
         some = take(detections, detections.image % 2 == 1), take(truths, truths.image % 2 == 1)
         assert_same(groups["odd"], boxscore.evaluate(*some))
 
@@ -855,7 +856,7 @@ class TestErrors:
                 "^`sigmas` must be above 0 and finite; got nan for keypoint 0$",
             ),
             (lambda: COCO.replace(sigmas=5), "^`sigmas` must be a sequence of numbers, one per keypoint; got 5$"),
-            (lambda: COCO.replace(keypoints=5), "^`keypoints` must be a boxscore.KeypointRules; got 5$"),
+            (lambda: COCO.replace(keypoints=5), "^`keypoints` must be a boxscore.protocol.KeypointRules; got 5$"),
         ],
     )
     def test_what_is_no_pose_is_refused(self, make: Any, message: str) -> None:

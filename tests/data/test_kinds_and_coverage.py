@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boxscore
-from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.arrays import to_numpy
+from boxscore.data import Coverage
 from boxscore.data.dataset import coverage_codes, pooled, take
 from boxscore.parallel import PaddedDetections, PaddedTruths, match_batch
 from boxscore.protocol.protocol import CROWD, DIFFICULT, GROUP, REGULAR
@@ -228,7 +229,7 @@ def test_a_jitted_batch_has_kinds_coverage_and_limits_per_image() -> None:
         ({"kind": [0]}, r"`kind` must have shape \(2,\), one per truth; got \(1,\)"),
         ({"kind": [0.0, 1.0]}, "`kind` must hold integers; got float64"),
         ({"kind": [0, 1], "ignore": [0, 1]}, "`kind` and `ignore` must not both be given"),
-        ({"coverage": [(0, 1)]}, "`coverage` must be a boxscore.Coverage; got list"),
+        ({"coverage": [(0, 1)]}, "`coverage` must be a boxscore.data.Coverage; got list"),
     ],
 )
 def test_what_is_invalid_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, Masks, MeanAveragePrecision, Protocol, Truths
+from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Truths
 from boxscore.cli.direct import summarize_files
 from boxscore.coco import mask
+from boxscore.data import Masks
 from boxscore.data.dataset import take
 from boxscore.data.geometry.masks import boundary_of
 from boxscore.dropin.coco_dataset import COCO
@@ -320,7 +321,7 @@ class TestEverythingAfter:
         worse = boxscore.evaluate(take(detections, np.arange(len(detections)) % 3 > 0), truths)
         comparison = boxscore.compare({"all": result, "some": worse}, resamples=20)
         assert list(comparison.names) == ["all", "some"]
-        groups = boxscore.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
+        groups = boxscore.analysis.slices(result, {image: "odd" if image % 2 else "even" for image in range(12)})
         some = take(detections, detections.image % 2 == 1), take(truths, truths.image % 2 == 1)
         assert_same(groups["odd"], boxscore.evaluate(*some))
 

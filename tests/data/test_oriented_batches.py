@@ -185,7 +185,7 @@ def test_shards_of_arrow_tables() -> None:
         return arrow.table({"box": box, **{name: getattr(columns, name) for name in names}})
 
     tables = table(detections, "image", "label", "score"), table(truths, "image", "label", "ignore")
-    shard = boxscore.match_shard(*tables, OBB, box_format=RADIANS, name="first")
+    shard = boxscore.scaling.match_shard(*tables, OBB, box_format=RADIANS, name="first")
     assert_same(boxscore.finish(shard), expected)
 
 

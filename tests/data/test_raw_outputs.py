@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import boxscore
-from boxscore import Detections, InputError, Masks, MeanAveragePrecision, Truths
+from boxscore import Detections, InputError, MeanAveragePrecision, Truths
+from boxscore.data import Masks
 from boxscore.torchmetrics import MeanAveragePrecision as TorchMetric
 from tests.conftest import EAGER, make_backend
 

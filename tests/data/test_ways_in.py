@@ -209,7 +209,8 @@ def test_a_way_in_gives_the_same_rows_and_verdicts(way: str, iou_type: Any, tmp_
     tallies = [boxscore.match(*sides, protocol) for sides in (expected, found)]
     assert tallies[0].is_hit.sum() > 3
     assert_same_tally(*tallies)
-    assert np.array_equal(*(list(boxscore.finish(tally).values()) for tally in tallies), equal_nan=True)
+    one, other = (list(boxscore.finish(tally).values()) for tally in tallies)
+    assert np.array_equal(one, other, equal_nan=True)
 
 
 @pytest.mark.parametrize("iou_type", SHAPES)

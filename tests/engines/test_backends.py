@@ -78,7 +78,7 @@ def test_masks_are_compared_by_their_pixels(backend: Backend) -> None:
 
     found = assert_same(backend, iou, [masks, truths, is_crowd])[0]
     for image in range(2):
-        ours, theirs = (boxscore.Masks.from_pixels(each[image]).rle() for each in (masks, truths))
+        ours, theirs = (boxscore.data.Masks.from_pixels(each[image]).rle() for each in (masks, truths))
         assert np.array_equal(found[image], mask_functions.iou(ours, theirs, is_crowd[image].astype(int)))
 
 

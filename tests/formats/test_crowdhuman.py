@@ -220,7 +220,7 @@ class TestStreams:
         whole = boxscore.evaluate(*crowd, "crowdhuman")
         images = sorted(crowd[1].image_names or {})
         assert whole.images.tolist() == images
-        pieces = [boxscore.select(*crowd, images=images[start::3]) for start in (2, 0, 1)]
+        pieces = [boxscore.formats.select(*crowd, images=images[start::3]) for start in (2, 0, 1)]
         tallies = [boxscore.match(*piece, "crowdhuman") for piece in pieces]
         for number, tally in enumerate(tallies):
             tally.save(tmp_path / f"{number}.tally")
@@ -229,7 +229,7 @@ class TestStreams:
             assert dict(boxscore.finish(given_tallies)) == dict(whole)
             first, second, third = given_tallies
             assert dict(boxscore.finish(third.merge(first.merge(second)))) == dict(whole)
-        without = boxscore.match(*boxscore.select(*crowd, images=images[:-1]), "crowdhuman")
+        without = boxscore.match(*boxscore.formats.select(*crowd, images=images[:-1]), "crowdhuman")
         assert boxscore.finish(without)["mr"] != whole["mr"]
 
     def test_the_metric_takes_columns(self, crowd: tuple[Detections, Truths]) -> None:
@@ -239,7 +239,7 @@ class TestStreams:
         metrics = [MeanAveragePrecision("crowdhuman", warn=False) for _ in range(2)]
         for number, start in enumerate(range(0, len(images), 4)):
             batch = images[start : start + 4]
-            metrics[number % 2].update(*boxscore.select(*crowd, images=batch), image_ids=batch)
+            metrics[number % 2].update(*boxscore.formats.select(*crowd, images=batch), image_ids=batch)
         assert dict(metrics[0].merge(metrics[1]).compute()) == dict(whole)
 
     def test_dicts_are_counted_too(self) -> None:

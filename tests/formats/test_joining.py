@@ -166,7 +166,7 @@ def test_unmatched_detections_can_be_left_out_with_a_warning(tmp_path: Path) -> 
 def test_a_selection_drops_other_images_without_complaint(tmp_path: Path) -> None:
     """Of truths that were read with the same selection; an unknown image that is selected is still an error."""
     path = results(tmp_path, [1, 7, 12])
-    some = boxscore.select(Detections(image=[], label=[], score=[], box=[]), truths(), images=[1, 12])[1]
+    some = boxscore.formats.select(Detections(image=[], label=[], score=[], box=[]), truths(), images=[1, 12])[1]
     assert some.image_names == {1: NAMES[1], 12: NAMES[12]}
     with pytest.raises(InputError, match="image 7 is not among those"):
         boxscore.read_detections(path, some)
@@ -185,13 +185,13 @@ def test_select_gives_both_without_the_rest() -> None:
         image=[1, 7], label=[3, 5], box=np.ones((2, 4)), ignore=[True, False], image_sizes=dict.fromkeys(NAMES, (4, 4))
     )
     found = Detections(image=[1, 7, 12], label=[3, 3, 5], score=[0.5] * 3, box=np.ones((3, 4)))
-    detections, kept = boxscore.select(found, there, images=[1, "cat.v2.png"], classes=["cat"])
+    detections, kept = boxscore.formats.select(found, there, images=[1, "cat.v2.png"], classes=["cat"])
     assert (detections.image.tolist(), kept.image.tolist()) == ([1], [1])
     assert kept.names_by_label == {3: "Cat"}
     assert kept.image_sizes == {1: (4, 4), 12: (4, 4)}
     assert np.asarray(kept.ignore).tolist() == [True]
     with pytest.raises(InputError, match="`classes`: 'cow' is not among them: Cat, dog"):
-        boxscore.select(found, there, classes=["cow"])
+        boxscore.formats.select(found, there, classes=["cow"])
 
 
 def test_names_need_names(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_a_selection_tells_folders_apart() -> None:
     """Two images of one stem: by whole name each, by stem neither."""
     twins = truths(image=[0], image_names={0: "a/1.jpg", 1: "b/1.jpg"})
     nothing = Detections(image=[], label=[], score=[], box=[])
-    assert boxscore.select(nothing, twins, images=["a/1.jpg"])[1].image_names == {0: "a/1.jpg"}
+    assert boxscore.formats.select(nothing, twins, images=["a/1.jpg"])[1].image_names == {0: "a/1.jpg"}
     with pytest.raises(InputError, match="`images`: 'c/1' is not among them"):
-        boxscore.select(nothing, twins, images=["c/1"])
+        boxscore.formats.select(nothing, twins, images=["c/1"])
 
 
 def test_truths_of_nothing_know_no_image_and_no_class() -> None:

@@ -43,7 +43,7 @@ def coco_truths(**more: Any) -> Truths:
 def test_images_and_classes_are_joined_by_name() -> None:
     """The file name of `path`, whatever its folder; a stream is as good as a list."""
     stream = (results_of(path) for path in ("/data/val/b.jpg", "/data/val/a.jpg"))
-    found = boxscore.from_ultralytics(stream, coco_truths())
+    found = boxscore.formats.from_ultralytics(stream, coco_truths())
     assert found.image.tolist() == [9, 9, 7, 7]
     assert found.label.tolist() == [17, 18, 17, 18]
     assert found.box.tolist() == [row[:4] for row in BOX] * 2
@@ -52,12 +52,12 @@ def test_images_and_classes_are_joined_by_name() -> None:
 
 def test_without_truths_images_are_their_file_names() -> None:
     """As `Truths.from_images` names them, and labels are the model's."""
-    found = boxscore.from_ultralytics([results_of("x/a.jpg"), results_of("x/b.jpg", [])])
+    found = boxscore.formats.from_ultralytics([results_of("x/a.jpg"), results_of("x/b.jpg", [])])
     target = {"boxes": [BOX[0][:4]], "labels": [1]}
     truths = Truths.from_images([target, target], image_ids=["a.jpg", "b.jpg"])
     assert found.label.tolist() == [1, 0]
     assert boxscore.evaluate(found, truths)["mar_100"] == 0.5
-    same_names = boxscore.from_ultralytics([results_of("x/a.jpg"), results_of("y/a.jpg")])
+    same_names = boxscore.formats.from_ultralytics([results_of("x/a.jpg"), results_of("y/a.jpg")])
     assert len({*same_names.image.tolist()}) == 2
 
 
@@ -80,14 +80,14 @@ def test_masks_poses_and_oriented_boxes_are_read() -> None:
     masks = torch.zeros((2, *SIZE), dtype=torch.uint8)
     masks[:, 10:20, 10:30] = 1
     points = torch.rand((2, 17, 3))
-    found = boxscore.from_ultralytics(
+    found = boxscore.formats.from_ultralytics(
         [results_of("a.jpg", masks=masks), results_of("b.jpg", [])], iou_type=("bbox", "segm")
     )
     assert found.mask.runs.area.tolist() == [200, 200]
-    poses = boxscore.from_ultralytics([results_of("a.jpg", keypoints=points)], iou_type="keypoints").keypoints
+    poses = boxscore.formats.from_ultralytics([results_of("a.jpg", keypoints=points)], iou_type="keypoints").keypoints
     assert np.array_equal(poses.arrays[0], points[..., :2].numpy())
     turned = torch.tensor([[30.0, 30.0, 20.0, 10.0, 0.5, 0.9, 1.0]])
-    oriented = boxscore.from_ultralytics([results_of("a.jpg", None, obb=turned)])
+    oriented = boxscore.formats.from_ultralytics([results_of("a.jpg", None, obb=turned)])
     assert oriented.iou_types() == ["obb", "probiou"]
     assert np.array_equal(oriented.oriented_boxes.box, turned[:, :5].numpy())
     corners = Detections.from_images([results_of("a.jpg", None, obb=turned)], iou_type="obb", box_format="xyxyxyxy")
@@ -103,7 +103,7 @@ def test_masks_of_the_networks_size_are_refused() -> None:
         r"images\[0\] must have masks of its image's size, \(60, 80\); got \(32, 32\): predict with `retina_masks=True`"
     )
     with pytest.raises(InputError, match=rule):
-        boxscore.from_ultralytics([result], iou_type="segm")
+        boxscore.formats.from_ultralytics([result], iou_type="segm")
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,16 @@ def test_what_is_no_result_or_has_no_truths_is_refused(arguments: tuple[Any, ...
         results = [results_of(path) for path in results]
     others = [coco_truths() if each == "truths" else each for each in others]
     with pytest.raises(InputError) as error:
-        boxscore.from_ultralytics(results, *others)
+        boxscore.formats.from_ultralytics(results, *others)
     assert str(error.value).startswith(message)
 
 
 def test_unmatched_detections_may_be_left_out() -> None:
     """With a warning that counts them."""
     with pytest.warns(UserWarning, match=r"2 detections of 4 left out: z.jpg: detection 0: image 'z.jpg' is not"):
-        found = boxscore.from_ultralytics([results_of("z.jpg"), results_of("a.jpg")], coco_truths(), unmatched="warn")
+        found = boxscore.formats.from_ultralytics(
+            [results_of("z.jpg"), results_of("a.jpg")], coco_truths(), unmatched="warn"
+        )
     assert found.image.tolist() == [7, 7]
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Coverage, Detections, InputError, MeanAveragePrecision, Protocol, Result, Tally, Truths
+from boxscore import Detections, InputError, MeanAveragePrecision, Protocol, Result, Tally, Truths
 from boxscore.checks.inspector import inspect_files
 from boxscore.cli import main
+from boxscore.data import Coverage
 from boxscore.report.contents import default_resamples
 from boxscore.scaling.out_of_core import evaluate_files
 from tests.support.comparisons import assert_same
@@ -145,7 +146,7 @@ class TestFixed:
         files, expected = self.scene(3, tmp_path)
         detections, truths = read(files)
         parts = [
-            boxscore.match(*boxscore.select(detections, truths, images=images), self.PROTOCOL)
+            boxscore.match(*boxscore.formats.select(detections, truths, images=images), self.PROTOCOL)
             for images in ([2, 22, 37], [7, 32], [12, 17, 27])
         ]
         merged = parts[0].merge(*parts[1:])
@@ -414,7 +415,7 @@ class TestFiles:
     def test_a_selection_has_its_own_coverage(self, tmp_path: Path) -> None:
         """Of its images and classes; the numbers are those of lvis with these."""
         files = write_lvis(tmp_path, *federated_scene(4))
-        detections, truths = boxscore.select(*read(files), images=[2, 7, 22], classes=[1, 4, 10])
+        detections, truths = boxscore.formats.select(*read(files), images=[2, 7, 22], classes=[1, 4, 10])
         assert truths.coverage is not None
         assert set(truths.coverage.image.tolist()) <= {2, 7, 22}
         assert set(truths.coverage.label.tolist()) <= {1, 4, 10}
@@ -427,7 +428,7 @@ class TestFiles:
         """Every number of a slice is that of lvis on its images."""
         files = write_lvis(tmp_path, *federated_scene(5))
         groups = {image: "odd" if image % 2 else "even" for image in range(2, 40, 5)}
-        parts = boxscore.slices(boxscore.evaluate(*read(files), "lvis"), groups)
+        parts = boxscore.analysis.slices(boxscore.evaluate(*read(files), "lvis"), groups)
         for name, part in parts.items():
             images = [image for image, group in groups.items() if group == name]
             check_result(part, reference(files, "bbox", img_ids=images))
@@ -480,7 +481,7 @@ class TestALimitOverTheDataset:
 
     def test_a_slice_has_a_limit_of_its_own(self, result: boxscore.Result) -> None:
         """As if its images were all there are."""
-        parts = boxscore.slices(result, {0: "a", 1: "b"})
+        parts = boxscore.analysis.slices(result, {0: "a", 1: "b"})
         assert parts["b"]["mar_2"] == 1
         assert parts["b"].per_class.num_detections.tolist() == [2]
 

@@ -130,7 +130,9 @@ def test_pieces_give_what_the_whole_gives(tmp_path: Path) -> None:
         **scene.truth, box_format="xywh", class_names=scene.truths.class_names,
         image_names={image: str(image) for image in images.tolist()},
     )  # fmt: skip
-    pieces = [boxscore.select(scene.detections, truths, images=images[start::3].tolist()) for start in (1, 2, 0)]
+    pieces = [
+        boxscore.formats.select(scene.detections, truths, images=images[start::3].tolist()) for start in (1, 2, 0)
+    ]
     tallies = [boxscore.match(*piece, "olrp") for piece in pieces]
     for number, tally in enumerate(tallies):
         tally.save(tmp_path / f"{number}.tally")

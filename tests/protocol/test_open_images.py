@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Coverage, Detections, InputError, Protocol, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.cli import main
+from boxscore.data import Coverage
 from boxscore.formats.hierarchy import read_hierarchy
 from boxscore.protocol.protocol import GROUP, REGULAR
 from tests.support import oracles

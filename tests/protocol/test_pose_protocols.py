@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, KeypointRules, Protocol, Truths, read_detections, read_truths
+from boxscore import Detections, InputError, Protocol, Truths, read_detections, read_truths
 from boxscore.cli import main
 from boxscore.data.dataset import take
+from boxscore.protocol import KeypointRules
 from tests.support.comparisons import assert_same
 from tests.support.dropin import write_files
 from tests.support.engines import ENGINES

@@ -208,7 +208,7 @@ def test_with_a_path_nothing_is_returned(tmp_path: Path) -> None:
     """As by pandas: a notebook would print the whole file."""
     result = boxscore.evaluate(*sample.load())
     comparison = boxscore.compare([result, result], resamples=2)
-    errors = boxscore.label_errors([result])
+    errors = boxscore.analysis.label_errors([result])
     file = tmp_path / "file"
     calls: list[tuple[Callable[..., str | None], dict[str, Any], str]] = [
         (result.to_csv, {}, "class,number,value"),

@@ -15,8 +15,9 @@ import pytest
 from PIL import Image
 
 import boxscore
-from boxscore import Detections, InputError, Masks, Result, Truths
+from boxscore import Detections, InputError, Result, Truths
 from boxscore.cli import sample
+from boxscore.data import Masks
 from boxscore.report import image_files
 from boxscore.report.gallery import Gallery, describe_gallery
 from boxscore.report.image_files import ImageFolder, UnreadableImageError, read_photo
@@ -57,7 +58,7 @@ def test_a_picture_has_what_was_matched_by_hand() -> None:
     )
     box = [[2, 2, 20, 19], [50, 2, 60, 9], [2, 41, 12, 47]]
     detections = Detections(image=[0, 0, 0], label=[1, 1, 1], score=[0.9, 0.4, 0.3], box=box)
-    picture = boxscore.draw(black(), detections, truths)
+    picture = boxscore.report.draw(black(), detections, truths)
     assert shapes_by_kind(picture) == {
         "true": [("M2 2L20 2L20 19L2 19Z", "✓ dog 0.90")],
         "false": [("M50 2L60 2L60 9L50 9Z", "✗ dog 0.40")],
@@ -72,8 +73,8 @@ def test_detections_below_the_score_are_left_out() -> None:
     """Their truths are not found, then."""
     truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]])
     detections = Detections(image=[0, 0], label=[1, 1], score=[0.9, 0.4], box=[[40, 2, 60, 20], [2, 2, 20, 20]])
-    assert boxscore.draw(black(), detections, truths).num("true") == 1
-    picture = boxscore.draw(black(), detections, truths, score=0.5)
+    assert boxscore.report.draw(black(), detections, truths).num("true") == 1
+    picture = boxscore.report.draw(black(), detections, truths, score=0.5)
     assert [picture.num(kind) for kind in ("true", "false", "missed")] == [0, 1, 1]
 
 
@@ -116,7 +117,7 @@ def test_names_are_text_in_an_svg_file(tmp_path: Path) -> None:
     name = "</text><script>alert(1)</script> & \0 \ud800 \u202e"
     truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]], class_names={1: name}, image_names={0: name})
     detections = Detections(image=[], label=[], score=[], box=[])
-    boxscore.draw(black(), detections, truths).save(tmp_path / "picture.svg")
+    boxscore.report.draw(black(), detections, truths).save(tmp_path / "picture.svg")
     root = ElementTree.parse(tmp_path / "picture.svg").getroot()
     assert [each for each in root.iter() if each.tag.endswith("script")] == []
     assert "</text><script>alert(1)</script> &" in "".join(root.itertext())
@@ -128,20 +129,20 @@ def test_oriented_boxes_masks_and_poses_have_their_own_lines() -> None:
     corners = [[10, 0, 20, 10, 10, 20, 0, 10]]
     truths = Truths(image=[0], label=[1], box=corners, box_format="xyxyxyxy")
     found = Detections(**none, box=np.zeros((0, 8)), box_format="xyxyxyxy")
-    (shape,) = boxscore.draw(black(), found, truths).shapes
+    (shape,) = boxscore.report.draw(black(), found, truths).shapes
     assert shape.paths.lines == "M10 0L20 10L10 20L0 10Z"
     pixels = np.zeros((1, 48, 64), bool)
     pixels[0, 5:15, 10:30] = True
     pixels[0, 8:10, 14:20] = False
     found = Detections(**none, mask=Masks.from_pixels(np.zeros((0, 48, 64), bool)))
-    (shape,) = boxscore.draw(black(), found, Truths(image=[0], label=[1], mask=pixels)).shapes
+    (shape,) = boxscore.report.draw(black(), found, Truths(image=[0], label=[1], mask=pixels)).shapes
     assert shape.is_area
     assert shape.paths.lines == "M10 5L30 5L30 15L10 15ZM14 8L14 10L20 10L20 8Z"
     point = np.zeros((1, 17, 3))
     point[0, 5], point[0, 6], point[0, 7] = (10, 10, 2), (30, 10, 2), (12, 20, 2)
     found = Detections(**none, keypoints=np.zeros((0, 17, 3)))
     truths = Truths(image=[0], label=[1], keypoints=point, area=[400.0])
-    (shape,) = boxscore.draw(black(), found, truths, protocol="coco_keypoints").shapes
+    (shape,) = boxscore.report.draw(black(), found, truths, protocol="coco_keypoints").shapes
     assert (shape.paths.lines, shape.paths.dots) == ("M10 10L30 10M10 10L12 20", "M10 10h0M30 10h0M12 20h0")
 
 
@@ -149,7 +150,7 @@ def test_boxes_as_fractions_are_drawn_in_pixels() -> None:
     """As YOLO's files have them."""
     truths = Truths(image=[0], label=[0], box=[[0.5, 0.5, 0.5, 0.5]], box_format="cxcywh", is_normalized=True)
     detections = Detections(image=[], label=[], score=[], box=[], box_format="cxcywh")
-    (shape,) = boxscore.draw(black(), detections, truths).shapes
+    (shape,) = boxscore.report.draw(black(), detections, truths).shapes
     assert shape.paths.lines == "M16 12L48 12L48 36L16 36Z"
 
 
@@ -157,7 +158,7 @@ def test_a_large_image_is_drawn_smaller_with_its_shapes() -> None:
     """960 pixels at most; 4000 x 2000 become 960 x 480."""
     truths = Truths(image=[0], label=[0], box=[[0, 1000, 4000, 2000]])
     detections = Detections(image=[], label=[], score=[], box=[])
-    picture = boxscore.draw(black(4000, 2000), detections, truths)
+    picture = boxscore.report.draw(black(4000, 2000), detections, truths)
     assert (picture.width, picture.height) == (960, 480)
     assert picture.shapes[0].paths.lines == "M0 240L960 240L960 480L0 480Z"
 
@@ -167,7 +168,7 @@ def test_a_large_image_is_drawn_smaller_with_its_shapes() -> None:
     [
         (lambda r, f: r.draw(99, f), "`image` must be the id or the name of an image of this result; got 99"),
         (lambda r, f: r.draw("x.jpg", f), "`image` must be an id, or the name of one image; got 'x.jpg'"),
-        (lambda r, _: boxscore.draw(black(), r, r), "`detections` must be boxscore.Detections; got Result"),
+        (lambda r, _: boxscore.report.draw(black(), r, r), "`detections` must be boxscore.Detections; got Result"),
         (lambda r, _: r.draw(3), "one of `image_folder` and `pixels` must be given, and not both"),
         (lambda r, f: r.draw(3, f / "no"), "`image_folder` must be a folder of images; got "),
         (lambda r, _: r.draw(3, 7), "`image_folder` must be the path of a folder; got int"),
@@ -193,8 +194,8 @@ def test_rows_of_several_images_need_an_id() -> None:
     truths = Truths(image=[0, 1], label=[1, 1], box=[[2, 2, 20, 20]] * 2)
     detections = Detections(image=[], label=[], score=[], box=[])
     with pytest.raises(InputError, match=r"^`image_id` must be given, as the rows are of 2 images$"):
-        boxscore.draw(black(), detections, truths)
-    assert boxscore.draw(black(), detections, truths, image_id=1).num("missed") == 1
+        boxscore.report.draw(black(), detections, truths)
+    assert boxscore.report.draw(black(), detections, truths, image_id=1).num("missed") == 1
 
 
 def test_files_are_found_by_path_name_stem_and_number(tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_a_file_that_is_no_image_is_refused_beside_ultralytics(tmp_path: Path, m
 def test_a_size_of_zero_is_unknown() -> None:
     """The file's own size is taken, then."""
     truths = Truths(image=[0], label=[1], box=[[2, 2, 20, 20]], image_sizes={0: (0, 0)})
-    picture = boxscore.draw(black(), Detections(image=[], label=[], score=[], box=[]), truths)
+    picture = boxscore.report.draw(black(), Detections(image=[], label=[], score=[], box=[]), truths)
     assert (picture.width, picture.height) == (64, 48)
 
 
@@ -426,7 +427,7 @@ def test_pictures_have_no_more_bytes_than_allowed(num_bytes: int, num: int, resu
 def test_models_share_the_images_that_both_have(result: Result, folder: Path) -> None:
     """An image is in the file once; each model has its own shapes."""
     detections, truths = sample.load()
-    other = boxscore.evaluate(*boxscore.select(detections, truths, classes=["car"]))
+    other = boxscore.evaluate(*boxscore.formats.select(detections, truths, classes=["car"]))
     gallery = Gallery.of(folder, 40)
     assert gallery is not None
     described = describe_gallery(gallery, {"a": result, "b": other})

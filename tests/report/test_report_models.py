@@ -86,7 +86,7 @@ GAINS = [0.4, -0.6, 0.0, 0.2, -0.1]
 
 
 @pytest.fixture(scope="module")
-def mixed() -> boxscore.Comparison:
+def mixed() -> boxscore.analysis.Comparison:
     """Two models of which each is better at some classes. By hand: 20 truths of each class, in as many images; both
     find 14 of them, and the second some more or fewer.
     """
@@ -107,7 +107,7 @@ def mixed() -> boxscore.Comparison:
     return boxscore.compare({"the old one": result_of(first), "the new one": result_of(second)}, resamples=200)
 
 
-def test_the_largest_changes_of_classes_come_first(show: Open, mixed: boxscore.Comparison) -> None:
+def test_the_largest_changes_of_classes_come_first(show: Open, mixed: boxscore.analysis.Comparison) -> None:
     """Gains and losses alike; then, by the title, from gains to losses, and from losses to gains."""
     assert [round(change.difference, 6) for change in mixed.differences[0].ap] == GAINS
     page = show(mixed.to_html())
@@ -128,7 +128,9 @@ def test_the_largest_changes_of_classes_come_first(show: Open, mixed: boxscore.C
     assert shown() == sorted(GAINS, key=abs, reverse=True)
 
 
-def test_the_axis_of_differences_has_0_in_its_middle_and_both_names(show: Open, mixed: boxscore.Comparison) -> None:
+def test_the_axis_of_differences_has_0_in_its_middle_and_both_names(
+    show: Open, mixed: boxscore.analysis.Comparison
+) -> None:
     """So that which side is better, and by how much, is seen at once."""
     page = show(mixed.to_html())
     chart = page.get_by_role("figure", name="Differences of all numbers")

@@ -33,7 +33,9 @@ def test_names_of_images_and_what_is_a_part_come_back(tmp_path: Path) -> None:
     """So the worst images have their names, images without boxes are drawn, too, and no part seems whole."""
     truths = boxscore.read_truths(sample.FOLDER / "truths.json")
     detections = boxscore.read_detections(sample.FOLDER / "detections.json", truths)
-    result = boxscore.evaluate(*boxscore.select(detections, truths, images=[*(truths.image_names or {}).values()][:9]))
+    result = boxscore.evaluate(
+        *boxscore.formats.select(detections, truths, images=[*(truths.image_names or {}).values()][:9])
+    )
     result.save(tmp_path / "part")
     loaded = boxscore.load_result(tmp_path / "part")
     assert loaded.image_names == result.image_names

@@ -55,7 +55,7 @@ def test_labels_and_scores_survive(tmp_path: Path) -> None:
     for row in found[::4]:
         row["keypoints"][2::3] = [0.0] * 5
     paths = write(tmp_path, found, "found", "parquet"), write(tmp_path, there, "there", "parquet")
-    protocol = OKS.replace(keypoints=boxscore.KeypointRules(needs_scores=True))
+    protocol = OKS.replace(keypoints=boxscore.protocol.KeypointRules(needs_scores=True))
     result, whole = evaluate_files(paths, protocol), boxscore.evaluate(*read(paths), protocol)
     assert np.array_equal(list(result.values()), list(whole.values()), equal_nan=True)
     plain = boxscore.evaluate(*expected(*scene(num_images=30)), OKS)
@@ -116,10 +116,10 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
     tallies = []
     for part in range(3):
         some = take(detections, detections.image % 3 == part), take(truths, truths.image % 3 == part)
-        tallies.append(boxscore.match_shard(*some, OKS, name=f"part {part}"))
+        tallies.append(boxscore.scaling.match_shard(*some, OKS, name=f"part {part}"))
         for is_fixed in (False, True):
             tables = pose_tables(*some, is_fixed=is_fixed)
-            by_table = boxscore.match_shard(*tables, OKS, name=f"part {part}", box_format="xywh")
+            by_table = boxscore.scaling.match_shard(*tables, OKS, name=f"part {part}", box_format="xywh")
             assert list(boxscore.finish(by_table).values()) == list(boxscore.finish(tallies[-1]).values())
     assert_same(
         boxscore.finish(tallies[0].merge(tallies[1]).merge(tallies[2])), boxscore.evaluate(detections, truths, OKS)

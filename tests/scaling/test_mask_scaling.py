@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import boxscore
-from boxscore import InputError, Masks, Protocol
+from boxscore import InputError, Protocol
+from boxscore.data import Masks
 from boxscore.data.dataset import take
 from boxscore.result import arrow
 from boxscore.scaling.out_of_core import evaluate_files
@@ -78,14 +79,14 @@ def test_shards_merge_to_what_one_pass_gives() -> None:
     tallies = []
     for part in range(3):
         some = take(detections, detections.image % 3 == part), take(truths, truths.image % 3 == part)
-        by_table = boxscore.match_shard(*mask_tables(*some), SEGM, name=f"part {part}")
-        tallies.append(boxscore.match_shard(*some, SEGM, name=f"part {part}"))
+        by_table = boxscore.scaling.match_shard(*mask_tables(*some), SEGM, name=f"part {part}")
+        tallies.append(boxscore.scaling.match_shard(*some, SEGM, name=f"part {part}"))
         assert_same(boxscore.finish(by_table), boxscore.finish(tallies[-1]))
     assert_same(boxscore.finish(tallies[0].merge(tallies[1]).merge(tallies[2])), expected)
     with pytest.raises(
         InputError, match=r"part 0: detections: must have the columns image, label, score, mask; got image"
     ):
-        boxscore.match_shard(pyarrow.table({"image": [0]}), mask_tables(*some)[1], SEGM, name="part 0")
+        boxscore.scaling.match_shard(pyarrow.table({"image": [0]}), mask_tables(*some)[1], SEGM, name="part 0")
 
 
 def test_files_larger_than_memory(tmp_path: Path) -> None:

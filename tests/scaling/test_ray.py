@@ -73,7 +73,7 @@ def shuffled(table: pa.Table, seed: int) -> pa.Table:
 
 def on_one_machine(found: pa.Table, there: pa.Table, protocol: Any) -> Result:
     """The same tables in one process."""
-    tally = boxscore.match_shard(found, there, protocol, name="all", box_format="xywh")
+    tally = boxscore.scaling.match_shard(found, there, protocol, name="all", box_format="xywh")
     return boxscore.finish(tally)
 
 
@@ -377,7 +377,7 @@ def test_masks_travel_as_run_lengths() -> None:
     segm = Protocol.named("coco", iou_type="segm")
     found, there = mask_tables(*columns_of(*random_masks(21, num_images=14)))
     sides = tuple(ray.data.from_arrow(blocks(shuffled(table, 1), 3)) for table in (found, there))
-    expected = boxscore.finish(boxscore.match_shard(shuffled(found, 1), shuffled(there, 1), segm, name="all"))
+    expected = boxscore.finish(boxscore.scaling.match_shard(shuffled(found, 1), shuffled(there, 1), segm, name="all"))
     assert 0 < expected["map"] < 1
     assert_same(evaluate(sides[0], sides[1], segm), expected)
     with pytest.raises(InputError, match="`detections` must have the columns image, label, score, box; got image"):
@@ -404,7 +404,9 @@ def test_keypoints_travel_as_lists() -> None:
     """And give the bits of one machine, with boxes, areas and visibilities."""
     detections, truths = pose_tables.expected(*pose_tables.scene(num_images=20))
     found, there = (shuffled(table, 1) for table in pose_tables.pose_tables(detections, truths))
-    expected = boxscore.finish(boxscore.match_shard(found, there, pose_tables.OKS, name="all", box_format="xywh"))
+    expected = boxscore.finish(
+        boxscore.scaling.match_shard(found, there, pose_tables.OKS, name="all", box_format="xywh")
+    )
     assert 0 < expected["map"] < 1
     sides = [ray.data.from_arrow(blocks(table, 3)) for table in (found, there)]
     result = evaluate(sides[0], sides[1], pose_tables.OKS)

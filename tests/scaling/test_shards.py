@@ -11,9 +11,10 @@ import pyarrow.parquet
 import pytest
 
 import boxscore
-from boxscore import InputError, Tally, match_shard
+from boxscore import InputError, Tally
 from boxscore.protocol.protocol import Protocol
 from boxscore.result.storage import COLUMNS
+from boxscore.scaling import match_shard
 from boxscore.scaling.shards import shard_of
 from tests.support.arrow_tables import tables
 from tests.support.comparisons import assert_same as assert_same_result

@@ -231,12 +231,14 @@ def _by_jax(protocol: Protocol) -> Numbers:
 
 
 def _by_shard_of_columns(protocol: Protocol) -> Numbers:
-    return numbers_of(boxscore.finish(boxscore.match_shard(*scene_of(protocol).columns(), protocol, name="all")))
+    return numbers_of(
+        boxscore.finish(boxscore.scaling.match_shard(*scene_of(protocol).columns(), protocol, name="all"))
+    )
 
 
 def _by_shard_of_tables(protocol: Protocol) -> Numbers:
     scene = scene_of(protocol)
-    tally = boxscore.match_shard(*tables_of(scene), protocol, name="all", box_format=scene.box_format)
+    tally = boxscore.scaling.match_shard(*tables_of(scene), protocol, name="all", box_format=scene.box_format)
     return numbers_of(boxscore.finish(tally))
 
 

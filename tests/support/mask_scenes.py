@@ -112,7 +112,7 @@ def columns_of(dataset: Dict, results: list[Dict]) -> tuple[boxscore.Detections,
     truths = boxscore.Truths(
         image=[row["image_id"] for row in annotations],
         label=[row["category_id"] for row in annotations],
-        mask=boxscore.Masks.from_rle(
+        mask=boxscore.data.Masks.from_rle(
             [row["segmentation"] for row in annotations], [sizes[row["image_id"]] for row in annotations]
         ),
         area=[row["area"] for row in annotations],

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boxscore import Coverage, Detections, Truths
+from boxscore import Detections, Truths
+from boxscore.data import Coverage
 from boxscore.protocol.protocol import GROUP, REGULAR
 from tests.support import oracles
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import boxscore
-from boxscore import Detections, Masks, Truths
+from boxscore import Detections, Truths
 from boxscore.cli import sample
+from boxscore.data import Masks
 from tests.support import crowd_scenes, lvis_scenes, open_images_files
 from tests.support.photos import write_photos
 from tests.support.shared import shared_data

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boxscore import Detections, LabelErrors, Truths
+from boxscore import Detections, Truths
+from boxscore.analysis import LabelErrors
 from boxscore.arrays import to_numpy
 
 LEAST_AREA = 32**2

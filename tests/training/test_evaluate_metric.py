@@ -57,7 +57,7 @@ def test_masks_are_pixels_or_run_lengths(tmp_path: Path) -> None:
         for image, size in sizes.items():
             found = [row for row in results if row["image_id"] == image]
             there = [row for row in dataset["annotations"] if row["image_id"] == image]
-            masks = boxscore.Masks.from_rle([row["segmentation"] for row in there], [size] * len(there))
+            masks = boxscore.data.Masks.from_rle([row["segmentation"] for row in there], [size] * len(there))
             stack = np.array([masks.pixels(row) for row in range(len(there))], bool).reshape(-1, *size)
             preds.append(
                 {

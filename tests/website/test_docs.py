@@ -65,7 +65,7 @@ def test_a_page_runs_as_it_stands(
 
 def test_every_kind_of_finding_is_in_the_docs() -> None:
     """And no other."""
-    sources = [path.read_text() for path in (ROOT / "src" / "boxscore" / "formats" / "inspection").glob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "src" / "boxscore" / "checks").glob("*.py")]
     kinds = set(re.findall(r'(?<!, )kind="([a-z-]+)"(?! if)', "".join(sources)))
     kinds |= {"unreadable", "refused", "unused-class", "no-size"}
     kinds |= {"invalid-mask", "invalid-keypoints"}

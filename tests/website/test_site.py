@@ -140,8 +140,19 @@ def test_colours_follow_the_system(site: Path, browser: Browser, scheme: Any) ->
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     """As a heading of its own, with its docstring."""
     text = "".join(path.read_text() for path in (site / "reference" / "api").glob("*.html"))
-    headings = set(re.findall(r'<h2 id="boxscore\.(\w+)"', text))
-    assert set(boxscore.__all__) <= headings
+    headings = set(re.findall(r'<h2 id="boxscore\.([\w.]+)"', text))
+    names = set(boxscore.__all__)
+    for module in (
+        boxscore.analysis,
+        boxscore.data,
+        boxscore.protocol,
+        boxscore.report,
+        boxscore.result,
+        boxscore.scaling,
+    ):
+        package = module.__name__.removeprefix("boxscore.")
+        names |= {f"{package}.{name}" for name in module.__all__ if name not in boxscore.__all__}
+    assert names <= headings
 
 
 def test_examples_in_docstrings_are_code(site: Path) -> None:

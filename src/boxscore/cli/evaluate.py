@@ -169,7 +169,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
         for of_type, result in zip(parts, results, strict=True):
             of_type.append(_part(model, None, result, options))
             if is_sliced:
-                from boxscore.analysis.slices import slices
+                from boxscore.analysis.slicing import slices
 
                 groups = slices(result, _groups(options, path, result), threads=options.threads)
                 of_type += [_part(model, group, part, options) for group, part in groups.items()]

@@ -83,7 +83,7 @@ def kinds(text: str) -> tuple[str, ...]:
 
 def run(options: argparse.Namespace) -> Outcome:
     """The table, and the requested files."""
-    from boxscore.analysis.label_errors import label_errors
+    from boxscore.analysis.label_review import label_errors
 
     arguments.check_title(options)
     models = models_of(options, options.detections)

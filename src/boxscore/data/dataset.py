@@ -302,7 +302,7 @@ class Truths(Shapes):
         if kind is not None and ignore is not None:
             raise InputError("`kind` and `ignore` must not both be given: a truth marked `ignore` is of kind 1 or 2")
         if coverage is not None and not isinstance(coverage, Coverage):
-            raise InputError(f"`coverage` must be a boxscore.Coverage; got {type(coverage).__name__}")
+            raise InputError(f"`coverage` must be a boxscore.data.Coverage; got {type(coverage).__name__}")
         _set(self, ignore=columns.get("ignore"), truncated=columns.get("truncated"), area=columns.get("area"))
         _set(self, kind=None if kind is None else _as_kinds(kind, geometry), coverage=coverage)
         _set(self, image=columns["image"], label=columns["label"], class_names=names)

@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from boxscore._support.exceptions import InputError
+from boxscore._support.lazy_names import lazy_names
 from boxscore._support.text import count
 from boxscore._support.threads import num_threads
 from boxscore.data.dataset import Detections, Truths
@@ -28,6 +29,10 @@ from boxscore.formats.selection import select, select_detections, select_truths,
 from boxscore.formats.writers import Loss, without_kinds
 from boxscore.protocol.protocol import IouType, iou_types_of
 
+if TYPE_CHECKING:
+    from boxscore.formats.groups import read_groups
+    from boxscore.formats.ultralytics_results import from_ultralytics
+
 __all__ = [
     "FORMATS",
     "Format",
@@ -37,9 +42,11 @@ __all__ = [
     "Role",
     "detect",
     "format_by_suffix",
+    "from_ultralytics",
     "join",
     "read_detections",
     "read_detections_and_report",
+    "read_groups",
     "read_records",
     "read_truths",
     "select",
@@ -48,6 +55,10 @@ __all__ = [
     "write_detections",
     "write_truths",
 ]
+
+_, __getattr__, __dir__ = lazy_names(
+    __name__, globals(), {"groups": "read_groups", "ultralytics_results": "from_ultralytics"}
+)
 
 
 def read_records(path: AnyPath, role: Role, options: Options | None = None, *, format: str | None = None) -> Records:  # noqa: A002

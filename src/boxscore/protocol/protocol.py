@@ -497,7 +497,7 @@ def _keypoint_rules(rules: Any) -> KeypointRules:
         return rules
     if isinstance(rules, Mapping) and set(rules) <= set(KeypointRules._fields):
         return KeypointRules(**rules)
-    raise InputError(f"`keypoints` must be a boxscore.KeypointRules; got {rules!r}")
+    raise InputError(f"`keypoints` must be a boxscore.protocol.KeypointRules; got {rules!r}")
 
 
 def are_alike(protocols: Iterable[Protocol]) -> bool:

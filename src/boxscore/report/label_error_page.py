@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import boxscore
-from boxscore.analysis.label_errors import CONTRADICTED, KINDS, LabelErrors
+from boxscore.analysis.label_review import CONTRADICTED, KINDS, LabelErrors
 from boxscore.arrays import to_numpy
 from boxscore.data.dataset import Truths, host_ids, host_scores
 from boxscore.data.geometry import Geometry
