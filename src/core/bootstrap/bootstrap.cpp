@@ -155,7 +155,7 @@ private:
 
     // How many rows count up to each stop, and how often each of them stands there.
     BOXSCORE_INLINE static void walk(const Field& field, ResampleWorkspace<kLanes>& work) {
-        // One more, as what is not a stop is written there and then not kept.
+        // One extra slot: entries that are not stops are written there and dropped.
         if (work.num_counted.size() < (field.stops.size() + 1) * kLanes) {
             work.num_counted.resize(2 * (field.stops.size() + 1) * kLanes);
             work.num_copies.resize(work.num_counted.size());
@@ -228,7 +228,7 @@ private:
             counted.store(counted_at + at);
             at += stops[i].is_followed ? 0 : kLanes;
         }
-        // What follows the last of them may be in no lane.
+        // Rows after the last one may be in no lane.
         points.size = at / kLanes + cell.true_positives[end - 1].is_followed;
         num_true = counts(sum);
     }
@@ -284,7 +284,7 @@ private:
         for (size_t i = kLanes; i < size * kLanes; ++i) reach[i] += reach[i - kLanes];
     }
 
-    // The best precision while so many recall points are reached, from the end of each curve to its beginning.
+    // The best precision for each number of reached recall points, from the end of each curve to its beginning.
     BOXSCORE_INLINE void find_best(const Counts& total, ResampleWorkspace<kLanes>& work) const {
         const size_t size = size_t(*std::max_element(total.begin(), total.end())) + 1;
         if (work.reach.size() < size * kLanes) {  // more true positives than truths, where a truth may be matched twice

@@ -116,7 +116,7 @@ private:
             }
         }
         if (rules_.ap == ApRule::linear_points_to_end) return;
-        // What comes after the last true positive is on no curve.
+        // Rows after the last true positive are on no curve.
         while (!field.steps.empty() && !field.steps.back().is_stop) field.steps.pop_back();
         for (Cell& cell : field.cells) {
             cell.extra.resize(cell.true_positives.empty() ? 0 : cell.num_extra.back());

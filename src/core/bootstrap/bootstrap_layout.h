@@ -1,4 +1,4 @@
-// What resamples are made from, laid out once: lists of images, over which their weights are summed.
+// Input of all resamples, laid out once: lists of images, over which weights are summed.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the bootstrap writes while it computes resamples.
+// Workspace of the bootstrap.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct ResampleNumbers {
     size_t num_defined() const { return classes.size(); }
 };
 
-// A thread's own memory for several resamples at once. What is of all of them has them side by side, a lane each, so that one
+// A thread's own memory for several resamples at once. Values of all resamples stand side by side, one lane each, so that one
 // instruction works on many.
 template <size_t kLanes>
 struct ResampleWorkspace {

@@ -1,4 +1,4 @@
-// Images drawn with replacement. The bits depend on how many there are, on the seed and on the resample's number alone.
+// Images drawn with replacement. The bits depend only on the number of images, the seed and the resample's number.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace boxscore {
 
-// How often each image is drawn, as many times as there are images: one entry per image.
+// Draws N of N images; returns how often each was drawn.
 void draw_into(std::vector<uint16_t>& weight, uint64_t seed, uint64_t resample);
 
 std::vector<uint16_t> draw_images(size_t num_images, uint64_t seed, uint64_t resample);

@@ -13,7 +13,7 @@
 
 namespace boxscore {
 
-// `pairwise_sum` of a known number of values that come one by one. What was added so far can be saved, and continued from later.
+// `pairwise_sum` of a known number of values that come one by one. The state can be saved and continued from later.
 class PairwiseSum {
 public:
     static constexpr size_t kDepth = 32, kLanes = 8, kStateSize = kDepth + kLanes + 1;
@@ -85,7 +85,7 @@ private:
     double total_ = 0;
 };
 
-// Values with thresholds, recall points and classes as axes, wherever they stand in memory. Those that are not defined, of
+// Values with thresholds, recall points and classes as axes, wherever they stand in memory. Undefined ones, of
 // classes without truths, are -1 or NaN.
 struct Samples {
     const double* first;

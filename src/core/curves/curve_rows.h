@@ -98,7 +98,7 @@ Rows<State> group_by_class(const std::vector<TallyColumns<Score, State>>& parts,
     const auto last_tier = static_cast<uint8_t>(rules.num_limits() - 1);  // whatever another thread has written meanwhile
     for_each_block([&](size_t block, const Part& part, size_t begin, size_t end) {
         constexpr size_t kAhead = 8;  // rows of a group: those to come are asked for, as writing waits for memory, too
-        // Bytes are written here, which may be bytes of anything, as far as the compiler knows: so what is read is in local variables.
+        // `uint8_t` stores may alias anything; hoist loads into locals so that the loop vectorizes.
         const uint32_t* const order = by_image.row.empty() ? nullptr : by_image.row.data();
         const int32_t* const labels = part.label;
         const Score* const scores = part.score;

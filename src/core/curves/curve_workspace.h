@@ -1,4 +1,4 @@
-// What the curve builder writes while it builds the curves of one class.
+// Workspace of the curve builder for one class.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct CurveState {
     uint32_t num_counted = 0;  // among hits that count at some thresholds of their area range only
 };
 
-// True positives that wait to be added to their curves, as many divisions are faster side by side than one by one.
+// True positives that wait to be added to their curves, since batched divisions are faster than single ones.
 struct WaitingPoints {
     static constexpr size_t kMany = 256;
     std::vector<int32_t> num_true;
@@ -23,7 +23,7 @@ struct WaitingPoints {
     std::vector<uint32_t> to;  // the precision that each may raise
     size_t size = 0;
 
-    // `most`: those of one hit.
+    // `most`: the number that one hit may add.
     void resize(size_t most) {
         num_true.resize(kMany + most);
         num_counted.resize(kMany + most);

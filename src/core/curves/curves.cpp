@@ -81,7 +81,7 @@ private:
     size_t curve_index(size_t label, size_t area, size_t threshold, size_t tier) const {
         return ((threshold * num_classes_ + label) * num_areas_ + area) * num_tiers_ + tier;
     }
-    // Of a curve in the workspace, once so many recall points are reached.
+    // Index of a curve's entry in the workspace once `num_reached` recall points are reached.
     size_t reached_index(size_t threshold, size_t num_reached, size_t area, size_t limit) const {
         return ((threshold * (num_points_ + 1) + num_reached) * num_areas_ + area) * num_limits_ + limit;
     }
@@ -117,7 +117,7 @@ private:
         for (size_t a = 0; a < num_areas_; ++a) find_points(label, a, work);
     }
 
-    // Clears what the class before has written.
+    // Clears the entries that the previous class has written.
     void clear_points(CurveWorkspace& work) const {
         for (size_t t = 0; t < num_thresholds_; ++t) {
             const size_t first = reached_index(t, 0, 0, 0), num = (work.num_used[t] + 1) * width_;
@@ -158,7 +158,7 @@ private:
         });
     }
 
-    // Adds the detections between two hits: those of a tier are within its limit and the later ones.
+    // Adds the detections between two hits: a tier's detections are within its limit and all later ones.
     void count_others(const int32_t* between, CurveWorkspace& work) const {
         for (size_t tier = 0; tier < num_tiers_; ++tier) {
             for (size_t i = first_limit_[tier]; i < num_limits_; ++i) {
@@ -239,7 +239,7 @@ private:
                 *num_waiting_counted++ = num_counted;
                 *to++ = static_cast<uint32_t>(point + *num_reached * width);
                 if (scores != nullptr) {
-                    // What reaches no further recall point goes to where nobody reads it: a product is faster than a branch.
+                    // An entry that reaches no further recall point is written to an unused slot: a product is faster than a branch.
                     const bool is_further = num_reached[0] != num_reached[-1];
                     scores[point + *num_reached * is_further * width] = score;
                 }
@@ -261,7 +261,7 @@ private:
         }
     }
 
-    // The same for the rules that sum over all true positives.
+    // Adds a true positive under the rules that sum over all of them.
     void add_to_area(size_t label, size_t index, size_t a, uint32_t num_true, double num_counted, CurveWorkspace& work) const {
         if (is_every_precision_needed_) {
             work.every_precision[index].push_back(precision_at(static_cast<int32_t>(num_true), num_counted, rules_.epsilon));

@@ -11,7 +11,7 @@
 
 namespace boxscore {
 
-// The state of a sum over true positives, for the rules that take one: that of a pairwise sum, or a plain sum in its first entry.
+// The state of a sum over true positives, for the rules that take one: a pairwise sum's, or a sequential sum in its first entry.
 inline constexpr size_t kSumState = PairwiseSum::kStateSize;
 
 // Where curves begin that continue from detections of higher scores, which are not among the rows: [T, K, A, M] each.

@@ -47,7 +47,7 @@ struct OrderedHits {
     static constexpr uint64_t kNoKey = UINT64_MAX;  // of no score: this would be a NaN
 
     OrderedHits() = default;
-    // Of classes with so many hits and detections; the rest is to be written.
+    // Allocates for classes with the given numbers of hits and detections; the caller writes the rest.
     OrderedHits(const std::vector<uint32_t>& num_hits, std::vector<int64_t> num_detections, const Rules& rules)
         : num_words(rules.num_words()), num_counts(rules.num_limits() * num_area_lanes(rules.num_areas())), start{0},
           num_in_tier(num_hits.size() * num_counts), first_key(num_hits.size() * rules.num_limits(), kNoKey),
@@ -63,7 +63,7 @@ struct OrderedHits {
 
     size_t num_classes() const { return start.size() - 1; }
     size_t num_hits(size_t label) const { return start[label + 1] - start[label]; }
-    // Those before the first hit of a class; then those before its next one.
+    // Detections before the first hit of a class; then those before its next one.
     int32_t* between(size_t label) { return num_between.data() + (start[label] + label) * num_counts; }
     const int32_t* between(size_t label) const { return num_between.data() + (start[label] + label) * num_counts; }
 };

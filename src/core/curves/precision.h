@@ -34,7 +34,7 @@ inline void raise_to_envelope(double* precision, size_t num_rows, size_t width) 
     for (size_t i = (num_rows - 1) * width; i-- > 0;) precision[i] = std::max(precision[i], precision[i + width]);
 }
 
-// The same of rows that are lanes.
+// Precision of several rows, one per lane.
 template <class Row>
 BOXSCORE_INLINE inline void raise_to_envelope(double* precision, size_t num_rows) {
     Row best{};
@@ -62,7 +62,7 @@ inline void mean_over_points(const double* precision, size_t num_points, size_t 
     for (; i < width; ++i) (pairwise_sum(LaneColumns<1>{precision + i, width}, num_points) / num).store(ap + i);
 }
 
-// What one true positive adds to the paper's Alg. 12: a step of the raw curve, which begins at (0, 1) or at its first point.
+// The area that one true positive adds in the paper's Alg. 12: a step of the raw curve, which begins at (0, 1) or at its first point.
 inline double trapezoid(uint32_t num_true, double num_counted, double num_truths, double epsilon, bool is_from_first) {
     if (is_from_first && num_counted == 1) return 0;
     const double precision = precision_at(static_cast<int32_t>(num_true), num_counted, epsilon);
@@ -103,7 +103,7 @@ inline double area_under_envelope(std::vector<double>& precision, int64_t num_tr
     return area_of(sum, precision.size(), num_truths);
 }
 
-// What the interpolated envelope needs to know of a curve beside its precisions.
+// Facts about a curve, beside its precisions, that the interpolated envelope needs.
 struct CurveEnd {
     int64_t num_truths;
     double num_counted;  // all detections that count

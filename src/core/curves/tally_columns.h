@@ -6,7 +6,7 @@
 
 namespace boxscore {
 
-// A tally, or a part of one: rows of its own, and all else of the whole.
+// A tally, or a part of one: the part's rows, and everything else from the whole.
 //
 //   state of a row      bit 0: it is a hit, whose verdicts are in the words below
 //   (8 or 64 bits)      bit 1 + a: it is none, and counts as a false positive in area range a; else it is ignored there

@@ -22,7 +22,7 @@ struct BoxShape {
     double left, top, right, bottom, area;
 };
 
-// The order of operations is that of the references, so that every bit is theirs.
+// The order of operations follows the references, so that every bit is equal.
 template <class Number>
 inline BoxShape measure_box(const Number* box, BoxFormat format, bool is_inclusive) {
     const double a = box[0], b = box[1], c = box[2], d = box[3];
@@ -39,7 +39,7 @@ inline BoxShape measure_box(const Number* box, BoxFormat format, bool is_inclusi
     return out;
 }
 
-// What two boxes share, and what IoU divides that by.
+// Intersection of two boxes, and the divisor of their IoU.
 struct Overlap {
     double shared, whole;
 
@@ -57,13 +57,13 @@ struct AnyBounds {
     static double upper(double a, double b) { return std::fmax(a, b); }
 };
 
-// `extent`: what the last pixel adds to a length.
+// `extent`: length that the last pixel adds, 1 for inclusive pixels.
 template <class Bounds>
 inline Overlap overlap(const BoxShape& box, const BoxShape& truth, bool is_relative, double extent) {
     const double width = Bounds::lower(box.right, truth.right) - Bounds::upper(box.left, truth.left) + extent;
     const double height = Bounds::lower(box.bottom, truth.bottom) - Bounds::upper(box.top, truth.top) + extent;
     const double shared = not_negative(width) * not_negative(height);
-    // as in COCO: a crowd is as large as what is found in it
+    // as in COCO: the union with a crowd is the detection's own area
     return {shared, is_relative ? box.area : box.area + truth.area - shared};
 }
 

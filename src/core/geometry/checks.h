@@ -1,4 +1,4 @@
-// Whether columns are fine, in one pass; finding out what is wrong, if something is, is left to Python.
+// Validates columns in one pass; Python finds the invalid row and words the error.
 #pragma once
 
 #include <cmath>

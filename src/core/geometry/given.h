@@ -11,7 +11,7 @@
 
 namespace boxscore {
 
-// Where a row is in what was given, and its area.
+// Index of a row in the given columns, and its area.
 struct GivenShape {
     size_t index;
     double area;
@@ -35,7 +35,7 @@ struct MatrixPolicy {
     template <class Use>
     void compare(const Shape& shape, const Shape& truth, bool, double, Workspace&, Use use) const {
         const double value = values[shape.index + truth.index];
-        // as in COCO: no threshold is above what is not a number
+        // as in COCO: a NaN similarity reaches every threshold
         use(std::isnan(value) ? std::numeric_limits<double>::infinity() : value);
     }
 

@@ -1,4 +1,4 @@
-// The similarity policy of keypoints: OKS, with every bit of pycocotools where its exp is that of the C library.
+// The similarity policy of keypoints: OKS, with pycocotools' bits where its exp is the C library's.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct KeypointColumn {
     const uint32_t* slot = nullptr;  // where the points of each row are; null: in the order of rows
 };
 
-// What truths have beside that.
+// Further columns of truths.
 struct LabelColumn {
     const uint8_t* is_labelled;  // of each point
     const double* scale;         // of each row: what squared distances are relative to
@@ -110,7 +110,7 @@ private:
         return num;
     }
 
-    // The same to the region of a truth without labelled points, for all points.
+    // Distances to the region of a truth without labelled points, for all points.
     size_t compare_region(const Shape& shape, const Shape& truth, double* error) const {
         const double scale = labels_.scale[truth.row] + kEpsilon;
         const double* const region = labels_.region + truth.row * 4;

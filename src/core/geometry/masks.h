@@ -55,7 +55,7 @@ public:
     const Bitmap& boundary() const { return boundary_; }
     uint64_t boundary_area() const { return boundary_area_; }
 
-    // Of a truth the bits are drawn, as many detections may be compared with it; of a detection, if it is compared again.
+    // Bits of a truth are drawn at once, since many detections may be compared with it; bits of a detection, if it is compared again.
     friend uint64_t count_common(DrawnMask& detection, DrawnMask& truth) {
         if (!truth.draw_bits()) return count_common(detection.runs_, truth.runs_);
         if (std::exchange(detection.was_compared_, true) && detection.draw_bits()) {
@@ -124,7 +124,7 @@ public:
         boxscore::prefetch(detections_.size + row);
     }
 
-    // What two masks share is at most what their outer boxes share, and at most either area: most pairs end there.
+    // The intersection is bounded by the outer boxes' and by either area: most pairs end here.
     template <class Use>
     void compare(const Shape& shape, const Shape& truth, bool is_relative, double least, Workspace& work, Use use) const {
         const uint64_t common = common_area(shape.box, truth.box);
@@ -152,7 +152,7 @@ private:
         return {static_cast<uint32_t>(row), masks.area[row], masks.box[row], masks.size[row]};
     }
 
-    // as in COCO: a crowd is as large as what is found in it
+    // as in COCO: the union with a crowd is the detection's own area
     static double whole(uint64_t area, uint64_t truth_area, uint64_t shared, bool is_relative) {
         return static_cast<double>(is_relative ? area : area + truth_area - shared);
     }

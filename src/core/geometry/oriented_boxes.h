@@ -27,7 +27,7 @@ public:
         for (size_t i = 0; i < 4; ++i) x_[i] = quad[i].x - quad[0].x, y_[i] = quad[i].y - quad[0].y;
     }
 
-    // Keeps what is inside of the line from a to b, where the points are that a positive turn leads to.
+    // Keeps the part on the positive side of the line from a to b.
     void cut(const Point& a, const Point& b) {
         const double ex = b.x - a.x, ey = b.y - a.y;
         double distance[kMost];
@@ -88,10 +88,10 @@ inline bool is_cut_first(const QuadShape& a, const QuadShape& b) {
     return true;
 }
 
-// What rounding may add to an area: a box is no larger than the upright box around it, but for that.
+// Bound on the rounding error of an area: up to it, a box is no larger than the upright box around it.
 constexpr double kRounding = 1 + 1e-12;
 
-// The area that two boxes share, at most `most`: what the upright boxes around them share.
+// Intersection area of two boxes. `most`: the intersection of the upright boxes around them, an upper bound.
 inline double shared_surface(const QuadShape& a, const QuadShape& b, double most) {
     const bool is_a_cut = is_cut_first(a, b);
     const QuadShape &small = is_a_cut ? a : b, &large = is_a_cut ? b : a;
@@ -224,7 +224,7 @@ public:
         product_ = a.determinant * b.determinant;
     }
 
-    // What the distance of the centres adds to the Bhattacharyya distance.
+    // Part of the Bhattacharyya distance that comes from the distance of the centres.
     double of_means() const { return of_means_; }
 
     double similarity() const {
@@ -237,7 +237,7 @@ private:
     double determinant_, of_means_, product_;
 };
 
-// What epsilons and rounding can take from a Bhattacharyya distance, unless a box is tiny or extremely thin.
+// Bound on the error of a Bhattacharyya distance by epsilons and rounding, unless a box is tiny or extremely thin.
 constexpr double kSlack = 1e-3;
 inline bool is_solid(const GaussianShape& shape) { return shape.determinant >= std::max(1e-3, shape.xx * shape.yy * 1e-6); }
 
@@ -285,7 +285,7 @@ public:
     Index make_index(double least) const { return {GaussianWindow(least), least}; }
 
 private:
-    // Whether the centres alone are too far apart, which takes no logarithm: exp(-b) is below 1 / (1 + b).
+    // Whether the centres are too far apart already, which takes no logarithm: exp(-b) is below 1 / (1 + b).
     static bool is_too_far(const GaussianPair& pair, const Shape& shape, const Shape& truth, double least) {
         const double unlike = 1 - least, distance = pair.of_means() - kSlack;
         const bool is_far = least > 0 && distance > 0 && (1 - unlike * unlike) * (1 + distance) > 1 + 1e-9;

@@ -1,10 +1,10 @@
-// What a similarity policy is, and the index of policies that have none of their own.
+// Requirements on a similarity policy, and the default index.
 //
 // A policy knows the shapes of both sides and how similar two of them are. It is all that matching knows of a geometry:
 //
-//     using Shape = …;                       what one row is while it is compared; copied freely
-//     using Index = NoIndex;                 or an index of its own, with the functions of NoIndex
-//     using Workspace = NoWorkspace;         or what a thread holds from one comparison to the next; made without arguments
+//     using Shape = …;                       one row while it is compared; copied freely
+//     using Index = NoIndex;                 or another index with the functions of NoIndex
+//     using Workspace = NoWorkspace;         or state of a thread between comparisons; default-constructible
 //     Shape detection(size_t row) const;     the shape of a detection
 //     Shape truth(size_t row) const;         the shape of a truth
 //     double area(const Shape&) const;       what decides the area range
@@ -25,7 +25,7 @@ struct NoWorkspace {};
 
 // Every truth of a group is compared with every detection.
 struct NoIndex {
-    // What the index remembers of one group of truths.
+    // The index's entry for one group of truths.
     struct Range {};
 
     // Forgets the groups of the image before.

@@ -163,7 +163,7 @@ inline TurnedBox least_rectangle(const Quad& quad) {
     return best;
 }
 
-// What can be wrong with a row.
+// Reasons why a row is invalid.
 enum class OrientedFault : uint8_t { none, not_finite, negative_size, large_side, large_angle, self_crossing, not_convex };
 
 // A corner that is dented by no more than this share of the diagonal may be due to rounding: the convex hull counts.

@@ -125,7 +125,7 @@ public:
     }
 
 private:
-    // Never falls as positions rise: so what is at or beyond a position is in its bucket or in a later one.
+    // Monotonic in the position: truths at or beyond a position are in its bucket or a later one.
     static uint32_t bucket_of(const Range& range, double position) {
         const double bucket = (position - range.low) * range.buckets_per_unit;
         return static_cast<uint32_t>(std::min(std::max(bucket, 0.0), range.num_buckets - 1.0));

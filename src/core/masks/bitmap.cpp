@@ -77,7 +77,7 @@ void Bitmap::and_with_right(uint32_t distance) {
     }
 }
 
-// The same for the pixel `distance` rows below.
+// Combines each pixel with the one `distance` rows below.
 void Bitmap::and_with_below(uint32_t distance) {
     const uint32_t num_stripes = distance / kRows, shift = distance % kRows;
     for (uint32_t i = first_stripe_; i < end_stripe_; ++i) {

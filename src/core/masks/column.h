@@ -1,4 +1,4 @@
-// Many masks, one row each: compressed counts one after the other, with what is asked of every mask beside them.
+// A column of masks: compressed counts one after the other, with size, area and box of each mask.
 //
 //     counts   ┌─ mask 0 ─┬─ mask 1 ───┬─ mask 2 ─┐      about one byte per run
 //     start    0          5            12         17
@@ -98,7 +98,7 @@ struct MaskColumn {
     // memory from one call to the next.
     RunsError finish_text(MaskSize mask_size, Runs& scratch);
 
-    // The same for a mask of which only the area is kept.
+    // Finishes a mask of which only the area is kept.
     RunsError finish_area(MaskSize mask_size, Runs& scratch);
 
     // Adds a row that gets its mask later, or never.

@@ -1,4 +1,4 @@
-// What pycocotools makes of counts that need not be a mask: any characters, any sums, runs without pixels.
+// pycocotools' reading of counts that need not be a valid mask: any characters, any sums, runs without pixels.
 #pragma once
 
 #include <cstddef>

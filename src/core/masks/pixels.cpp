@@ -14,7 +14,7 @@ inline uint64_t load(const uint8_t* p) {
     return word;
 }
 
-// Whether any byte of a block is not that of the other.
+// Whether two blocks differ in any byte.
 constexpr size_t kBlock = 64;
 inline bool differs(const uint8_t* a, const uint8_t* b) { return std::memcmp(a, b, kBlock) != 0; }
 

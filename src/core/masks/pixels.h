@@ -27,10 +27,10 @@ private:
 // The counts of pixels that stand column by column. As in COCO: a run ends where a byte is not that before it.
 void encode_columns(const uint8_t* pixels, MaskSize size, Runs& runs);
 
-// Pixels of counts, column by column: as many as the size has; those without a run are off. False if there are more runs than that.
+// Decodes counts column by column; pixels without a run are off. Returns false if the runs exceed the size.
 bool decode_columns(const Runs& runs, MaskSize size, uint8_t* pixels);
 
-// The same row by row, for validated counts.
+// Decodes validated counts row by row.
 void decode_rows(const Runs& runs, MaskSize size, uint8_t* pixels);
 
 }  // namespace boxscore

@@ -1,4 +1,4 @@
-// Masks as run lengths: pixels column by column, so many off, so many on, so many off, and so on.
+// Masks as run lengths, column by column: the number of pixels that are off, then on, then off, and so on.
 //
 //     pixels          counts           compressed (COCO's)
 //     . . . .
@@ -56,7 +56,7 @@ struct MaskSize {
 
 // Why counts are no mask of a size.
 enum class RunsError : uint8_t { none, character, truncated, negative, beyond, short_of };
-// The rule that was broken, as it follows the name of what has it.
+// The broken rule, worded to follow the name of the column.
 std::string rule_of(RunsError error, MaskSize size);
 
 // The smallest upright box around the pixels that are on.
@@ -67,7 +67,7 @@ struct MaskBox {
     uint32_t bottom() const { return top + height; }
 };
 
-// What two boxes have in common.
+// The intersection of two boxes.
 inline uint64_t common_area(const MaskBox& a, const MaskBox& b) {
     const uint32_t left = std::max(a.left, b.left), right = std::min(a.right(), b.right());
     const uint32_t top = std::max(a.top, b.top), bottom = std::min(a.bottom(), b.bottom());
@@ -85,7 +85,7 @@ struct CountCode {
     static constexpr int kFirst = 48, kMore = 32, kSign = 16, kBits = 5, kMostCharacters = 7;
 };
 
-// What is known of counts once they are decoded.
+// Facts about counts once they are decoded.
 struct DecodedRuns {
     bool is_plain = true;  // the text does not end within a count, and has none of more than 30 bits
     uint64_t num_off = 0, num_on = 0;

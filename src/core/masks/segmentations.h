@@ -51,7 +51,7 @@ struct PolygonColumn {
 // The masks of polygons, each the union of its parts. Holds the memory that it needs from one mask to the next.
 class MaskDrawer {
 public:
-    // The mask of one row. Throws MaskError for a coordinate that is no place in an image.
+    // The mask of one row. Throws MaskError for a coordinate outside of any image.
     Runs& draw(const PolygonColumn& polygons, size_t row, MaskSize size);
 
 private:

@@ -17,7 +17,7 @@ public:
         for (size_t plane = kFewPlanes; word != 0; ++plane) word = add_to(plane, word);
     }
 
-    // How often a bit was set, in so many words at most.
+    // How often a bit was set; `num_words`: at least the number of words added.
     uint32_t count(size_t bit, size_t num_words) const {
         uint32_t sum = 0;
         for (size_t plane = 0; num_words >> plane != 0; ++plane) sum |= static_cast<uint32_t>(planes_[plane] >> bit & 1) << plane;
@@ -27,7 +27,7 @@ public:
 private:
     static constexpr size_t kFewPlanes = 5;  // beyond these a carry is rare, so a branch is cheap
 
-    // What is carried to the next plane.
+    // Carry into the next plane.
     uint64_t add_to(size_t plane, uint64_t word) {
         const uint64_t carry = planes_[plane] & word;
         planes_[plane] ^= word;

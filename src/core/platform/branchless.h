@@ -1,4 +1,4 @@
-// Comparisons without a branch, for what can't be predicted: a branch that is guessed wrong costs more than all that is here.
+// Branch-free comparisons for unpredictable conditions: one mispredicted branch costs more than any of these.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What compilers and processors do differently, in one place: the rest of the engine is plain C++17.
+// Differences between compilers and processors, in one place: the rest of the engine is standard C++17.
 #pragma once
 
 #include <cstdint>
@@ -86,7 +86,7 @@ inline void relax() {
 
 #endif
 
-// What high * 2^64 + low is divided by a divisor whose highest bit is set; `high` must be smaller than it. Compilers call a function
+// Divides the 128-bit number high * 2^64 + low by `divisor`, whose highest bit is set and which is larger than `high`. Compilers call a function
 // of their runtime library for this, which not every build has.
 inline uint64_t divide(uint64_t high, uint64_t low, uint64_t divisor, uint64_t& remainder) {
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)

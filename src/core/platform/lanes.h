@@ -10,7 +10,7 @@
 
 namespace boxscore {
 
-// What some numbers are stored as: a vector of the compiler's own type, or where there is none, one number.
+// Storage of a group of numbers: a vector type of the compiler, or a single number where it has none.
 template <class Number, size_t kNumBytes, bool kIsVector = BOXSCORE_HAS_VECTORS>
 struct VectorOf {
     using Type = Number;

@@ -14,7 +14,7 @@
 
 namespace boxscore {
 
-// Memory and its size, which may be more than what was asked for.
+// Memory and its size, which may exceed the requested one.
 struct Block {
     void* memory = nullptr;
     size_t num_bytes = 0;
@@ -27,7 +27,7 @@ inline constexpr size_t kMostKept = size_t{1} << 26;   // of all blocks together
 // another thread was in here does not wait for ever.
 class KeptBlocks {
 public:
-    // The smallest that is large enough and no more than four times as large as it must be; none if there is no such.
+    // Returns the smallest block that is large enough and at most four times the requested size; an empty one if none fits.
     Block take(size_t num_bytes) {
         std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
         if (!lock) return {};

@@ -15,7 +15,7 @@ auto pairwise_sum_by(size_t size, SumFew& sum_few) {
     return first + pairwise_sum_by(size - half, sum_few);
 }
 
-// The sum of up to 128 values, in eight lanes. A value is a number, or several side by side that belong to as many sums.
+// The sum of up to 128 values, in eight lanes. A value is a number, or a vector of numbers that belong to separate sums.
 template <class Values>
 auto sum_in_lanes(const Values& values, size_t size) {
     using Value = std::decay_t<decltype(values[0])>;
@@ -35,7 +35,7 @@ auto sum_in_lanes(const Values& values, size_t size) {
     return sum;
 }
 
-// The sum of any number of values: a pointer, or what is indexed and advanced like one.
+// The sum of any number of values, given by a pointer or anything that is indexed and advanced like one.
 template <class Values>
 auto pairwise_sum(Values values, size_t size) {
     auto sum_few = [&](size_t num) {

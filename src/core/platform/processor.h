@@ -50,7 +50,7 @@ BOXSCORE_AVX2 auto with_avx2(const Work& work) {
     return work();
 }
 
-// What `work` returns, a lambda that is marked BOXSCORE_INLINE, as are the functions that it calls: so it is compiled twice.
+// Calls `work`, a lambda marked BOXSCORE_INLINE that calls only such functions, compiled once per instruction set.
 template <class Work>
 auto per_processor(const Work& work) {
     return processor().has_avx2 ? with_avx2(work) : work();

@@ -1,4 +1,4 @@
-// What operating systems and their C libraries do differently, in one place.
+// Differences between operating systems and their C libraries, in one place.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ inline void block_signals() {
 #endif
 }
 
-// The number that a text starts with. The decimal point is a point, whatever the locale; what is too large is infinite.
+// The number that a text starts with. The decimal point is a point, whatever the locale; a number that is too large becomes infinite.
 double parse_double(const char* begin, const char* end);
 
 class Source;

@@ -28,7 +28,7 @@ struct Run {
     Run on_one_thread() const { return {1, interruption}; }
 };
 
-// Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, each thread with a scratch of its own. Tasks must write
+// Calls `work(task, scratch)` for each task in 0 .. num_tasks - 1, with one scratch per thread. Tasks must write
 // to memory of their own, so that it does not matter which thread does which.
 template <class MakeScratch, class Work>
 void for_each_task(size_t num_tasks, const Run& run, MakeScratch make_scratch, Work work) {

@@ -22,8 +22,8 @@ namespace boxscore {
 
 class Workers {
 public:
-    // Calls `loop` here and on so many other threads at most, and returns when all have returned; while they run, `watch` is called here
-    // now and then. Neither may throw. Those that have not begun when `loop` returns here are not waited for: there is nothing left to do.
+    // Calls `loop` here and on at most `num_others` other threads, and returns when all have returned; while they run, `watch` is called here
+    // now and then. Neither may throw. Threads that have not begun when `loop` returns here are not waited for: no work is left.
     void run(size_t num_others, const std::function<void()>& loop, const std::function<void()>& watch) {
         Job job{&loop, num_others};
         {
@@ -113,7 +113,7 @@ private:
     size_t num_starting_ = 0;          // those of them that have not come so far
 };
 
-// Those of this process: a process that was forked has none of the threads of its parent.
+// The threads of this process; a forked process starts without its parent's.
 inline Workers& workers() {
     static std::atomic<Workers*> current{nullptr};
     Workers* found = current.load();

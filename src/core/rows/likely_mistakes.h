@@ -26,7 +26,7 @@ inline bool look_like_fractions(const double* box, size_t num_boxes) {
     return num_boxes > 0 && std::all_of(box, box + 4 * num_boxes, [](double each) { return std::abs(each) <= kLargestFraction; });
 }
 
-// Whether a number has at most so many significant bits.
+// Whether a number has at most `num_bits` significant bits.
 inline bool fits(double number, unsigned num_bits) {
     uint64_t bits;
     std::memcpy(&bits, &number, sizeof bits);

@@ -25,7 +25,7 @@ struct IdSpan {
 
     IdSpan(int64_t low, int64_t high) : low(low), size(static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1) {}
 
-    // Whether a table is a fair price for so many look-ups. A span of all that there is has size 0.
+    // Whether a lookup table pays for the given number of look-ups. A span over all integers has size 0.
     bool is_cheap(size_t num) const { return size - 1 < std::max<uint64_t>(uint64_t{1} << 16, 4 * uint64_t{num}); }
     // `size` for all that is out of bounds, as is what another thread writes meanwhile: no value is trusted to be what it was a
     // moment ago.
@@ -110,7 +110,7 @@ bool find_indices(const Id* values, size_t size, const std::vector<int64_t>& tab
     return is_all_there;
 }
 
-// Rows grouped by index: `row[start[k]] .. row[start[k + 1] - 1]` are those of index k, in their order. `row` is empty where
+// Rows grouped by index: `row[start[k]] .. row[start[k + 1] - 1]` have index k, in their order. `row` is empty where
 // the rows are grouped as they stand.
 struct Groups {
     std::vector<uint32_t> start;
@@ -162,7 +162,7 @@ bool find_runs(const Id* values, size_t size, RowsById& rows) {
     for (size_t i = 0; i < size; ++i) {
         if (i > 0 && values[i] == values[i - 1]) continue;
         const auto id = static_cast<int64_t>(values[i]);
-        // Compared with what was read before: another thread may write meanwhile.
+        // Compare with the value read before: another thread may write meanwhile.
         if (!rows.id.empty() && id <= rows.id.back()) return false;
         rows.id.push_back(id);
         rows.start.push_back(static_cast<uint32_t>(i));

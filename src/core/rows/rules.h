@@ -10,14 +10,14 @@
 namespace boxscore {
 
 enum class Matching : uint8_t { best, best_regular, next_best };
-// What a truth is. A matched difficult one and a matched crowd are ignored; of the detections that take a group the first is
+// The kind of a truth. A matched difficult one and a matched crowd are ignored; of the detections that take a group the first is
 // true and the others are ignored.
 enum TruthKind : uint8_t { kRegular, kDifficult, kCrowd, kGroup };
 
 // Whether a similarity is relative to the detection's own size, and a truth is never full.
 inline bool is_relative(uint8_t kind) { return kind >= kCrowd; }
 
-// What is known of the class of a detection in its image.
+// Coverage of a detection's class in its image.
 enum Coverage : uint8_t { kExhaustive, kNotExhaustive, kNotLookedFor };
 
 enum class ApRule : uint8_t {
