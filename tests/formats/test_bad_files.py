@@ -15,6 +15,7 @@ import pytest
 import boxscore
 from boxscore import InputError, Truths
 from boxscore.formats import archives
+from boxscore.formats.class_names import names_of, read_yaml
 from tests.support.small_files import COCO, EMPTY_VOC, PNG, VOC, refused, write
 
 KNOWN: dict[str, Any] = {"image_names": {0: "a.jpg"}, "image_sizes": {0: (100, 100)}, "class_names": ["cat", "dog"]}
@@ -305,14 +306,8 @@ def test_a_missing_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     refused(lambda: boxscore.read_truths(path), "pip install 'boxscore[arrow]'")
 
 
-def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The small reader knows lists and mappings, in brackets or one a line, quotes and comments."""
-    import sys
-
-    from boxscore.formats.class_names import names_of
-    from boxscore.formats.yaml import read_yaml
-
-    monkeypatch.setitem(sys.modules, "yaml", None)
+def test_names_in_any_style_of_yaml() -> None:
+    """Lists and mappings, in brackets or one per line, with quotes and comments."""
     expected = {0: "cat", 1: "a, b", 2: "it's # 1"}
     texts = [
         """names: [cat, "a, b", 'it''s # 1']  # three""",
@@ -324,8 +319,8 @@ def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in texts:
         assert names_of(read_yaml(text, "d.yaml"), "d.yaml") == expected, text
     assert read_yaml("path: C:/x y\nval: a/b", "d.yaml") == {"path": "C:/x y", "val": "a/b"}
-    refused(lambda: read_yaml("names: [a, b", "d.yaml"), "d.yaml: `names` must end with a bracket")
-    refused(lambda: read_yaml("what is this", "d.yaml"), "d.yaml: line 1 must be `key: value`; got 'what is this'")
+    refused(lambda: read_yaml("a: b\nnames: [a, b", "d.yaml"), "d.yaml: line 2: not YAML: expected ',' or ']'")
+    refused(lambda: read_yaml("what is this", "d.yaml"), "d.yaml: must be a mapping with `names`; got str")
     refused(lambda: names_of(read_yaml("names: {a: b}", "d.yaml"), "d.yaml"), "`names` must be a list, or a mapping")
 
 

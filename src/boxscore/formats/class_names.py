@@ -1,4 +1,4 @@
-"""Class names, from a list, a file with one name per line, or YOLO's data.yaml."""
+"""Class names, from a list, a file with one name per line, or YOLO's data.yaml, which PyYAML reads and writes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,9 @@ from typing import Any
 
 from boxscore._support.exceptions import InputError
 from boxscore.formats.files import Source, open_source
-from boxscore.formats.yaml import read_yaml
+
+LARGEST_YAML = 1 << 20
+"""Largest number of characters of a data.yaml; names of 20,000 classes take half of that."""
 
 
 def read_names(given: Any) -> dict[int, str]:
@@ -48,7 +50,7 @@ def names_of(data: Mapping[str, Any], location: str) -> dict[int, str]:
 
 
 def _shown(value: Any) -> str:
-    """A value for an error message. Nested values are not written out: YAML aliases may make them huge."""
+    """Shorten a value for an error message."""
     if isinstance(value, list | Mapping):
         return f"a {'list' if isinstance(value, list) else 'mapping'} of {len(value)}"
     text = repr(value)
@@ -84,6 +86,55 @@ def find_yaml(source: Source, key: str) -> tuple[dict[str, Any], str] | None:
         if re.search(rf"^{key}\s*:", text, re.MULTILINE):
             return read_yaml(text, source.location(file)), source.location(file)
     return None
+
+
+def read_yaml(text: str, location: str) -> dict[str, Any]:
+    r"""Read a mapping of strings, lists and mappings of strings.
+
+    Anchors and aliases are refused: a few lines of them may stand for more values than fit into memory.
+
+    >>> read_yaml("path: data  # here\nnames: [no, 'a dog']", "data.yaml")
+    {'path': 'data', 'names': ['no', 'a dog']}
+    """
+    if len(text) > LARGEST_YAML:
+        raise InputError(
+            f"{location}: must have at most {LARGEST_YAML:,} characters, as a data.yaml; got {len(text):,}"
+        )
+    yaml = _pyyaml(location)
+
+    class Loader(yaml.BaseLoader):  # type: ignore[misc, name-defined]  # strings only, so a class may be called `no`
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event = self.peek_event()
+            if event.anchor is not None:
+                raise yaml.composer.ComposerError(None, None, "anchors and aliases are not read", event.start_mark)
+            return super().compose_node(parent, index)
+
+    try:
+        data = yaml.load(text, Loader=Loader)
+    except yaml.MarkedYAMLError as error:
+        mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
+        raise InputError(f"{location}: line {mark.line + 1}: not YAML: {problem}") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise InputError(f"{location}: not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{location}: not YAML: nested too deeply") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{location}: must be a mapping with `names`; got {type(data).__name__}")
+    return data
+
+
+def yaml_of(data: Mapping[str, Any]) -> str:
+    """Write a data.yaml, one value per line, in the order of the mapping."""
+    options = {"allow_unicode": True, "sort_keys": False, "width": LARGEST_YAML}
+    return str(_pyyaml("data.yaml").safe_dump(dict(data), **options))
+
+
+def _pyyaml(location: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise InputError(f"{location}: YAML files need PyYAML: pip install 'boxscore[yolo]'") from None
+    return yaml
 
 
 def first_line(content: bytes) -> bytes:

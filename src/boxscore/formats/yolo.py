@@ -23,13 +23,14 @@ from boxscore.formats.class_names import (
     is_label_line,
     names_of,
     read_names,
+    read_yaml,
+    yaml_of,
 )
 from boxscore.formats.files import Output, Source, open_source, read_file
 from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, Records
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
-from boxscore.formats.yaml import quoted, read_yaml
 from boxscore.formats.yolo_lines import (
     KeypointShape,
     check_order,
@@ -394,13 +395,15 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     `path`: the folder. If it, or its parent, is called "labels", the label files are directly in it.
     """
     host = Host.of(truths)
-    output, losses = _written(truths, host, host.by_image(), path)
+    paths = _paths(path)
+    output, losses = _written(truths, host, host.by_image(), path, paths)
     stems = host.stems()
     sizes = "".join(
         f"{_cell(stems[image])},{w},{h}\n" for image, (w, h) in sorted(host.sizes.items()) if image in stems
     )
     output[SIZES] = f"name,width,height\n{sizes}".encode()
-    output["data.yaml"] = _paths(path).encode() + output["data.yaml"]
+    hint = f"# Put the images into {paths['val']}; the labels of the same names are beside it.\n"
+    output["data.yaml"] = hint.encode() + output["data.yaml"]
     losses = [
         *host.flags_lost("ignore", "truncated"),
         Loss(num=0 if host.area is None else len(host), what="area"),
@@ -409,15 +412,13 @@ def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
     return output, losses
 
 
-def _paths(folder: Path) -> str:
+def _paths(folder: Path) -> dict[str, str]:
     """The part of data.yaml that tells Ultralytics where the images are, and so where the labels are."""
     root, inside = folder.absolute(), ["images"]
     if _is_labels(root):
         depth = root.parts[::-1].index("labels")
         root, inside = Path(*root.parts[: -1 - depth]), ["images", *root.parts[len(root.parts) - depth :]]
-    images = quoted("/".join(inside))
-    hint = f"# Put the images into {'/'.join(inside)}; the labels of the same names are beside it.\n"
-    return f"{hint}path: {quoted(str(root))}\ntrain: {images}\nval: {images}\n"
+    return {"path": str(root)} | dict.fromkeys(("train", "val"), "/".join(inside))
 
 
 def _cell(text: str) -> str:
@@ -428,11 +429,11 @@ def write_detections(detections: Detections, truths: Truths, *, path: Path) -> t
     """`labels/STEM.txt` for every image with detections, with the score as last number; names in data.yaml."""
     host = Host.of(detections, truths)
     rows = {image: rows for image, rows in host.by_image().items() if rows}
-    return _written(detections, host, rows, path)
+    return _written(detections, host, rows, path, {})
 
 
 def _written(
-    columns: Detections | Truths, host: Host, rows_by_image: dict[int, list[int]], folder: Path
+    columns: Detections | Truths, host: Host, rows_by_image: dict[int, list[int]], folder: Path, paths: dict[str, str]
 ) -> tuple[dict[str, bytes], list[Loss]]:
     names = host.class_names or {label: str(label) for label in np.unique(host.label).tolist()}
     order = {label: position for position, label in enumerate(sorted(names))}
@@ -456,12 +457,12 @@ def _written(
             for row in chosen
         ]
         output[f"{prefix}{stems[image]}.txt"] = "".join(lines).encode()
-    listed = "".join(f"  {position}: {quoted(names[label])}\n" for label, position in order.items())
-    output["data.yaml"] = f"names:\n{listed}".encode() if listed else b"names: []\n"
+    data: dict[str, Any] = paths | {"names": {position: names[label] for label, position in order.items()} or []}
     if host.keypoints is not None:
-        output["data.yaml"] += f"kpt_shape: [{host.keypoints.num_points}, 3]\n".encode()
+        data["kpt_shape"] = [host.keypoints.num_points, 3]
     elif host.mask is not None:
-        output["data.yaml"] += b"kpt_shape: [0, 0] # lines are polygons\n"
+        data["kpt_shape"] = [0, 0]  # lines are polygons
+    output["data.yaml"] = yaml_of(data).encode()
     return output, [Loss(num=sum(label != position for label, position in order.items()), what="class id"), *losses]
 
 
