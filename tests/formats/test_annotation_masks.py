@@ -1,5 +1,6 @@
 """Masks of annotation tools, by hand: LabelMe's shapes and PNG images, CVAT's shapes and run lengths."""
 
+import base64
 import json
 import math
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 
 import boxscore
 from boxscore import Truths
-from boxscore.formats.png import decode_png
 from tests.support.masked_files import labelme_mask, png, png_of
 from tests.support.small_files import refused, write
 
@@ -63,26 +63,20 @@ def test_the_box_of_a_labelme_mask_has_its_last_pixels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("depth", "color"), [(1, 0), (2, 0), (4, 0), (8, 0), (1, 3), (8, 3)])
 def test_png_masks_of_few_bits(tmp_path: Path, depth: int, color: int) -> None:
     """Gray or with a palette; 0 is off."""
-    pixels = np.random.default_rng(depth).integers(0, 2**depth, (5, 13))
-    assert np.array_equal(decode_png(png(pixels, depth=depth, color=color), "x"), pixels)
-
-
-def test_png_filters() -> None:
-    """Each by hand: differences to the left, up, their average, and the nearest of three neighbours."""
-    lines = [
-        [0, 10, 20, 30],  # as they are
-        [1, 10, 10, 250],  # left: 10, 20, 270 - 256
-        [2, 1, 2, 3],  # up: 11, 22, 17
-        [3, 1, 1, 1],  # average: 1 + 11 // 2, 1 + (6 + 22) // 2, 1 + (15 + 17) // 2
-        [4, 1, 1, 1],  # paeth: 1 + 6; of 7, 15, 6 the nearest to 7 + 15 - 6 = 16 is 15; of 16, 17, 15 to 18: 17
-    ]
-    found = decode_png(png_of(b"".join(map(bytes, lines)), 3, 5), "x")
-    assert found.tolist() == [[10, 20, 30], [10, 20, 14], [11, 22, 17], [6, 15, 17], [7, 16, 18]]
+    pixels = np.random.default_rng(depth).integers(0, 2**depth, (5, 13)) * np.eye(5, 13, dtype=int)
+    text = base64.b64encode(png(pixels, depth=depth, color=color)).decode()
+    truths = labelme(tmp_path, labelme_mask(0, 0, pixels) | {"mask": text})
+    assert np.array_equal(truths.mask.pixels(0)[:5, :13], pixels > 0)
 
 
 def broken(shape: dict[str, Any], **values: Any) -> dict[str, Any]:
     """The shape with other values."""
     return shape | values
+
+
+def coded(content: bytes) -> str:
+    """A file in base64."""
+    return base64.b64encode(content).decode()
 
 
 MASK = labelme_mask(4, 5, np.ones((2, 3)))
@@ -94,6 +88,16 @@ MASK = labelme_mask(4, 5, np.ones((2, 3)))
         (broken(MASK, mask=None), "shape 0: `mask` must be a PNG image in base64; got None"),
         (broken(MASK, mask="%"), "shape 0: `mask` must be a PNG image in base64: "),
         (broken(MASK, mask="AAAA"), "shape 0: `mask`: must be a PNG image; got another file"),
+        (
+            broken(MASK, mask=coded(png_of(bytes(9), 1, 1, color=2))),
+            "`mask`: must be a PNG of at most 8 bits per pixel",
+        ),
+        (
+            broken(MASK, mask=coded(png_of(bytes(9), 1, 1, depth=16))),
+            "`mask`: must be a PNG of at most 8 bits per pixel",
+        ),
+        (broken(MASK, mask=coded(png_of(b"", 60_000, 60_000))), "`mask`: would grow from 65 to 3,600,000,000 bytes"),
+        (broken(MASK, mask=coded(png_of(b"\7" * 8, 3, 2))), "`mask`: not a whole PNG image: unrecognized data stream"),
         (broken(MASK, mask=MASK["mask"][:60]), "shape 0: `mask`: not a whole PNG image: "),
         (broken(MASK, points=[[4, 5], [7, 6]]), "`mask` must have the 4 x 2 pixels of the box in `points`; got 3 x 2"),
         (broken(MASK, points=[[19, 5], [21, 6]]), "the box of the mask must be inside of its image of 20 x 10 pixels"),

@@ -219,9 +219,7 @@ def test_images_that_are_none(tmp_path: Path) -> None:
     """A size can't be told from them."""
     write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.5 0.5")
     write(tmp_path / "images" / "a.jpg", "not an image")
-    refused(
-        lambda: boxscore.read_truths(tmp_path), "a.jpg: must be a PNG, JPEG, GIF, BMP or WebP image, to read its size"
-    )
+    refused(lambda: boxscore.read_truths(tmp_path), "a.jpg: must be a JPEG, PNG, WEBP, TIFF, BMP or GIF image")
     write(tmp_path / "list.csv", "a,100\n")
     refused(
         lambda: boxscore.read_truths(tmp_path / "labels", sizes=tmp_path / "list.csv"),

@@ -18,7 +18,6 @@ import boxscore
 from boxscore import Detections, InputError, Result, Truths
 from boxscore.cli import sample
 from boxscore.data import Masks
-from boxscore.report import image_files
 from boxscore.report.gallery import Gallery, describe_gallery
 from boxscore.report.image_files import ImageFolder, UnreadableImageError, read_photo
 from boxscore.report.pictures import Drawer, Picture
@@ -380,7 +379,7 @@ def test_without_pillow_the_error_names_the_extra(
     result: Result, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is computed."""
-    monkeypatch.setattr(image_files, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "PIL", None)
     for call in (lambda: result.draw(3, folder), lambda: result.to_html(image_folder=folder)):
         with pytest.raises(InputError, match=r"^pictures need Pillow, to read images: pip install 'boxscore\[pict"):
             call()

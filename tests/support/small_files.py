@@ -1,16 +1,25 @@
 """Small files of several formats, written by hand, and what is asked of those who read them."""
 
+import io
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import boxscore
 from boxscore import Detections, InputError, Truths
 
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 200, 100) + b"\x08\x02\0\0\0"
+
+def image_file(size: tuple[int, int], kind: str = "PNG", **options: Any) -> bytes:
+    """A black image, as Pillow writes it."""
+    file = io.BytesIO()
+    Image.new("RGB", size).save(file, kind, **options)
+    return file.getvalue()
+
+
+PNG = image_file((200, 100))
 
 COCO = {
     "images": [

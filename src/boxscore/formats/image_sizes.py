@@ -1,126 +1,102 @@
-"""Width and height of images, from the headers of their files or from a list. No image is decoded."""
+"""Width and height of images, from the headers of their files, by Pillow, or from a list. No image is decoded."""
 
 import csv
+import errno
 import io
 import os
-import struct
+import stat
+import warnings
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import IO, Any
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import IMAGE_SUFFIXES
 from boxscore.formats.files import READ_ONLY, Source, open_source
 
-HEAD = 1 << 15
-"""Bytes that are read first; a JPEG with a thumbnail in its header may need more."""
+_FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF")
+"""Pillow's names of the formats whose headers are read."""
 
-_ROTATED = (5, 6, 7, 8)
-"""EXIF orientations with width and height swapped; labels are for the image as it is displayed."""
+ORIENTATION = 0x0112
+"""The EXIF tag of the orientation."""
+
+TURNED = (5, 6, 7, 8)
+"""EXIF orientations that swap width and height."""
 
 
-def size_of(head: bytes) -> tuple[int, int] | None:
-    r"""Width and height from the header of a PNG, JPEG, GIF, BMP or WebP file, as displayed; None for others.
-
-    >>> size_of(b"GIF89a\x40\x01\xf0\x00")
-    (320, 240)
-    """
+def pillow(purpose: str) -> Any:
+    """Import `PIL.Image` with all of its formats; raise `InputError` with the `purpose` if Pillow is not installed."""
     try:
-        return _size_of(head)
-    except (struct.error, IndexError):
-        return None
+        from PIL import Image
+    except ImportError:
+        raise InputError(f"{purpose} need Pillow, to read images: pip install 'boxscore[pictures]'") from None
+    Image.init()
+    return Image
 
 
-def _size_of(head: bytes) -> tuple[int, int] | None:
-    if head[:2] == b"\xff\xd8":
-        return _jpeg(head)
-    if head[:8] == b"\x89PNG\r\n\x1a\n" and head[12:16] == b"IHDR":
-        return struct.unpack(">II", head[16:24])
-    if head[:6] in (b"GIF87a", b"GIF89a"):
-        return struct.unpack("<HH", head[6:10])
-    if head[:2] == b"BM":
-        if struct.unpack("<I", head[14:18])[0] == 12:
-            return struct.unpack("<HH", head[18:22])
-        width, height = struct.unpack("<ii", head[18:26])
-        return abs(width), abs(height)
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return _webp(head)
-    return None
+def open_header(file: IO[bytes], location: str, formats: tuple[str, ...] = _FORMATS) -> Any:
+    """Open an image without decoding its pixels; `InputError` for other files.
 
-
-def _webp(head: bytes) -> tuple[int, int] | None:
-    kind = head[12:16]
-    if kind == b"VP8X":
-        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
-    if kind == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
-        width, height = struct.unpack("<HH", head[26:30])
-        return width & 0x3FFF, height & 0x3FFF
-    if kind == b"VP8L" and head[20] == 0x2F:
-        bits = struct.unpack("<I", head[21:25])[0]
-        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-    return None
-
-
-def _jpeg(head: bytes) -> tuple[int, int] | None:
-    """The size in the first frame header; the segments before it are skipped."""
-    offset, is_rotated = 2, False
-    while offset + 9 <= len(head):
-        if head[offset] != 0xFF:
-            return None
-        marker = head[offset + 1]
-        if marker == 0xFF:
-            offset += 1
+    `Image.open` would refuse images of more pixels than Pillow decodes, even if only their size is wanted.
+    """
+    readers = pillow(f"{location}: sizes and masks").OPEN
+    prefix = file.read(16)
+    for name in formats:
+        factory, is_accepted = readers[name]
+        if is_accepted(prefix) is not True:
             continue
-        if 0xD0 <= marker <= 0xD8 or marker == 0x01:
-            offset += 2
-            continue
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", head[offset + 5 : offset + 9])
-            return (height, width) if is_rotated else (width, height)
-        length = struct.unpack(">H", head[offset + 2 : offset + 4])[0]
-        if marker == 0xE1 and head[offset + 4 : offset + 10] == b"Exif\0\0":
-            is_rotated = _orientation(head[offset + 10 : offset + 2 + length]) in _ROTATED
-        offset += 2 + length
-    return None
-
-
-def _orientation(exif: bytes) -> int:
-    order = {b"II": "<", b"MM": ">"}.get(exif[:2])
-    if order is None or len(exif) < 10:
-        return 1
-    start = struct.unpack(f"{order}I", exif[4:8])[0]
-    if start + 2 > len(exif):
-        return 1
-    for entry in range(struct.unpack(f"{order}H", exif[start : start + 2])[0]):
-        field = exif[start + 2 + 12 * entry : start + 14 + 12 * entry]
-        if len(field) == 12 and struct.unpack(f"{order}H", field[:2])[0] == 0x0112:
-            return int(struct.unpack(f"{order}H", field[8:10])[0])
-    return 1
+        file.seek(0)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about entries of a header that are not read here
+                return factory(file, location)
+        except Exception as error:  # readers of damaged headers raise all kinds of errors
+            reason = " ".join(str(error).split())
+            raise InputError(f"{location}: not a whole {name} image: {reason or type(error).__name__}") from None
+    wanted = " or ".join((", ".join(formats[:-1]), formats[-1])) if formats[1:] else formats[0]
+    raise InputError(f"{location}: must be a {wanted} image; got another file")
 
 
 def size_in(path: str) -> tuple[int, int]:
-    """Width and height of an image file."""
+    """Width and height of an image file, as it is displayed."""
     try:
-        handle = os.open(path, READ_ONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would block
-        try:
-            head = os.read(handle, HEAD)
-            size = size_of(head)
-            if size is None and head[:2] == b"\xff\xd8":
-                size = size_of(head + os.read(handle, 1 << 24))
-        finally:
-            os.close(handle)
+        with open_regular(path) as file:
+            return size_of(file, path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except ValueError as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path!r}: not a valid file name: {error}") from None
-    return checked(size, path)
 
 
-def checked(size: tuple[int, int] | None, location: str) -> tuple[int, int]:
-    """The size; an error if there is none."""
-    if size is None or min(size) < 1:
-        raise InputError(f"{location}: must be a PNG, JPEG, GIF, BMP or WebP image, to read its size; got another file")
-    return int(size[0]), int(size[1])
+def size_of(file: IO[bytes], location: str) -> tuple[int, int]:
+    """Width and height of an image, as it is displayed: the sides of a turned JPEG are swapped."""
+    image = open_header(file, location)
+    width, height = image.size
+    if min(width, height) < 1:
+        raise InputError(f"{location}: must be an image with pixels; got {width} x {height}")
+    return (height, width) if image.format in ("JPEG", "MPO") and is_turned(image) else (width, height)
+
+
+def is_turned(image: Any) -> bool:
+    """Whether the EXIF orientation of an image of Pillow swaps width and height."""
+    try:
+        return image.getexif().get(ORIENTATION) in TURNED
+    except Exception:  # damaged EXIF raises all kinds of errors
+        return False
+
+
+def open_regular(path: str | PathLike[str]) -> IO[bytes]:
+    """Open a file for reading; `OSError` for a folder or a pipe, which would be waited for."""
+    descriptor = os.open(path, READ_ONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, "is not a regular file")
 
 
 def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
@@ -128,7 +104,7 @@ def sizes_in(source: Source, files: list[str]) -> dict[str, tuple[int, int]]:
     if source.path.is_dir():
         root = f"{source.path}{os.sep}"
         return {file: size_in(root + file) for file in files}
-    return {file: checked(size_of(source.read(file)), source.location(file)) for file in files}
+    return {file: size_of(io.BytesIO(source.read(file)), source.location(file)) for file in files}
 
 
 def _as_plain_id(key: Any) -> Any:

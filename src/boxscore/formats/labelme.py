@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import io
 import json
 import math
 import warnings
@@ -10,15 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import base_of, stem_of
 from boxscore._support.text import count
 from boxscore.data.dataset import Truths
 from boxscore.data.geometry.masks import Masks
+from boxscore.formats.archives import refuse_bomb
 from boxscore.formats.files import Output, Source
+from boxscore.formats.image_sizes import open_header
 from boxscore.formats.pixel_masks import Crop, with_masks
-from boxscore.formats.png import decode_png
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, polygons_of, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
 from boxscore.formats.writers import Host, Loss, named_classes, rounding_of_corners
@@ -221,14 +224,27 @@ def _crop(shape: dict[str, Any], pairs: Floats, location: str) -> Crop:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InputError(f"{location}: `mask` must be a PNG image in base64: {error}") from None
-    pixels = decode_png(content, f"{location}: `mask`")
+    pixels = _pixels_on(content, f"{location}: `mask`")
     left, top, right, bottom = _bounds("mask", pairs)
     wanted = (bottom - top, right - left)
     if pixels.shape != wanted or not left.is_integer() or not top.is_integer():
         shown = " x ".join(f"{side:g}" for side in wanted[::-1])
         got = f"{pixels.shape[1]} x {pixels.shape[0]}"
         raise InputError(f"{location}: `mask` must have the {shown} pixels of the box in `points`; got {got}")
-    return Crop(int(left), int(top), pixels > 0)
+    return Crop(int(left), int(top), pixels)
+
+
+def _pixels_on(content: bytes, location: str) -> NDArray[np.bool_]:
+    """Which pixels of a PNG are not 0: gray, or indices into its palette. Shape (H, W)."""
+    image = open_header(io.BytesIO(content), location, ("PNG",))
+    if image.mode not in ("1", "L", "P"):
+        rule = "must be a PNG of at most 8 bits per pixel, gray or with a palette"
+        raise InputError(f"{location}: {rule}; got Pillow's mode {image.mode}")
+    refuse_bomb(location, image.width * image.height, len(content))
+    try:
+        return np.asarray(image) > 0
+    except Exception as error:  # decoders of damaged files raise all kinds of errors
+        raise InputError(f"{location}: not a whole PNG image: {error}") from None
 
 
 def _short(value: Any) -> str:

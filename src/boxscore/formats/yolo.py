@@ -1,5 +1,6 @@
 """YOLO (ultralytics): one label file per image, boxes as fractions; names in data.yaml, sizes from the images."""
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from boxscore.formats.class_names import (
     yaml_of,
 )
 from boxscore.formats.files import Output, Source, open_source, read_file
-from boxscore.formats.image_sizes import checked, list_of_sizes, read_sizes, size_in, size_of
+from boxscore.formats.image_sizes import list_of_sizes, read_sizes, size_in, size_of
 from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, Records
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
@@ -116,7 +117,7 @@ def _read_source(source: Source) -> _Folder:
             labels=_by_key(_label_files(source), "labels"),
             images=_by_key(source.files(*_IMAGES), "images"),
             read=source.read,
-            measure=lambda file: checked(size_of(source.read(file)), source.location(file)),
+            measure=lambda file: size_of(io.BytesIO(source.read(file)), source.location(file)),
             show=source.location,
         )
     root = f"{source.path}{os.sep}"

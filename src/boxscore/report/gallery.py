@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore._support.exceptions import InputError
+from boxscore.formats.image_sizes import pillow
 from boxscore.protocol.fields import check_number
 from boxscore.report.compact import cut, rounded
-from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, check_pillow, read_photo
+from boxscore.report.image_files import ImageFolder, Photo, UnreadableImageError, read_photo
 from boxscore.report.pictures import KINDS, Drawer, DrawnShape, known_size, label_position
 from boxscore.result.result import Result
 
@@ -52,7 +53,7 @@ class Gallery:
                     raise InputError(f"`{name}` must be given with `image_folder`; got no folder")
         if image_folder is None:
             return None
-        check_pillow()
+        pillow("pictures")
         return cls(
             folder=ImageFolder.opened(image_folder),
             num=num_pictures or NUM_PICTURES,

@@ -1,30 +1,20 @@
 """The image files of a dataset: where they are in a folder, and their pixels, by Pillow."""
 
-import errno
 import io
 import os
-import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path, PureWindowsPath
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
-
-_MISSING = "pictures need Pillow, to read images: pip install 'boxscore[pictures]'"
-
-_TURNED = (5, 6, 7, 8)
-"""EXIF orientations that swap width and height."""
-
-_ORIENTATION = 0x0112
-"""The EXIF tag of the orientation."""
+from boxscore.formats.image_sizes import is_turned, open_regular, pillow
 
 QUALITY = 82
 """The quality of JPEG files."""
@@ -34,12 +24,6 @@ _FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "MPO", "AVIF", "HEIF", 
 
 _BLOCK_PIXELS = 1 << 20
 """Pixels of deep greys that are scaled at a time."""
-
-
-def check_pillow() -> None:
-    """Raise `InputError` if Pillow is not installed."""
-    if find_spec("PIL") is None:
-        raise InputError(_MISSING)
 
 
 @dataclass(frozen=True)
@@ -191,17 +175,16 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
     `longest`: no more pixels than this will be drawn in each direction, so a large JPEG need not be decoded in full.
     Raises `UnreadableImageError`.
     """
-    check_pillow()
-    from PIL import Image, UnidentifiedImageError
+    Image = pillow("pictures")
+    from PIL import UnidentifiedImageError
 
     with warnings.catch_warnings():
         # A JPEG of up to twice Pillow's limit may be within it once it is reduced.
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         try:
             if isinstance(source, str | os.PathLike):
-                Image.init()
                 formats = [name for name in _FORMATS if name in Image.OPEN]
-                with _open_regular(source) as file, Image.open(file, formats=formats) as opened:
+                with open_regular(source) as file, Image.open(file, formats=formats) as opened:
                     return _decoded(opened, size, longest)
             return _decoded(_as_image(source), size, longest)
         except Image.DecompressionBombError:
@@ -216,19 +199,6 @@ def read_photo(source: Any, size: tuple[int, int] | None, longest: int) -> Photo
             if isinstance(error, InputError):
                 raise
             raise UnreadableImageError(f"is damaged: {error}") from None
-
-
-def _open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file for reading. A pipe is refused: it would be waited for."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return os.fdopen(descriptor, "rb")
-    os.close(descriptor)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    raise UnreadableImageError("is not a regular file")
 
 
 def _as_image(source: Any) -> Any:
@@ -250,8 +220,8 @@ def _decoded(opened: Any, size: tuple[int, int] | None, longest: int) -> Photo:
     own = opened.size
     notes: tuple[str, ...] = ()
     wanted = own if size is None else size
-    is_turned = wanted != own and wanted == own[::-1] and opened.getexif().get(_ORIENTATION) in _TURNED
-    if wanted != own and not is_turned:
+    is_swapped = wanted != own and wanted == own[::-1] and is_turned(opened)
+    if wanted != own and not is_swapped:
         notes = (
             f"the file has {own[0]} x {own[1]} pixels, the truths say {wanted[0]} x {wanted[1]}: "
             "the file is drawn at that size",
@@ -259,7 +229,7 @@ def _decoded(opened: Any, size: tuple[int, int] | None, longest: int) -> Photo:
     opened.draft("RGB", (longest, longest))
     _check_pixels(opened)
     pixels = _as_bytes(opened)
-    if is_turned:
+    if is_swapped:
         from PIL import ImageOps
 
         pixels = ImageOps.exif_transpose(pixels)
