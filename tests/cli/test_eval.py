@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shtab
 
 import boxscore
 from boxscore import Protocol
@@ -366,20 +367,33 @@ def test_completion_knows_commands_options_and_choices() -> None:
     """Bash itself completes."""
     code = f"""
 source <({sys.executable} -m boxscore completion bash)
-complete_line() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _boxscore; echo "${{COMPREPLY[@]}}"; }}
+complete_line() {{
+  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _shtab_boxscore; echo "${{COMPREPLY[@]}}"; }}
 complete_line boxscore ev
 complete_line boxscore eval --per
 complete_line boxscore eval --protocol voc
+complete_line boxscore eval truths.json {FILES[1][:-2]}
 """
     done = subprocess.run(["bash", "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["eval", "--per-class", "voc2007 voc2012"]
+    assert done.stdout.splitlines() == ["eval", "--per-class", "voc2007 voc2012", FILES[1]]
     assert done.stderr == ""
-    for shell, line in (("zsh", "#compdef boxscore"), ("fish", "# fish completion for boxscore")):
-        done = subprocess.run(
-            [sys.executable, "-m", "boxscore", "completion", shell], check=True, capture_output=True, text=True
-        )
-        assert done.stdout.startswith(line)
-        assert "per-class" in done.stdout
+
+
+def test_every_shell_is_completed_or_refused_by_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as the installed shtab knows it."""
+    for shell in ("bash", "zsh", "fish", "tcsh"):
+        is_known = shell in shtab.SUPPORTED_SHELLS
+        assert main(["completion", shell]) == (0 if is_known else 1)
+        printed = capsys.readouterr()
+        assert "per-class" in printed.out if is_known else f"no completion for {shell}" in printed.err
+    monkeypatch.setattr(shtab, "SUPPORTED_SHELLS", ["bash"])
+    assert main(["completion", "fish"]) == 1
+    assert capsys.readouterr().err.endswith(" has no completion for fish; it has bash\n")
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 1
+    assert "needs shtab: pip install 'boxscore[completion]'" in capsys.readouterr().err
 
 
 def test_undefined_numbers_are_dashes_and_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
