@@ -159,7 +159,7 @@ def test_a_link_that_is_turned_out_of_the_folder_gives_no_report(tmp_path: Path,
     ("name", "start", "why"),
     [
         ("a.json", b'{"protocol": "coco"', "has 17 MB; JSON files of more than 16 MB are not read"),
-        ("a.boxscore", b"boxscore result 1\n", "has 513 MB; saved results of more than 512 MB are not read"),
+        ("a.boxscore", b"boxscore saved result 1\n", "has 513 MB; saved results of more than 512 MB are not read"),
         ("a.tally", b"boxscore tally 1\n", "has 513 MB; saved results of more than 512 MB are not read"),
     ],
 )
@@ -195,9 +195,9 @@ def test_a_file_that_changes_while_it_is_read_gives_no_report(tmp_path: Path, re
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "not a saved result of boxscore, or one of another version"),
-        (b"boxscore result 2\n", "not a saved result of boxscore, or one of another version"),
-        (b"boxscore result 1\n", "the saved result is truncated: got 18 bytes"),
+        (b"", "not a boxscore saved result, or one of another version"),
+        (b"boxscore saved result 2\n", "not a boxscore saved result, or one of another version"),
+        (b"boxscore saved result 1\n", "the saved result is truncated: got 24 bytes"),
         (b"boxscore tally 1\n", "the tally is truncated: got 17 bytes"),
     ],
 )

@@ -9,9 +9,12 @@ import pytest
 import boxscore
 from boxscore import InputError, MeanAveragePrecision, Result
 from boxscore.cli import main, sample
-from boxscore.result.saved_results import MAGIC, read_saved
+from boxscore.result.blocks import magic
+from boxscore.result.saved_results import KIND, read_saved
 from tests.support.saved_files import sealed
 from tests.support.scenes import random_scene
+
+MAGIC = magic(KIND)
 
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012", "olrp", "ultralytics"])

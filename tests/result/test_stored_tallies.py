@@ -11,7 +11,7 @@ import pytest
 
 import boxscore
 from boxscore import InputError, MeanAveragePrecision, Tally
-from boxscore.result import storage
+from boxscore.result import blocks, storage
 from tests.support.scenes import random_scene
 
 SCENE = random_scene(14)
@@ -109,6 +109,22 @@ def test_shapes_that_can_not_be_are_refused(shape: Any) -> None:
     columns = json.loads(parts()[0])["columns"]
     with pytest.raises(InputError, match=r"^t: the tally is invalid"):
         storage.from_bytes(described(columns=columns | {"image": ["<i4", shape]}), "t")
+
+
+def test_columns_are_known_by_name() -> None:
+    """In any order; none is missing, and none is left out in silence."""
+    columns = storage.columns_of(TALLY)
+
+    def packed(columns: dict[str, Any]) -> bytes:
+        header = json.loads(parts()[0]) | json.loads(blocks.header_of(columns))
+        return b"".join(blocks.pieces("tally", json.dumps(header).encode(), columns))
+
+    assert storage.to_bytes(storage.from_bytes(packed(dict(reversed(columns.items()))))) == CONTENT
+    with pytest.raises(InputError, match=r"^t: the tally is invalid: `odd` is not a column of a tally"):
+        storage.from_bytes(packed(columns | {"odd": columns["image"]}), "t")
+    columns.pop("tier")
+    with pytest.raises(InputError, match=r"^t: the tally is invalid: `tier` is missing"):
+        storage.from_bytes(packed(columns), "t")
 
 
 ODD: list[Any] = [None, [], ["a"], {}, {"a": 1}, True, "", "x", -1, 5, 10**400, 1e308, float("nan"), [[1]], [None]]

@@ -30,7 +30,7 @@ from boxscore.data.geometry.keypoints import Keypoints
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.validation import RowError
 from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
-from boxscore.result import storage
+from boxscore.result import blocks, storage
 from boxscore.result.tally import EXTRAS, ROWS, Tally
 
 _KEY = b"boxscore tally"
@@ -282,7 +282,7 @@ def to_arrow(tally: Tally) -> Any:
     """The tally as a table; `from_arrow` gives it back, bit for bit."""
     header = storage.header_of(tally)
     columns = storage.columns_of(tally)
-    described = {"version": _VERSION, "checksum": storage.checksum(header, columns), "tally": header.decode()}
+    described = {"version": _VERSION, "checksum": blocks.checksum(header, columns), "tally": header.decode()}
     described |= {name: columns[name].tolist() for name in ("classes", *EXTRAS) if name in columns}
     return verdict_table(tally).replace_schema_metadata({_KEY: json.dumps(described).encode()})
 
@@ -297,18 +297,19 @@ def from_arrow(table: Any, source: str = "this table") -> Tally:
         if described["version"] != _VERSION:
             raise InputError(f"{source}: must be a tally of version {_VERSION}; got version {described['version']}")
         header = described["tally"].encode()
-        kept = json.loads(header)["columns"]
+        inner = json.loads(header)
+        kept = inner["columns"]
         columns = rows_of(table, int(kept["is_true"][1][1]))
         for name in ("classes", *(name for name in EXTRAS if name in kept)):
             columns[name] = np.array(described[name], np.dtype(kept[name][0])).reshape(kept[name][1])
-        tally = storage.from_columns(header, columns)
+        tally = storage.from_columns(inner, columns)
     except InputError:
         raise
     except KeyError:
         raise InputError(f"{source}: not a boxscore tally, or one with missing columns") from None
-    except (*storage.UNREADABLE, arrow.ArrowException) as error:
+    except (*blocks.UNREADABLE, arrow.ArrowException) as error:
         raise InputError(f"{source}: the tally is invalid: {error}") from None
-    if storage.checksum(header, storage.columns_of(tally)) != described["checksum"]:
+    if blocks.checksum(header, storage.columns_of(tally)) != described["checksum"]:
         raise InputError(f"{source}: the checksum of the tally does not match: its rows have changed")
     return tally
 

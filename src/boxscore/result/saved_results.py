@@ -1,38 +1,25 @@
-"""A result as a file: the tally that all of its numbers come from, and what a reader wants to know before loading it.
+"""A result as a file: the block of its tally, with a header that says more.
 
-    magic       "boxscore result 1" and a line feed; 1 is the version
-    lengths     bytes of the header; bytes of the tally (two uint64)
-    header      JSON: name, step, time, numbers, what `inputs` knew of the images
-    checksum    CRC-32 of the header (uint32)
-    tally       as in `storage`, with a checksum of its own
-
-All numbers are little-endian. The numbers in the header are a note for whoever opens the file: `boxscore.load_result`
-computes them from the tally.
+The numbers in the header are a note for whoever opens the file: `boxscore.load_result` computes them from the tally.
 """
 
-import json
 import math
-import struct
-import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import boxscore
 from boxscore._support.exceptions import InputError
 from boxscore._support.writing import write_file
 from boxscore.data.validation import is_number
-from boxscore.result import storage
+from boxscore.result import blocks, storage
 from boxscore.result.result import Result, Stored
 from boxscore.result.summary import plain
 from boxscore.result.tally import Tally
 
-MAGIC = b"boxscore result 1\n"
-"""The first bytes of a saved result."""
-_LENGTHS = struct.Struct("<QQ")
-_CHECKSUM = struct.Struct("<I")
+KIND = "saved result"
 _MAX_HEADER = 1 << 30
 
 
@@ -64,32 +51,30 @@ def save_result(result: Result, path: str | PathLike[str], *, name: str | None =
         raise InputError(f"`name` must be text; got {type(name).__name__}")
     if step is not None and (isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 2**63):
         raise InputError(f"`step` must be a non-negative integer; got {step!r}")
-    tally, target = storage.to_bytes(result.tally), Path(path)
-    header = _encoded(result, name, step)
-    lengths = _LENGTHS.pack(len(header), len(tally))
+    target = Path(path)
+    header = storage.header_of(result.tally, result=_described(result, name, step))
+    content = blocks.pieces(KIND, header, storage.columns_of(result.tally))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{target}: can't be written: {error.strerror}") from None
-    write_file(target, [MAGIC, lengths, header, _CHECKSUM.pack(zlib.crc32(header)), tally])
+    write_file(target, content)
 
 
-def _encoded(result: Result, name: str | None, step: int | None) -> bytes:
+def _described(result: Result, name: str | None, step: int | None) -> dict[str, Any]:
     names = result.image_names
-    return json.dumps(
-        {
-            "version": boxscore.__version__,
-            "name": name,
-            "step": step,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "numbers": {number: plain(value) for number, value in result.items()},
-            "title": result.protocol.title,
-            "comparable": str(result.comparable),
-            "num_given": result.num_given,
-            "subset": list(result.subset),
-            "image_names": None if names is None else [[int(image), file] for image, file in names.items()],
-        }
-    ).encode()
+    return {
+        "version": boxscore.__version__,
+        "name": name,
+        "step": step,
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "numbers": {number: plain(value) for number, value in result.items()},
+        "title": result.protocol.title,
+        "comparable": str(result.comparable),
+        "num_given": result.num_given,
+        "subset": list(result.subset),
+        "image_names": None if names is None else [[int(image), file] for image, file in names.items()],
+    }
 
 
 def read_saved(path: str | PathLike[str], *, max_header: int = _MAX_HEADER) -> tuple[Tally, Header | None]:
@@ -99,49 +84,20 @@ def read_saved(path: str | PathLike[str], *, max_header: int = _MAX_HEADER) -> t
         path: The file. Any other file, and a truncated or damaged one, is an `InputError`.
         max_header: A header of more bytes is an `InputError`; JSON takes ten times as much memory.
     """
-    with _opened(path) as file:
-        if file.read(len(storage.MAGIC)) == storage.MAGIC:
-            return storage.load(path), None
-        file.seek(0)
-        header, size = _read_header(file, str(path), max_header)
-        return storage.from_bytes(file.read(size), str(path)), header
-
-
-def _opened(path: str | PathLike[str]) -> IO[bytes]:
+    content, source = blocks.read_block(path, KIND), str(path)
+    if content.startswith(blocks.magic(storage.KIND)):
+        return storage.from_bytes(content, source), None
+    block = blocks.split(KIND, content, source, max_header)
+    blocks.check_end(KIND, block, source)
     try:
-        return Path(path).open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from None
-
-
-def _read_header(file: IO[bytes], source: str, max_header: int) -> tuple[Header, int]:
-    """The header, and the length of the tally; the file stands at the tally."""
-    num_bytes = file.seek(0, 2)
-    file.seek(0)
-    start = file.read(len(MAGIC) + _LENGTHS.size)
-    if start[: len(MAGIC)] != MAGIC:
-        raise InputError(f"{source}: not a saved result of boxscore, or one of another version")
-    if len(start) < len(MAGIC) + _LENGTHS.size:
-        raise InputError(f"{source}: the saved result is truncated: got {num_bytes:,} bytes")
-    header_size, tally_size = _LENGTHS.unpack(start[len(MAGIC) :])
-    expected = len(start) + header_size + _CHECKSUM.size + tally_size
-    if num_bytes < expected:
-        raise InputError(f"{source}: the saved result is truncated: got {num_bytes:,} of {expected:,} bytes")
-    if num_bytes > expected:
-        raise InputError(f"{source}: {num_bytes - expected:,} bytes after the end of the saved result")
-    if header_size > max_header:
-        raise InputError(f"{source}: the header has {header_size:,} bytes; at most {max_header:,} are read")
-    content = file.read(header_size)
-    if zlib.crc32(content) != _CHECKSUM.unpack(file.read(_CHECKSUM.size))[0]:
-        raise InputError(f"{source}: the checksum of the saved result does not match: its bytes have changed")
-    try:
-        return _decoded(json.loads(content)), tally_size
-    except storage.UNREADABLE as error:
+        header = _decoded(block.header["result"])
+    except blocks.UNREADABLE as error:
         raise InputError(f"{source}: the saved result is invalid: {error}") from None
+    return storage.checked_tally(block.header, block.columns, source), header
 
 
 def _decoded(header: Any) -> Header:
-    """The header of JSON; one of `storage.UNREADABLE` if it is not one."""
+    """The header of JSON; one of `blocks.UNREADABLE` if it is not one."""
     names, numbers, subset = header["image_names"], header["numbers"], header["subset"]
     for key in ("version", "title", "comparable", *(["name"] if header["name"] is not None else [])):
         if not isinstance(header[key], str):

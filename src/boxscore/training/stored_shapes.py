@@ -2,10 +2,10 @@
 
 One update is a block of rows: one per image, in order, then one per detection and one per truth, which have the index
 of their image in the update; behind them the masks of detections and truths, if there are any. Blocks are concatenated,
-those of other processes, too.
+across processes, too; `boxscore.result.blocks` has their layout.
 
     kind       image  more columns
-    IMAGE      0      id                          a block begins with its sizes in bytes
+    IMAGE      0      id
     IMAGE      1      id
     DETECTION  0      label, score, box
     DETECTION  1      label, score, box
@@ -29,6 +29,7 @@ from boxscore.data.dataset import Detections, Truths, host_ids
 from boxscore.data.geometry.boxes import Boxes, iou_of_measured, measure, to_xywh
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.validation import RowError
+from boxscore.result import blocks
 
 _IMAGE, _DETECTION, _TRUTH = 0, 1, 2
 _ROW = np.dtype(
@@ -43,8 +44,7 @@ _ROW = np.dtype(
         ("ignore", "?"),
     ]
 )
-_HEAD = np.dtype([("rows", "<i8"), ("has_masks", "<i8")])
-"""How many rows follow, and whether a block of masks does."""
+_KIND = "state of shapes"
 Rows = NDArray[np.void]
 
 
@@ -60,9 +60,10 @@ def pack(detections: Detections, truths: Truths, ids: Sequence[int]) -> bytes:
     if truths.ignore is not None:
         truth_rows["ignore"] = to_numpy(truths.ignore)
     every = np.concatenate([images, rows, truth_rows])
-    head = np.array((len(every), _has_masks(truths)), _HEAD)
-    masks = Masks.concatenate([detections.mask, truths.mask]).to_bytes() if _has_masks(truths) else b""
-    return head.tobytes() + every.tobytes() + masks
+    columns = {"rows": every.view(np.uint8)}
+    if _has_masks(truths):
+        columns["masks"] = np.frombuffer(Masks.concatenate([detections.mask, truths.mask]).to_bytes(), np.uint8)
+    return b"".join(blocks.pieces(_KIND, blocks.header_of(columns), columns))
 
 
 def _has_masks(columns: Detections | Truths) -> bool:
@@ -80,21 +81,16 @@ def _block(columns: Detections | Truths, kind: int, ids: NDArray[np.int64]) -> R
 
 
 def _blocks(content: Any) -> Iterator[tuple[Rows, Masks]]:
-    """The rows and the masks of each block."""
+    """The rows and the masks of each update."""
     rest = memoryview(content)
-
-    def taken(dtype: Any, num: int) -> NDArray[Any]:
-        nonlocal rest
-        size = np.dtype(dtype).itemsize * num
-        values, rest = np.frombuffer(rest[:size], dtype), rest[size:]
-        return values
-
     while len(rest):
-        head = taken(_HEAD, 1)[0]
-        rows, masks = taken(_ROW, int(head["rows"])).copy(), Masks.from_rle([])
-        if head["has_masks"]:
-            masks, rest = Masks.split_bytes(rest)
-        yield rows, masks
+        _, columns, rest = blocks.split(_KIND, rest, "the state of the metric")
+        masks = columns.get("masks")
+        try:
+            rows = columns["rows"].view(_ROW)
+        except blocks.UNREADABLE as error:
+            raise InputError(f"the state of the metric: the {_KIND} is invalid: {error}") from None
+        yield rows, Masks.from_rle([]) if masks is None else Masks.split_bytes(masks.data)[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

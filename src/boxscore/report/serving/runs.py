@@ -29,7 +29,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.data.validation import is_number
 from boxscore.pipeline import finish_saved, load_result
 from boxscore.protocol.comparable import Comparable
-from boxscore.result import saved_results, storage
+from boxscore.result import blocks, saved_results, storage
 from boxscore.result.result import Result
 
 MAX_DEPTH = 4
@@ -242,9 +242,9 @@ def _read(path: Path, stamp: Stamp, root: Path) -> Content:
             return Unreadable(name, "a link out of the served folder is not followed") if is_result else None
         with path.open("rb") as file:
             first = file.read(NUM_FIRST_BYTES)
-        if first.startswith(storage.MAGIC):
+        if first.startswith(blocks.magic(storage.KIND)):
             return (_of_result(path, name, stamp, "tally"),)
-        if first.startswith(saved_results.MAGIC) or path.suffix == SUFFIX:
+        if first.startswith(blocks.magic(saved_results.KIND)) or path.suffix == SUFFIX:
             return (_of_result(path, name, stamp, "result"),)
         if path.suffix.lower() == ".json" and b'"protocol":' in first:
             return tuple(_of_document(path, name, stamp))
@@ -252,7 +252,7 @@ def _read(path: Path, stamp: Stamp, root: Path) -> Content:
         return Unreadable(name, f"can't be read: {error.strerror}")
     except InputError as error:
         return Unreadable(name, str(error).removeprefix(f"{path}: "))
-    except (*storage.UNREADABLE, MemoryError) as error:
+    except (*blocks.UNREADABLE, MemoryError) as error:
         return Unreadable(name, f"the content is invalid: {error or type(error).__name__}")
     return None
 
