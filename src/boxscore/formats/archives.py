@@ -6,11 +6,8 @@ Members of a zip are read, not memory-mapped: truncating a mapped file would cra
 import gzip
 import io
 import os
-import struct
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +18,7 @@ BOMB_SIZE = 1 << 28
 BOMB_RATIO = 200
 """Beyond that size, at most this multiple. Annotations as text compress by a factor of 5 to 20."""
 
-_LOCAL_HEADER = struct.Struct("<4s2xH18xHH")
-"""Of a member: signature, flags, length of the name, length of the extra field."""
 _STORED, _DEFLATED = 0, 8
-_SLACK = 64
-"""Extra bytes that are read with a member: its local header may be longer than its entry in the directory."""
 
 
 def most_bytes(packed_size: int) -> int:
@@ -67,10 +60,6 @@ class Archive:
     members: dict[str, Any]
     """The directory entries of all files that are not hidden, in order; no folders."""
     location: str
-    size: int
-    """Bytes of the zip itself."""
-    fetch: Callable[[int, int], bytes] | None
-    """Reads `size` bytes of the zip from an offset on; None where the system has no such call."""
 
     @classmethod
     def at(cls, path: str | Path) -> "Archive":
@@ -83,22 +72,11 @@ class Archive:
 
     @classmethod
     def of_bytes(cls, content: bytes, location: str, what: str) -> "Archive":
-        """The same for a zip in memory; `what`: what the file should be, for errors."""
-
-        def fetch(size: int, start: int) -> bytes:
-            return content[start : start + size]
-
-        return cls._of(io.BytesIO(content), location, len(content), fetch, what)
+        """A zip in memory; `what`: the kind of file that is expected, for errors."""
+        return cls._of(io.BytesIO(content), location, len(content), what)
 
     @classmethod
-    def _of(
-        cls,
-        source: Any,
-        location: str,
-        size: int,
-        fetch: Callable[[int, int], bytes] | None = None,
-        what: str = "a zip file",
-    ) -> "Archive":
+    def _of(cls, source: Any, location: str, size: int, what: str = "a zip file") -> "Archive":
         import zipfile
 
         try:
@@ -118,9 +96,7 @@ class Archive:
                 raise InputError(f"{location}: must not have two files of one name; got {info.filename!r} twice")
             members[info.filename] = info
         refuse_bomb(location, sum(info.file_size for info in members.values()), size)
-        if fetch is None and hasattr(os, "pread"):
-            fetch = partial(os.pread, file.fp.fileno())  # type: ignore[union-attr]
-        return cls(file=file, members=members, location=location, size=size, fetch=fetch)
+        return cls(file=file, members=members, location=location)
 
     def location_of(self, name: str) -> str:
         """How errors name a member: on one line, whatever characters are in its name."""
@@ -129,35 +105,6 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """The bytes of a member."""
-        content = self._read_plain(name)
-        return self._read_any(name) if content is None else content
-
-    def _read_plain(self, name: str) -> bytes | None:
-        """Fast path for stored and deflated members, five times as fast as `zipfile`; else None."""
-        info = self.members.get(name)
-        if info is None or self.fetch is None or info.compress_type not in (_STORED, _DEFLATED):
-            return None
-        if info.compress_size > self.size:
-            return None
-        try:
-            size = _LOCAL_HEADER.size + len(info.orig_filename) + len(info.extra) + info.compress_size + _SLACK
-            start = info.header_offset
-            piece = self.fetch(size, start)
-            mark, flags, name_size, extra_size = _LOCAL_HEADER.unpack_from(piece)
-            if mark != b"PK\x03\x04" or flags & 0x1:
-                return None
-            begin = _LOCAL_HEADER.size + name_size + extra_size
-            content = piece[begin : begin + info.compress_size]
-            if len(content) < info.compress_size:
-                content = self.fetch(info.compress_size, start + begin)
-            if info.compress_type == _DEFLATED:
-                content = zlib.decompressobj(-15).decompress(content, info.file_size + 1)
-        except (struct.error, zlib.error, ValueError, OverflowError, OSError):
-            return None
-        return content if len(content) == info.file_size and zlib.crc32(content) == info.CRC else None
-
-    def _read_any(self, name: str) -> bytes:
-        """General path, by `zipfile`: every compression method, and the reason of a failure."""
         parts, size = [], 0
         try:
             with self.file.open(name) as member:
