@@ -3,18 +3,23 @@
 import io
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
+from boxscore.arrays import to_numpy
 from boxscore.data.dataset import Detections, Truths
 from boxscore.data.geometry.boxes import to_xywh
+from boxscore.data.geometry.keypoints import Keypoints
+from boxscore.data.geometry.masks import Masks, Polygons
+from boxscore.data.geometry.outlines import are_same, joined, traced
 from boxscore.formats.class_names import (
     NAMES_FILES,
     are_numbers,
@@ -29,7 +34,9 @@ from boxscore.formats.class_names import (
 )
 from boxscore.formats.files import Output, Source, open_source, read_file
 from boxscore.formats.image_sizes import list_of_sizes, read_sizes, size_in, size_of
+from boxscore.formats.polygon_writers import boxes_lost, has_polygons, polygons_of, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Ids, Named, Options, OrientedRows, Records
+from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.voc import is_image_set, is_result
 from boxscore.formats.writers import Host, Loss, changed, number
 from boxscore.formats.yolo_lines import (
@@ -40,8 +47,7 @@ from boxscore.formats.yolo_lines import (
     poses_by_line,
     table_by_line,
 )
-from boxscore.formats.yolo_polygons import polygons_as_fractions
-from boxscore.formats.yolo_poses import poses_as_fractions
+from boxscore.protocol.protocol import Protocol
 
 SIZES = "sizes.csv"
 """The list of sizes in folders written here, as they have no images."""
@@ -442,12 +448,12 @@ def _written(
         rows, losses = host.fractions(host.quads()).tolist(), host.angles_lost()
     elif host.keypoints is not None:
         boxes, lost = _boxes_as_fractions(host)
-        rows, losses = poses_as_fractions(host, host.keypoints, boxes)
+        rows, losses = _poses_as_fractions(host, host.keypoints, boxes)
         losses = [*lost, *losses]
     elif host.mask is None:
         rows, losses = _boxes_as_fractions(host)
     else:
-        rows, losses = polygons_as_fractions(columns, host, host.mask)
+        rows, losses = _polygons_as_fractions(columns, host, host.mask)
     stems = host.file_stems()
     prefix = "" if _is_labels(folder) else "labels/"
     labels, scores = host.label.tolist(), None if host.score is None else host.score.tolist()
@@ -474,16 +480,131 @@ def _boxes_as_fractions(host: Host) -> tuple[list[list[float]], list[Loss]]:
     if host.box_format != "cxcywh":
         box = np.stack([left + width / 2, top + height / 2, width, height], axis=1)
     fractions = host.fractions(box)
-    scale = _scale(host)
-    moved = np.stack(to_xywh(fractions * scale, "cxcywh"), axis=1) if len(host) else host.box
+    moved = np.stack(to_xywh(fractions * _scale(host, 4), "cxcywh"), axis=1) if len(host) else host.box
     before = np.stack([left, top, width, height], axis=1)
     what = "last digit of a box that is a fraction now"
     loss = Loss(num=changed(before, moved), what=what, plural="last digits of boxes that are fractions now")
     return fractions.tolist(), [loss]
 
 
-def _scale(host: Host) -> Floats:
-    if not len(host):
-        return np.zeros((0, 4))
-    scale = np.array([host.sizes[image] for image in host.image.tolist()], np.float64)
-    return np.concatenate([scale, scale], axis=1)
+def _scale(host: Host, num: int) -> Floats:
+    """Width and height of each row's image, repeated to `num` numbers. Shape (R, num)."""
+    sizes = np.array([host.sizes[image] for image in host.image.tolist()], np.float64).reshape(-1, 2)
+    return np.tile(sizes, num // 2)
+
+
+def _check_sizes(host: Host) -> None:
+    """Raise `InputError` if the size of a row's image is unknown."""
+    for image in np.unique(host.image).tolist():
+        if image not in host.sizes:
+            raise InputError(
+                f"image {image}: polygons are written as fractions of its size, and `image_sizes` has none for it"
+            )
+
+
+def _polygons_as_fractions(
+    columns: Detections | Truths, host: Host, mask: Masks
+) -> tuple[list[list[float]], list[Loss]]:
+    """The numbers x, y, x, y, … of each mask's polygon, and what is lost.
+
+    A mask of several parts, or with holes, becomes one polygon, too: its parts are connected by lines that enclose
+    nothing, as Ultralytics does with COCO's polygons.
+    """
+    parts = [polygons_of(mask, row) for row in range(len(mask))]
+    corners = host.corners().tolist()
+    whole = [_one_polygon(polygons, corner) for polygons, corner in zip(parts, corners, strict=True)]
+    is_kept = has_polygons(mask)
+    is_divided = is_kept & np.array([len(polygons) > 1 for polygons in parts], bool)
+    is_overlapping = _overlap(mask, whole, is_divided)
+    for row in np.flatnonzero(is_overlapping).tolist():
+        whole[row] = _one_polygon(traced(mask, row), corners[row])
+    column = Polygons.of([[polygon] for polygon in whole])
+    num_points = np.diff(column.part_start) // 2
+    _check_sizes(host)
+    points, size = column.points.reshape(-1, 2), _scale(host, 2)
+    scale = np.repeat(size, num_points, axis=0)
+    fractions = _fractions(points, scale)
+    again = fractions * scale
+    is_kept_point = np.repeat(is_kept & ~is_overlapping, num_points)
+    row_of_point = np.repeat(np.arange(len(mask)), num_points)
+    num_moved = len(np.unique(row_of_point[is_kept_point & (again != points).any(axis=1)]))
+    redrawn_from = replace(column, points=again.reshape(-1))
+    redrawn = Masks.from_polygons(redrawn_from, size[:, ::-1].astype(np.int64))
+    moved, divided = "last digit of a polygon that is a fraction now", "division of a mask into polygons"
+    overlapping = "outline of overlapping polygons that is traced now"
+    losses = [
+        Loss(num=int((is_divided & ~is_overlapping).sum()), what=divided, plural="divisions of masks into polygons"),
+        Loss(num=int(is_overlapping.sum()), what=overlapping, plural=overlapping.replace("outline", "outlines", 1)),
+        Loss(num=num_moved, what=moved, plural="last digits of polygons that are fractions now"),
+        shapes_lost(mask, redrawn),
+        *boxes_lost(columns, host, redrawn_from.bounds()),
+    ]
+    numbers, starts = fractions.reshape(-1).tolist(), column.part_start.tolist()
+    return [numbers[start:end] for start, end in pairwise(starts)], losses
+
+
+def _one_polygon(polygons: Sequence[Floats], box: Sequence[float]) -> Floats:
+    """All polygons as one; for an empty mask one at the corner of its box that encloses nothing."""
+    return with_enough_points(joined(polygons) if polygons else np.zeros(0), box[:2])
+
+
+def _overlap(mask: Masks, whole: list[Floats], is_divided: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which masks of several polygons have other pixels if these are one: where polygons overlap, a part is off."""
+    rows = np.flatnonzero(is_divided)
+    is_overlapping = np.zeros(len(mask), bool)
+    own = mask.take(rows)
+    one = Masks.from_polygons([[whole[row]] for row in rows.tolist()], own.runs.sizes)
+    is_overlapping[rows] = ~are_same(own, one)
+    return is_overlapping
+
+
+def _fractions(points: Floats, scale: Floats) -> Floats:
+    """Pixels as fractions of an image's size; multiplying gives the same pixels, or at least draws the same ones."""
+    fraction = points / scale
+    for is_fine in (np.equal, _are_drawn_alike):
+        for direction in (np.inf, -np.inf):
+            other = np.nextafter(fraction, direction)
+            is_better = is_fine(other * scale, points) & ~is_fine(fraction * scale, points)
+            fraction = np.where(is_better, other, fraction)
+    return np.asarray(fraction)
+
+
+def _are_drawn_alike(points: Floats, others: Floats) -> NDArray[np.bool_]:
+    """Whether coordinates are drawn at the same place: as in COCO, polygons are drawn on a grid of fifths of pixels."""
+    return np.asarray(np.trunc(5 * points + 0.5) == np.trunc(5 * others + 0.5))
+
+
+def _poses_as_fractions(
+    host: Host, keypoints: Keypoints, boxes: list[list[float]]
+) -> tuple[list[list[float]], list[Loss]]:
+    """The numbers of each line: those of the box, then x, y and the third number of each point; and what is lost.
+
+    `boxes`: the numbers of the boxes, as fractions.
+    """
+    shape = len(host), keypoints.num_points
+    numbers = lists_of(keypoints).reshape(*shape, 3)
+    point = numbers[:, :, :2].reshape(len(host), -1) if len(host) else np.zeros((0, 2))
+    fractions = host.fractions(point)
+    num_moved = int((fractions * _scale(host, point.shape[1]) != point).any(axis=1).sum())
+    poses = np.concatenate([fractions.reshape(*shape, 2), numbers[:, :, 2:]], axis=2) if len(host) else numbers
+    what = "last digit of a pose that is a fraction now"
+    losses = [
+        Loss(num=0 if host.mask is None else len(host.mask), what="mask"),
+        Loss(num=num_moved, what=what, plural="last digits of poses that are fractions now"),
+        *_counts_lost(host, keypoints),
+        *host.crowding_lost(),
+    ]
+    lines = poses.reshape(len(host), 3 * keypoints.num_points).tolist()
+    return [[*box, *pose] for box, pose in zip(boxes, lines, strict=True)], losses
+
+
+def _counts_lost(host: Host, keypoints: Keypoints) -> list[Loss]:
+    """Numbers of labelled points that are not those of the points, and areas of detections that are not theirs."""
+    num_counts = num_areas = 0
+    if keypoints.num_labelled is not None and keypoints.visibility is not None:
+        counted = (to_numpy(keypoints.visibility) > 0).sum(axis=1)
+        num_counts = int((to_numpy(keypoints.num_labelled) != counted).sum())
+    if host.score is not None and host.area is not None:
+        num_areas = int((to_numpy(keypoints.areas(Protocol.named("coco_keypoints"))) != host.area).sum())
+    what = "number of labelled points"
+    return [Loss(num=num_counts, what=what, plural="numbers of labelled points"), Loss(num=num_areas, what="area")]
