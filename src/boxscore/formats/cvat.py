@@ -1,7 +1,21 @@
-"""CVAT for images 1.1 and for video 1.1: one XML file with boxes, polygons and masks of every image or track."""
+"""CVAT for images 1.1 and for video 1.1: one XML file with boxes, polygons and masks of every image or track.
 
+A track of a video has a shape in each frame from one keyframe to the next:
+
+    frame      0        1        2        3        4        5        6
+    shape      A                          B                 C, outside
+    box        A        between A and B   B        between  none     none
+                                                   B and C
+
+As in CVAT: boxes between two shapes are interpolated linearly, and the last shape is repeated until the end of the
+video. A shape with `outside` means that there is no box until the next shape.
+"""
+
+import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +27,35 @@ from boxscore.data.dataset import Truths
 from boxscore.data.geometry.masks import Masks
 from boxscore.data.geometry.outlines import trace
 from boxscore.formats import xml
-from boxscore.formats.cvat_shapes import CORNERS, OTHER_SHAPES, SHAPES, Shape, shape_of, size_of, whole_number
-from boxscore.formats.cvat_video import frame_name, read_video
 from boxscore.formats.files import Output, Source, suffix_of
-from boxscore.formats.pixel_masks import Crop, drawn, row_major_counts, with_masks
+from boxscore.formats.pixel_masks import MAX_PIXELS, Crop, drawn, row_major, row_major_counts, with_masks
 from boxscore.formats.polygon_writers import bounds_of, boxes_lost, shapes_lost, with_enough_points
 from boxscore.formats.records import Floats, Named, Options, Records, RowsWarning, locations
 from boxscore.formats.writers import Host, Loss, named_classes, number, rounding_of_corners
+
+_SHAPES = ("box", "polygon", "mask")
+"""Shapes that are read."""
+_OTHER_SHAPES = ("polyline", "points", "cuboid", "ellipse", "skeleton")
+_CORNERS = ("xtl", "ytl", "xbr", "ybr")
+_BOX_OF_MASK = ("left", "top", "width", "height")
+MAX_FRAMES = 1_000_000
+"""Largest number of frames of a video: nine hours at 30 frames per second."""
+MAX_INTERPOLATED = 2_000_000
+"""Largest number of interpolated boxes."""
+_CONTENT = ("points", "rle", "left", "top", "width", "height")
+"""The attributes of a polygon or a mask that say where it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Shape:
+    """A shape by its bounds, and for masks by its outline or its pixels."""
+
+    box: Sequence[float]
+    """Left, top, right, bottom."""
+    outline: Floats | None = None
+    """x, y, x, y, …; only for masks."""
+    crop: Crop | None = None
+    """The pixels of a mask; only for masks."""
 
 
 def recognises(source: Source, role: str) -> bool:
@@ -59,23 +95,23 @@ def read_truths(source: Source, options: Options) -> Records:
     ids: list[int] = []
     names: list[str] = []
     sizes, labels, offsets = [], [], [0]
-    shapes: list[Shape] = []
+    shapes: list[_Shape] = []
     num_other = 0
     for index, image in enumerate(root.iter("image")):
         location = f"{where}: image {index}"
         name = image.get("name")
         if name is None:
             raise InputError(f"{location} must have a name")
-        ids.append(index if (given := image.get("id")) is None else whole_number(given, f"{location}: `id`"))
+        ids.append(index if (given := image.get("id")) is None else _whole_number(given, f"{location}: `id`"))
         names.append(name)
-        sizes.append(size_of(image.get("width"), image.get("height")))
-        for row, element in enumerate(element for element in image if element.tag in SHAPES):
+        sizes.append(_size_of(image.get("width"), image.get("height")))
+        for row, element in enumerate(element for element in image if element.tag in _SHAPES):
             label = element.get("label")
             if label is None:
                 raise InputError(f"{location} ({name}): {element.tag} {row} must have a label")
             labels.append(label)
-            shapes.append(shape_of(element, f"{location} ({name}): {element.tag} {row}", has_masks=options.has_masks))
-        num_other += sum(element.tag in OTHER_SHAPES for element in image)
+            shapes.append(_shape_of(element, f"{location} ({name}): {element.tag} {row}", has_masks=options.has_masks))
+        num_other += sum(element.tag in _OTHER_SHAPES for element in image)
         offsets.append(len(shapes))
     _warn_of_others(num_other, where)
     if len(set(ids)) < len(ids):
@@ -96,11 +132,11 @@ def read_truths(source: Source, options: Options) -> Records:
     return _with_masks(records, shapes, options)
 
 
-def _boxes(shapes: Sequence[Shape]) -> Floats:
+def _boxes(shapes: Sequence[_Shape]) -> Floats:
     return np.array([shape.box for shape in shapes], np.float64).reshape(-1, 4)
 
 
-def _with_masks(records: Records, shapes: Sequence[Shape], options: Options) -> Records:
+def _with_masks(records: Records, shapes: Sequence[_Shape], options: Options) -> Records:
     """The records with the masks of shapes, if they were asked for."""
     if not options.has_masks:
         return records
@@ -124,7 +160,7 @@ def _warn_of_others(num_other: int, where: str) -> None:
 
 def _read_tracks(root: Any, source: Source, where: str, options: Options) -> Records:
     """The shapes of every frame of a video. Images are the frames, with their numbers and CVAT's names for them."""
-    rows, video, num_other = read_video(root, where, has_masks=options.has_masks)
+    rows, video, num_other = _read_video(root, where, has_masks=options.has_masks)
     _warn_of_others(num_other, where)
     shapes = [row.shape for row in rows]
     records = Records(
@@ -134,11 +170,275 @@ def _read_tracks(root: Any, source: Source, where: str, options: Options) -> Rec
         box_format="xyxy",
         location=lambda row: rows[row].location,
         source=str(source),
-        image_names={frame: frame_name(frame) for frame in video.frames},
+        image_names={frame: _frame_name(frame) for frame in video.frames},
         image_sizes=None if video.size is None else dict.fromkeys(video.frames, video.size),
         class_names=_class_names(root),
     )
     return _with_masks(records, shapes, options)
+
+
+def _whole_number(text: str | None, what: str) -> int:
+    """An integer of 63 bits."""
+    try:
+        number = int(text or "")
+    except ValueError:
+        number = 1 << 63
+    if abs(number) >= 1 << 63:
+        raise InputError(f"{what} must be an integer; got {text!r}")
+    return number
+
+
+def _size_of(width_text: str | None, height_text: str | None) -> tuple[int, int] | None:
+    """Width and height, if both are given and positive."""
+    try:
+        width, height = int(width_text or "0"), int(height_text or "0")
+    except ValueError:
+        return None
+    return (width, height) if 0 < width < 10**9 and 0 < height < 10**9 else None
+
+
+def _shape_of(element: Any, location: str, *, has_masks: bool) -> _Shape:
+    """The shape of an element. `has_masks`: with its outline or its pixels."""
+    if element.tag == "mask":
+        crop = _crop_of(element, location)
+        return _Shape(box=crop.bounds(), crop=crop if has_masks else None)
+    if element.tag == "box":
+        return _rotated(*_corners_of(element, location), has_masks=has_masks)
+    points = element.get("points", "")
+    try:
+        pairs = [tuple(map(float, point.split(","))) for point in points.split(";")]
+        x, y = zip(*pairs, strict=True)
+    except ValueError:
+        raise InputError(f"{location}: `points` must be pairs of numbers; got {points[:60]!r}") from None
+    outline = np.array(pairs, np.float64).reshape(-1) if has_masks else None
+    return _Shape(box=(min(x), min(y), max(x), max(y)), outline=outline)
+
+
+def _corners_of(element: Any, location: str) -> tuple[Sequence[float], float]:
+    """The corners of a box before its rotation, and the angle in degrees."""
+    corners = [element.get(corner) for corner in _CORNERS]
+    try:
+        numbers = [float(corner) for corner in corners]
+    except (TypeError, ValueError):
+        raise InputError(f"{location}: must have {', '.join(_CORNERS)} as numbers; got {corners}") from None
+    angle = element.get("rotation", "0")
+    try:
+        degrees = float(angle)
+    except ValueError:
+        degrees = math.nan
+    if not math.isfinite(degrees):
+        raise InputError(f"{location}: `rotation` must be a finite number; got {angle!r}")
+    return numbers, degrees
+
+
+def _rotated(corners: Sequence[float], degrees: float, *, has_masks: bool) -> _Shape:
+    """A box that is rotated about its center, clockwise: its bounds, and for masks its four corners."""
+    left, top, right, bottom = corners
+    if degrees == 0:
+        outline = np.array([left, top, right, top, right, bottom, left, bottom]) if has_masks else None
+        return _Shape(box=corners, outline=outline)
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    center_x, center_y, width, height = (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
+    half_width, half_height = (width * abs(cos) + height * abs(sin)) / 2, (width * abs(sin) + height * abs(cos)) / 2
+    outline = None
+    if has_masks:
+        x, y = np.array([-1, 1, 1, -1]) * (width / 2), np.array([-1, -1, 1, 1]) * (height / 2)
+        outline = np.stack([center_x + x * cos - y * sin, center_y + x * sin + y * cos], axis=1).reshape(-1)
+    return _Shape(
+        box=(center_x - half_width, center_y - half_height, center_x + half_width, center_y + half_height),
+        outline=outline,
+    )
+
+
+def _crop_of(element: Any, location: str) -> Crop:
+    """The pixels of a mask: run lengths row by row within a box, the first of them off."""
+    left, top, width, height = (_whole_number(element.get(name), f"{location}: `{name}`") for name in _BOX_OF_MASK)
+    if min(width, height) < 1 or width * height > MAX_PIXELS:
+        raise InputError(
+            f"{location}: must have `width` and `height` from 1 on, and at most {MAX_PIXELS:,} pixels; got {width} x"
+            f" {height}"
+        )
+    text = element.get("rle", "")
+    try:
+        counts = [int(count) for count in text.split(",")]
+    except ValueError:
+        raise InputError(f"{location}: `rle` must be integers separated by commas; got {text[:60]!r}") from None
+    if min(counts) < 0 or sum(counts) != width * height:
+        raise InputError(
+            f"{location}: `rle` must have run lengths for the {width} x {height} pixels of its box; got"
+            f" {'a negative one' if min(counts) < 0 else f'{sum(counts):,} pixels'}"
+        )
+    return row_major(counts, left, top, height, width)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Video:
+    """The frames of a video: their numbers and their size."""
+
+    frames: range
+    has_length: bool
+    """Whether the file has the number of frames; otherwise they end with the last shape."""
+    size: tuple[int, int] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Row:
+    """A shape in a frame, and its location in the file."""
+
+    frame: int
+    label: str
+    shape: _Shape
+    location: str
+    is_interpolated: bool = False
+    """Whether it is not in the file, but between two shapes or after the last."""
+
+
+def _frame_name(frame: int) -> str:
+    """The name that CVAT gives to a frame's image.
+
+    >>> _frame_name(7)
+    'frame_000007'
+    """
+    return f"frame_{frame:06d}"
+
+
+def _read_video(root: Any, where: str, *, has_masks: bool) -> tuple[list[_Row], _Video, int]:
+    """The shapes of all tracks in the order of frames, the frames, and the number of shapes of other kinds."""
+    tracks = list(root.iterfind("track"))
+    if len({track.get("task_id") for track in tracks}) > 1:
+        raise InputError(f"{where}: tracks must be of one task; got several, whose frames have the same numbers")
+    video = _video(root, tracks, where)
+    rows: list[_Row] = []
+    num_other, room = 0, MAX_INTERPOLATED
+    for index, track in enumerate(tracks):
+        location = f"{where}: track {index} (id {track.get('id')})"
+        label = track.get("label")
+        if label is None:
+            raise InputError(f"{location} must have a label")
+        shapes = [shape for shape in track if shape.tag in _SHAPES]
+        num_other += sum(1 for shape in track if shape.tag not in _SHAPES and shape.get("frame") is not None)
+        found = _Track(label=label, video=video, location=location, has_masks=has_masks).rows(shapes, room)
+        room -= sum(row.is_interpolated for row in found)
+        rows += found
+    rows.sort(key=lambda row: row.frame)  # stable: tracks stay in order
+    return rows, video, num_other
+
+
+def _video(root: Any, tracks: Sequence[Any], where: str) -> _Video:
+    """The frames from the first to the last, in the step of the task."""
+    meta = next((found for name in ("job", "task") if (found := root.find(f"meta/{name}")) is not None), None)
+    given: Mapping[str, str | None] = {}
+    if meta is not None:
+        given = {name: meta.findtext(name) for name in ("size", "start_frame", "stop_frame", "frame_filter")}
+    match = re.search(r"step=([0-9]{1,9})", given.get("frame_filter") or "")
+    step = max(1, int(match[1])) if match else 1
+    start = _whole_number(given.get("start_frame") or "0", f"{where}: `start_frame`")
+    seen = [
+        _whole_number(shape.get("frame"), f"{where}: track {index}: `frame`")
+        for index, track in enumerate(tracks)
+        for shape in track
+        if shape.tag in _SHAPES and shape.get("outside") != "1"
+    ]
+    if any((frame - start) % step for frame in seen):
+        raise InputError(
+            f"{where}: shapes must be in frames {start}, {start + step}, … (`start_frame`, `frame_filter`)"
+        )
+    has_length = True
+    if given.get("size"):
+        stop = start + step * _whole_number(given["size"], f"{where}: `size`")
+    elif given.get("stop_frame"):
+        stop = _whole_number(given["stop_frame"], f"{where}: `stop_frame`") + 1
+    else:
+        stop, has_length = start, False
+    start, stop = min([start, *seen]), max([stop, *(frame + 1 for frame in seen)])
+    if (stop - start) / step > MAX_FRAMES:
+        raise InputError(f"{where}: must have at most {MAX_FRAMES:,} frames; got {(stop - start) // step:,}")
+    size = root.find("meta//original_size")
+    return _Video(
+        frames=range(start, stop, step),
+        has_length=has_length,
+        size=None if size is None else _size_of(size.findtext("width"), size.findtext("height")),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Track:
+    """How the shapes of a track are read."""
+
+    label: str
+    video: _Video
+    location: str
+    has_masks: bool
+
+    def rows(self, elements: Sequence[Any], room: int) -> list[_Row]:
+        """The shapes in all frames where the track is visible; `room`: how many of them may be interpolated."""
+        rows: list[_Row] = []
+        known = self._by_frame(elements)
+        for index, (frame, element, where) in enumerate(known):
+            if element.get("outside") == "1":
+                continue
+            shape = _shape_of(element, where, has_masks=self.has_masks)
+            rows.append(self._row(frame, shape, where))
+            following = known[index + 1] if index + 1 < len(known) else None
+            if following is None and not self.video.has_length:
+                continue
+            end = following[0] if following else self.video.frames.stop
+            between = _frames_between(self.video.frames, frame, end)
+            room -= len(between)
+            if room < 0:
+                raise InputError(f"{where}: must have at most {MAX_INTERPOLATED:,} interpolated boxes; got more")
+            if following is None:
+                rows += [self._row(each, shape, where, is_interpolated=True) for each in between]
+            elif between:
+                shapes = self._between(shape, (frame, element), following, between, where)
+                rows += [
+                    self._row(each, shape, f"{where}, interpolated in frame {each}", is_interpolated=True)
+                    for each, shape in zip(between, shapes, strict=True)
+                ]
+        return rows
+
+    def _row(self, frame: int, shape: _Shape, location: str, *, is_interpolated: bool = False) -> _Row:
+        return _Row(frame=frame, label=self.label, shape=shape, location=location, is_interpolated=is_interpolated)
+
+    def _by_frame(self, elements: Sequence[Any]) -> list[tuple[int, Any, str]]:
+        """Each element with its frame and its location."""
+        known: list[tuple[int, Any, str]] = []
+        for index, element in enumerate(elements):
+            where = f"{self.location}: {element.tag} {index}"
+            frame = _whole_number(element.get("frame"), f"{where}: `frame`")
+            if known and frame <= known[-1][0]:
+                raise InputError(f"{where}: frames of a track must be ascending; got {frame} after {known[-1][0]}")
+            known.append((frame, element, where))
+        return known
+
+    def _between(
+        self, shape: _Shape, own: tuple[int, Any], following: tuple[int, Any, str], frames: range, where: str
+    ) -> list[_Shape]:
+        """The shapes between two: boxes move linearly, and turn in the shorter direction; others must not change."""
+        (first, element), (last, other, _) = own, following
+        if element.tag != "box" or other.tag != "box":
+            if element.tag == other.tag and all(element.get(name) == other.get(name) for name in _CONTENT):
+                return [shape] * len(frames)
+            kind = element.tag if element.tag != "box" else other.tag
+            raise InputError(
+                f"{where}: a {kind} must have a shape in every frame, as CVAT exports it; got none in frame {frames[0]}"
+            )
+        (start, angle), (end, next_angle) = _corners_of(element, where), _corners_of(other, where)
+        turn = (next_angle - angle + 180) % 360 - 180
+        found = []
+        for frame in frames:
+            share = (frame - first) / (last - first)
+            corners = [a + (b - a) * share for a, b in zip(start, end, strict=True)]
+            found.append(_rotated(corners, (angle + turn * share) % 360, has_masks=self.has_masks))
+        return found
+
+
+def _frames_between(frames: range, first: int, last: int) -> range:
+    """The frames of the video after `first` and before `last`."""
+    step = frames.step
+    start = max(frames.start, first + 1)
+    start += (frames.start - start) % step
+    return range(start, min(last, frames.stop), step)
 
 
 def write_truths(truths: Truths, *, path: Path) -> tuple[Output, list[Loss]]:
@@ -197,7 +497,7 @@ def _checked(names: Mapping[int, str], kind: str) -> Mapping[int, str]:
 
 def _box_attributes(box: Sequence[float]) -> str:
     """The tag and the attributes of a box."""
-    sides = (f'{name}="{number(side)}"' for name, side in zip(CORNERS, box, strict=True))
+    sides = (f'{name}="{number(side)}"' for name, side in zip(_CORNERS, box, strict=True))
     return f"box {' '.join(sides)}"
 
 
