@@ -16,8 +16,10 @@ import shtab
 
 import boxscore
 from boxscore import Protocol
-from boxscore.cli import main, sample
+from boxscore.cli import evaluate, main, sample
+from boxscore.cli.command_line import make_parser
 from boxscore.cli.direct import summarize_files
+from boxscore.cli.parsing import commands_of, parse
 from boxscore.formats import read_detections, read_truths
 from boxscore.result.summary import Summary
 from tests.support.scenes import random_scene
@@ -95,6 +97,21 @@ def test_what_a_user_should_hear_of_goes_the_long_way(results: Any, tmp_path: Pa
     assert summarize_files(TRUTHS, [DETECTIONS, path], [Protocol.named("coco")], threads=1) is None
     assert summarize_files(TRUTHS, [tmp_path / "missing.json"], [Protocol.named("coco")], threads=1) is None
     assert summarize_files(TRUTHS, [DETECTIONS], [Protocol.named("coco", average="weighted")], threads=1) is None
+
+
+@pytest.mark.native
+def test_an_option_that_the_fast_path_does_not_know_takes_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So an option that is added later can't be ignored."""
+    taken: list[Any] = []
+    monkeypatch.setattr(evaluate, "summarize_files", lambda *given: taken.append(given))
+    parser = make_parser(["eval"])
+    commands_of(parser)["eval"].add_argument("--new", action="store_true")
+    for words, is_fast in (((), True), (("--per-class", "--threads", "1"), True), (("--new",), False)):
+        taken.clear()
+        options = parse(parser, ["eval", *FILES, *words])
+        options.early_files = None
+        options.run(options)
+        assert bool(taken) is is_fast, words
 
 
 def test_eval_prints_the_table_of_the_result(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from boxscore.cli.direct import summarize_files
 from boxscore.cli.evaluation_tables import Part, exported_table, names_of, plain_values, text_of
 from boxscore.cli.input_files import Model, hint_if_swapped, is_pipe, models_of
 from boxscore.cli.outputs import as_json, check_outputs, deliver, title_of
-from boxscore.cli.parsing import HelpFormatter
+from boxscore.cli.parsing import HelpFormatter, changed_options
 from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.result_warnings import left_out, warn_if_suspicious, warn_of_ids, warn_of_masks
 from boxscore.cli.terminal import Outcome, Progress
@@ -153,12 +153,10 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
         ]
     files = (options.truths, *options.detections)
     is_sliced = options.slice is not None or options.slice_by is not None
-    is_whole = all(getattr(options, name) is None for name in _CHANGES_INPUT)
     is_coco = all(name in (None, "coco") for name in (options.gt_format, options.dt_format)) and all(
         path.lower().endswith(".json") and not is_pipe(path) for path in files
     )
-    is_plain = not any(getattr(options, name) not in (None, False, 0) for name in _NEEDS_RESULT) and not is_sliced
-    if is_plain and is_whole and is_coco and options.engine in ("auto", "native"):
+    if is_coco and options.engine in ("auto", "native") and changed_options(options) <= _NEEDS_SUMMARY_ONLY:
         threads = num_threads(options.threads)
         summaries = summarize_files(options.truths, options.detections, protocols, threads, options.early_files)
         if summaries is not None:
@@ -176,15 +174,14 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
     return [part for of_type in parts for part in of_type]
 
 
-_CHANGES_INPUT = (
-    *("classes", "only_images", "box_format", "sizes", "names", "min_score", "map_classes"),
-    *("image_labels", "hierarchy"),
+_NEEDS_SUMMARY_ONLY = frozenset(
+    {
+        *("truths", "detections", "gt_format", "dt_format", "unmatched", "engine", "threads"),
+        *("protocol", "max_dets", "iou_type", "sigmas", "iou", "areas", "extra_numbers", "class_agnostic"),
+        *("per_class", "json", "csv", "latex", "markdown", "quiet"),
+    }
 )
-"""Options that the fast path does not support."""
-_NEEDS_RESULT = (
-    *("bootstrap", "html", "plots", "save", "errors", "operating_point", "confusion", "calibration", "worst_images"),
-)
-"""Options that need more than a summary."""
+"""Options that the fast path handles, or that decide whether it is taken; any other one takes the general path."""
 
 
 def evaluate_files(

@@ -36,6 +36,15 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     return options
 
 
+def changed_options(options: argparse.Namespace) -> set[str]:
+    """Names of the command's arguments and options whose value is not the default."""
+    return {
+        action.dest
+        for action in options.command._actions
+        if hasattr(options, action.dest) and getattr(options, action.dest) != action.default
+    }
+
+
 _SYNONYMS = {
     "evaluate": "eval",
     "score": "eval",
