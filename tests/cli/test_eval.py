@@ -109,7 +109,6 @@ def test_an_option_that_the_fast_path_does_not_know_takes_the_general_path(monke
     for words, is_fast in (((), True), (("--per-class", "--threads", "1"), True), (("--new",), False)):
         taken.clear()
         options = parse(parser, ["eval", *FILES, *words])
-        options.early_files = None
         options.run(options)
         assert bool(taken) is is_fast, words
 

@@ -667,6 +667,36 @@ class TestCommand:
         good = write_rows(tmp_path, TRUTH, FOUND)
         assert summarize_files(Path(good[0]), [Path(good[1])], [eighteen], threads=1) is not None
 
+    @pytest.mark.native
+    def test_counts_of_labelled_points_are_taken_if_all_truths_have_them(self, tmp_path: Path) -> None:
+        """With one count missing the points decide, in the command and in columns; of whole bodies they always do."""
+        whole = [1, 2, 2, *[3, 4, 1] * 132]
+        for points, is_first_given, is_second_given in (
+            (POSE, True, True),
+            (POSE, True, False),
+            (POSE, False, True),
+            (whole, True, True),
+        ):
+            truth = {**TRUTH, "keypoints": points, "num_keypoints": 0}
+            dataset = {
+                "images": [{"id": 1}],
+                "categories": [{"id": 1, "name": "person"}],
+                "annotations": [
+                    {key: value for key, value in (truth | {"id": i}).items() if is_given or key != "num_keypoints"}
+                    for i, is_given in enumerate((is_first_given, is_second_given), start=1)
+                ],
+            }
+            truths, found = map(Path, write_files(tmp_path, dataset, [FOUND | {"keypoints": points}] * 2))
+            there = read_truths(truths, iou_type="keypoints")
+            columns = read_detections(found, there, iou_type="keypoints")
+            protocol = Protocol.named("coco_keypoints", sigmas=sigmas_of(len(points) // 3))
+            expected = boxscore.evaluate(columns, there, protocol).summary
+            is_counted = is_first_given and is_second_given and points is POSE
+            assert [row.num_truths for row in expected.per_class] == [0 if is_counted else 2]
+            summaries = summarize_files(truths, [found], [protocol], threads=1)
+            assert summaries is not None
+            assert repr(summaries[0][0]) == repr(expected)
+
     def test_models_are_compared_by_their_poses(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """`boxscore compare`, and a report of two models."""
         dataset, results = random_poses(6, num_images=20)

@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _run(words)
+        from boxscore.cli.command_line import run
+
+        return run(words)
     except (MemoryError, ImportError) as error:
         if isinstance(error, ImportError) and "failed to map segment" not in str(error):
             raise
@@ -40,14 +42,3 @@ def quit_at_once(*_: object) -> None:
     """Handle Ctrl-C while modules are imported, before and after a command: there is nothing to clean up."""
     os.write(2, b"boxscore: interrupted\n")
     os._exit(130)
-
-
-def _run(words: Sequence[str]) -> int:
-    early_files = None
-    if words[:1] == ["eval"]:
-        from boxscore.cli.early_files import start_reading
-
-        early_files = start_reading(words[1:])  # by other threads, while this one imports the rest
-    from boxscore.cli.command_line import run
-
-    return run(words, early_files)

@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Any
 
 import boxscore
 from boxscore._support.exceptions import InputError
@@ -56,10 +55,9 @@ def _needed(words: Sequence[str]) -> Iterable[str]:
     return (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
 
 
-def run(words: Sequence[str], early_files: Any = None) -> int:
-    """Run one command; its exit code. `early_files` are read already, or soon, if it is `eval`."""
+def run(words: Sequence[str]) -> int:
+    """Run one command; its exit code."""
     options = parse(make_parser(_needed(words)), words)
-    options.early_files = early_files
     outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:
         try:

@@ -1,4 +1,4 @@
-"""COCO files straight to a Summary, in the compiled core alone: no columns in Python, and no NumPy to wait for."""
+"""COCO files to a Summary without NumPy, whose import takes as long as the rest: read, complete, evaluate."""
 
 import os
 from collections.abc import Sequence
@@ -11,84 +11,116 @@ from boxscore.protocol.measures import measures
 from boxscore.protocol.protocol import LARGEST_SIDE, Protocol
 from boxscore.result.summary import ClassRow, Summary, ap_50_of
 
+_Path = str | os.PathLike[str]
+
 
 def summarize_files(
-    truths: str | os.PathLike[str],
-    detections: Sequence[str | os.PathLike[str]],
-    protocols: Sequence[Protocol],
-    threads: int,
-    early_files: "_compiled.EarlyFiles | None" = None,
+    truths: _Path, detections: Sequence[_Path], protocols: Sequence[Protocol], threads: int
 ) -> list[list[Summary]] | None:
-    """A summary for each protocol and file of detections, the same as that of `evaluate`.
+    """A summary for each protocol and file of detections, equal to that of `evaluate`.
 
-    The protocols differ in `iou_type` alone. `early_files` are not read again, if they are the first ones of these.
+    Args:
+        truths: A COCO dataset.
+        detections: Lists of COCO results.
+        protocols: These differ in `iou_type` only.
+        threads: For the compiled core.
 
-    None if this way can't do it: the files are not a COCO dataset and lists of results, or there is something in them
-    that a reader would tell the user about, or the result looks like a mistake in the input.
+    Returns:
+        Summaries by protocol and file; None if a file, a row or a result needs an error or a warning, which the
+        general path has the words for, or if the protocol needs more than rows.
     """
-    protocol = protocols[0]
-    if protocol.average != "macro" or protocol.class_agnostic or os.name == "nt":
-        return None
-    if not protocol.is_plain or protocol.limits_per == "dataset" or protocol.class_groups:
-        return None
-    is_other = any(not hasattr(_compiled.IouType, each.iou_type) for each in protocols)
-    if is_other or protocol.keypoints != KeypointRules():
+    if not all(map(_is_supported, protocols)) or os.name == "nt":
         return None
     if not all(os.path.isfile(path) for path in (truths, *detections)):  # noqa: PTH113 (without waiting for pathlib)
         return None
-    wanted = list(measures(protocol))
-    results = _compiled.evaluate_coco_files(
-        os.fsencode(truths),
-        [os.fsencode(path) for path in detections],
-        rules_of(protocol),
-        compiled_measures(wanted),
-        _compiled.ShapeRules(
-            [getattr(_compiled.IouType, each.iou_type) for each in protocols],
-            LARGEST_SIDE,
-            protocol.pixels == "inclusive",
-            protocol.ignored_kind,
-            protocol.dilation_ratio,
-            list(protocol.sigmas),
-        ),
-        threads,
-        early_files,
-    )
-    if results is None:
+    try:
+        by_file = _summaries_by_file(truths, detections, protocols, threads)
+    except (_compiled.CocoError, _compiled.MaskError, OSError):
         return None
-    summaries = [
-        [
-            Summary(
-                protocol=each,
-                numbers={measure.name: number for measure, number in zip(wanted, result.numbers, strict=True)},
-                per_class=_rows(result, each.thresholds),
-                iou_dtype="float64",
-                num_left_out=result.num_read - sum(result.num_detections),
-            )
-            for result in of_type
-        ]
-        for each, of_type in zip(protocols, zip(*results, strict=True), strict=True)
-    ]
-    if any(Counts.of_rows(summary.per_class).is_suspicious for each in summaries for summary in each):
-        return None  # the shapes may tell why
+    if by_file is None or any(Counts.of_rows(each.per_class).is_suspicious for file in by_file for each in file):
+        return None
+    return [list(each) for each in zip(*by_file, strict=True)]
+
+
+def _is_supported(protocol: Protocol) -> bool:
+    if protocol.average != "macro" or protocol.class_agnostic or not protocol.is_plain or protocol.class_groups:
+        return False
+    if protocol.limits_per == "dataset" or protocol.keypoints != KeypointRules():
+        return False
+    return hasattr(_compiled.IouType, protocol.iou_type)
+
+
+def _summaries_by_file(
+    truths: _Path, detections: Sequence[_Path], protocols: Sequence[Protocol], threads: int
+) -> list[list[Summary]] | None:
+    protocol = protocols[0]
+    shapes = _compiled.ShapeRules(
+        [getattr(_compiled.IouType, each.iou_type) for each in protocols],
+        LARGEST_SIDE,
+        protocol.pixels == "inclusive",
+        protocol.ignored_kind,
+        protocol.dilation_ratio,
+        list(protocol.sigmas),
+    )
+    read = _compiled.CocoShapes.boxes
+    if any(each.iou_type in ("segm", "boundary") for each in protocols):
+        read = _compiled.CocoShapes.masks
+    elif protocol.iou_type == "keypoints":
+        read = _compiled.CocoShapes.keypoints
+    dataset = _compiled.read_coco_file(os.fsencode(truths), threads, shapes=read)
+    dataset.complete_truths(threads)
+    summaries = []
+    for path in detections:
+        # Masks and keypoints that no truth is compared with are only measured.
+        results = _compiled.read_coco_file(
+            os.fsencode(path), threads, shapes=read, compared=dataset.pairs(), keeps_third=False
+        )
+        results.complete_detections(threads, dataset)
+        columns = _compiled.coco_columns(dataset, results, shapes, threads)
+        if columns is None:
+            return None
+        summaries.append(
+            [
+                _summary(protocol, sides, dataset, num_read=len(results), threads=threads)
+                for protocol, sides in zip(protocols, columns, strict=True)
+            ]
+        )
     return summaries
 
 
-def _rows(result: _compiled.PlainResult, thresholds: Sequence[float]) -> list[ClassRow]:
-    num_thresholds = len(thresholds)
-    ap_at, num_true, num_false = (
-        [values[first : first + num_thresholds] for first in range(0, len(values), num_thresholds)]
-        for values in (result.ap_at, result.num_true, result.num_false)
+def _summary(
+    protocol: Protocol,
+    sides: tuple[_compiled.Detections, _compiled.Truths],
+    dataset: _compiled.CocoFile,
+    *,
+    num_read: int,
+    threads: int,
+) -> Summary:
+    wanted = list(measures(protocol))
+    numbers = _compiled.CompiledNumbers(compiled_measures(wanted), is_weighted=False, keeps_tally=False)
+    done = _compiled.evaluate(*sides, dataset.class_ids(), rules_of(protocol), numbers, threads)
+    name_of = dataset.class_names()
+    rows = [
+        ClassRow(
+            label=label,
+            name=name_of[label],
+            ap=ap,
+            ap_50=ap_50_of(ap_at, protocol.thresholds),
+            ar=ar,
+            num_truths=num_truths,
+            num_detections=num_detections,
+            ap_at=ap_at,
+            num_true=num_true,
+            num_false=num_false,
+        )
+        for label, ap, ar, num_truths, num_detections, ap_at, num_true, num_false in zip(
+            *done.class_rows(), strict=True
+        )
+    ]
+    return Summary(
+        protocol=protocol,
+        numbers={measure.name: number for measure, number in zip(wanted, done.averages.numbers, strict=True)},
+        per_class=rows,
+        iou_dtype="float64",
+        num_left_out=num_read - sum(row.num_detections for row in rows),
     )
-    columns = {
-        "label": result.label,
-        "name": result.name,
-        "ap": result.ap,
-        "ap_50": [ap_50_of(row, thresholds) for row in ap_at],
-        "ar": result.ar,
-        "num_truths": result.num_truths,
-        "num_detections": result.num_detections,
-        "ap_at": ap_at,
-        "num_true": num_true,
-        "num_false": num_false,
-    }
-    return [ClassRow(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]

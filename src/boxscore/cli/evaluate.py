@@ -157,8 +157,7 @@ def _parts(options: argparse.Namespace, models: Sequence[Model], protocols: Sequ
         path.lower().endswith(".json") and not is_pipe(path) for path in files
     )
     if is_coco and options.engine in ("auto", "native") and changed_options(options) <= _NEEDS_SUMMARY_ONLY:
-        threads = num_threads(options.threads)
-        summaries = summarize_files(options.truths, options.detections, protocols, threads, options.early_files)
+        summaries = summarize_files(options.truths, options.detections, protocols, num_threads(options.threads))
         if summaries is not None:
             of_models = (zip(models, each, strict=True) for each in summaries)
             return [Part(model, None, summary) for each in of_models for model, summary in each]

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +21,11 @@ from boxscore.data.geometry.box_formats import is_oriented
 from boxscore.data.geometry.masks import Masks, Polygons
 from boxscore.formats.federated import class_groups, coverage_rows, written_letters, written_lists
 from boxscore.formats.files import Output, Source
-from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records, Sizes
+from boxscore.formats.records import Key, Named, Options, OrientedRows, PoseRows, Records
 from boxscore.formats.table_keypoints import lists_of
 from boxscore.formats.ultralytics_json import are_oriented_results, is_from_ultralytics, read_oriented
 from boxscore.formats.writers import Host, Loss, changed, from_xywh
 from boxscore.protocol.comparable import NO_FREQUENCY
-from boxscore.protocol.keypoint_rules import NUM_WHOLEBODY
 from boxscore.protocol.protocol import Protocol
 
 _KEYS = {"box": "bbox", "mask": "segmentation", "ignore": "iscrowd", "visibility": "keypoints"}
@@ -68,8 +67,7 @@ def read_truths(source: Source, options: Options) -> Records:
     if records.coverage is not None and (row := file.boxes.first_ignored) is not None:
         rule = "lvis ignores such truths, which protocol lvis does not: remove it, or evaluate by boxscore.lvis"
         raise InputError(f"{records.location(row)}: `ignore` must be 0 in a file with LVIS' lists of classes; {rule}")
-    records = replace(records, area=_areas(file.boxes, records))
-    return _with_keypoints(records, file.boxes) if options.has_keypoints else records
+    return replace(records, keypoints=_poses(file.boxes)) if options.has_keypoints else records
 
 
 def read_detections(source: Source, options: Options) -> Records:
@@ -81,17 +79,11 @@ def read_detections(source: Source, options: Options) -> Records:
         return read_oriented(source, options.box_format)
     file = _load(source, options)
     score = file.boxes.score
-    may_lack = options.has_masks or options.has_keypoints or options.is_oriented
-    has_boxes = not np.isnan(file.boxes.box).any() if may_lack else file.boxes.mask_area is None
     records = _records(source, file, options, score=np.zeros(0) if score is None else score)
     records = replace(records, has_ultralytics_ids=is_from_ultralytics(source))
     if options.has_keypoints:
-        records = _with_poses(records, file.boxes)
-    if not has_boxes and records.polygons is None and not (options.has_keypoints or options.is_oriented):
-        # as in COCO: where results have masks alone, the pixels of a mask are its area, also for its box
-        area = file.boxes.mask_area if records.mask is None else records.mask.runs.area.astype(np.float64)
-        records = replace(records, area=None if np.isnan(area).any() else area)
-    if options.box_format is not None and has_boxes and not file.is_dataset:
+        records = replace(records, keypoints=_poses(file.boxes))
+    if options.box_format is not None and file.boxes.has_boxes and not file.is_dataset:
         records = replace(records, box_format=options.box_format)
     if score is None and len(records):
         raise InputError(f"{records.location(0)} must have `score`")
@@ -128,6 +120,7 @@ def _load(source: Source, options: Options) -> Any:
 
 def _records(source: Source, file: Any, options: Options, **more: Any) -> Records:
     boxes, kind = file.boxes, "annotation" if file.is_dataset else "result"
+    is_truth = "score" not in more
 
     def location(row: int) -> str:
         name = f"{source}: {kind} {row}"
@@ -149,13 +142,16 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         more["class_groups"] = class_groups(source, file.categories)
         if more.get("coverage") is not None and more["class_groups"] is None:
             more["subset"] = (NO_FREQUENCY,)
-    box = boxes.box
+    try:
+        (file.complete_truths if is_truth else file.complete_detections)(num_threads(options.threads))
+    except _compiled.MaskError as error:
+        row, rule = str(error).split(" ", 1)
+        raise InputError(f"{location(int(row))}: `segmentation` {rule}") from None
     if boxes.segmentations is not None:
-        more |= _masks(boxes.segmentations, image, more.get("image_sizes") or {}, options, location)
-        box = np.where(np.isnan(box), _boxes_around(more["mask"], more.get("polygons")), box)
+        more |= _masks(boxes.segmentations, keeps_polygons=options.keeps_polygons)
     elif options.has_masks and not len(image):
         more["mask"] = Masks.from_rle([])
-    fields: dict[str, Any] = {"box": box, "box_format": "xywh"}
+    fields: dict[str, Any] = {"box": boxes.box, "box_format": "xywh"}
     if boxes.oriented is not None:
         fields = OrientedRows(boxes.oriented, options.box_format or "xyxyxyxy").fields()
     is_corners = boxes.oriented is not None and boxes.oriented.shape[1] == 8
@@ -167,73 +163,27 @@ def _records(source: Source, file: Any, options: Options, **more: Any) -> Record
         source=str(source),
         terms=_KEYS | {"box": "segmentation"} if is_corners else _KEYS,
         id=boxes.id,
+        area=boxes.area,
         **more,
     )
 
 
-def _masks(
-    segmentations: Any, image: Key, sizes: Sizes, options: Options, location: Callable[[int], str]
-) -> dict[str, Masks | Polygons]:
-    """The masks of annotations, as records have them. Polygons are drawn here if the file has the sizes of images."""
-    known = np.ones((len(image), 2), np.int64)
-    polygons, is_drawn = None, True
-    if segmentations.has_polygons:
-        codes = image.code if isinstance(image, Named) else image
-        used, index = np.unique(codes, return_inverse=True)
-        keys = [image.names[code] for code in used] if isinstance(image, Named) else used.tolist()
-        is_drawn = all(key in sizes for key in keys)
-        known = np.array([sizes.get(key, (1, 1))[::-1] for key in keys], np.int64).reshape(-1, 2)[index]
-        if options.keeps_polygons or not is_drawn:
-            polygons = Polygons(
-                **dict(zip(("points", "part_start", "mask_start"), segmentations.polygons(), strict=True))
-            )
-    try:
-        runs = segmentations.draw(known, num_threads(options.threads))
-    except _compiled.MaskError as error:
-        row, rule = str(error).split(" ", 1)
-        raise InputError(f"{location(int(row))}: `segmentation` {rule}") from None
-    if polygons is None or is_drawn:
-        return {"mask": Masks(runs=runs, polygons=polygons)}
-    return {"mask": Masks(runs=runs), "polygons": polygons}
+def _masks(segmentations: Any, *, keeps_polygons: bool) -> dict[str, Masks | Polygons]:
+    """The masks of rows, as records have them: drawn, or with polygons if the file lacks the sizes of images."""
+    polygons = None
+    if segmentations.has_polygons and (keeps_polygons or not segmentations.is_drawn):
+        polygons = Polygons(**dict(zip(("points", "part_start", "mask_start"), segmentations.polygons(), strict=True)))
+    if segmentations.is_drawn:
+        return {"mask": Masks(runs=segmentations.masks, polygons=polygons)}
+    return {"mask": Masks(runs=segmentations.masks), **({} if polygons is None else {"polygons": polygons})}
 
 
-def _boxes_around(mask: Masks, polygons: Polygons | None) -> NDArray[np.float64]:
-    """For annotations that have no box, the one around the mask; around its points, if it is not drawn yet. xywh."""
-    box: NDArray[np.float64] = mask.runs.box.astype(np.float64)
-    if polygons is not None:
-        rows = polygons.has_parts
-        corners = polygons.bounds()[rows]
-        box[rows] = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], axis=1)
-    return box
-
-
-def _with_keypoints(records: Records, boxes: Any) -> Records:
-    """The records of annotations with their keypoints."""
-    area = None if records.area is None or np.isnan(records.area).any() else records.area
-    poses = _poses(boxes, has_boxes=not np.isnan(boxes.box).any())
-    labelled = poses.num_labelled
-    if labelled is not None and (np.isnan(labelled).any() or poses.point.shape[1] == NUM_WHOLEBODY):
-        poses = poses._replace(num_labelled=None)
-    return replace(records, area=area, keypoints=poses)
-
-
-def _with_poses(records: Records, boxes: Any) -> Records:
-    """The records of results with their keypoints; a box that is missing is the one around these."""
-    poses = _poses(boxes, has_boxes=not np.isnan(boxes.box).any())
-    if not len(records):
-        return replace(records, keypoints=poses)
-    # as in COCO: the first result decides for all of them
-    around = boxes.keypoints.around
-    box = around if np.isnan(boxes.box[0, 0]) else np.where(np.isnan(boxes.box), around, boxes.box)
-    return replace(records, area=box[:, 2] * box[:, 3], box=box, keypoints=poses)
-
-
-def _poses(boxes: Any, *, has_boxes: bool = True) -> PoseRows:
+def _poses(boxes: Any) -> PoseRows:
     given = boxes.keypoints
     if given is None:
         return PoseRows(np.zeros((0, 0, 2)), np.zeros((0, 0)))
     point = given.point.reshape(len(boxes.image), -1, 2)
-    return PoseRows(point, given.third, given.num_labelled, has_boxes)
+    return PoseRows(point, given.third, given.num_labelled, boxes.has_boxes)
 
 
 def _keys(ids: NDArray[np.int64], names: list[str] | None) -> Key:
@@ -246,26 +196,13 @@ def _images(source: Source, images: Any, listed: Key) -> dict[str, Any]:
     if len(set(keys)) < len(keys):
         twice = next(key for key, num in Counter(keys).items() if num > 1)
         raise InputError(f"{source}: images must have different ids; got {twice!r} twice")
-    sizes = {
-        key: (int(width), int(height))
-        for key, width, height in zip(keys, images.width.tolist(), images.height.tolist(), strict=True)
-        if 0 < width < 1e9 and 0 < height < 1e9 and width.is_integer() and height.is_integer()
-    }
+    sizes = {key: (width, height) for key, (width, height) in zip(keys, images.size.tolist(), strict=True) if width}
     crowded = {key: value for key, value in zip(keys, images.crowd_index.tolist(), strict=True) if value == value}
     more = {"image_sizes": sizes, "crowd_index": crowded or None}
     if isinstance(listed, Named):
         return more
     names = {key: name or str(key) for key, name in zip(keys, images.file_name, strict=True)}
     return {**more, "image_names": names}
-
-
-def _areas(boxes: Any, records: Records) -> NDArray[np.float64] | None:
-    """The areas of annotations; that of the mask, or else of the box, where one has none; None where none has one."""
-    if boxes.area is None or (records.oriented is not None and np.isnan(boxes.area).any()):
-        return None
-    is_drawn = records.mask is not None and records.polygons is None
-    own = records.mask.runs.area if records.mask is not None and is_drawn else records.box[:, 2] * records.box[:, 3]
-    return np.where(np.isnan(boxes.area), own, boxes.area)
 
 
 def write_truths(truths: Truths) -> tuple[Output, list[Loss]]:

@@ -1,7 +1,6 @@
 #include "io/coco_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "io/annotation_records.h"
@@ -141,26 +140,6 @@ private:
 
 CocoFile read_coco(const Source& source, const Run& run, const CocoRequest& request, size_t chunk_size) {
     return FileReader(source, run, request, chunk_size).read();
-}
-
-void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const Run& run) {
-    const PolygonColumn& polygons = boxes.polygons;
-    if (polygons.num_parts() > 0) {
-        boxes.masks = build_masks<MaskDrawer>(boxes.size(), 256, run, [&](size_t row, MaskColumn& part, MaskDrawer& drawer) {
-            if (!polygons.has_polygons(row)) return part.append_row(boxes.masks, row);
-            if (sizes[row].num_pixels() == 0) {
-                throw MaskError(row, "must have run lengths, or its image `width` and `height`; got polygons in an image without a size");
-            }
-            part.push(drawer.draw(polygons, row, sizes[row]), sizes[row]);
-        });
-    }
-    for (size_t row = 0; row < boxes.masks.num_masks(); ++row) {
-        double* const box = boxes.box.data() + 4 * row;
-        if (!std::isnan(box[0])) continue;
-        const MaskBox& outer = boxes.masks.box[row];
-        box[0] = outer.left, box[1] = outer.top, box[2] = outer.width, box[3] = outer.height;
-        boxes.mask_area[row] = boxes.masks.area[row];
-    }
 }
 
 }  // namespace boxscore

@@ -106,7 +106,7 @@ struct CocoKeypoints {
 struct CocoBoxes {
     CocoIds image;
     ColumnVector<int64_t> category;
-    ColumnVector<double> box;       // x, y, width, height of each row; NaN where a row has none, until it is taken from its mask
+    ColumnVector<double> box;       // x, y, width, height of each row; NaN where a row has none, until rows are completed
     MaskColumn masks;               // empty unless they are read; rows with polygons have a mask without pixels until it is drawn
     PolygonColumn polygons;         // of each row that has them, if masks are read
     std::vector<double> mask_area;  // pixels of the mask of a row without a box, NaN where it has one; empty if all have
@@ -118,6 +118,9 @@ struct CocoBoxes {
     size_t num_flagged = 0;         // rows that have `iscrowd`
     size_t first_ignored = kNone;   // the first row whose `ignore` is set
     ColumnVector<int64_t> id;       // empty unless every row has an integer
+    // Known once rows are completed, see io/coco_rows.h.
+    bool has_boxes = true;  // each row has a box in the file
+    bool is_drawn = true;   // no row has polygons that are not drawn
 
     static constexpr size_t kNone = static_cast<size_t>(-1);
 
@@ -163,9 +166,5 @@ inline constexpr size_t kCocoChunk = size_t{1} << 18;
 // Reads a dataset or a list of results. The columns, or the error, are the same for any number of threads and any
 // `chunk_size`, the number of bytes that a thread takes at a time. Throws CocoError, std::system_error, Interrupted.
 CocoFile read_coco(const Source& source, const Run& run, const CocoRequest& request = {}, size_t chunk_size = kCocoChunk);
-
-// Draws the polygons of annotations, and takes the box of a row that has none from its mask. `sizes` are those of the rows' images;
-// one without pixels is unknown. Throws MaskError.
-void draw_polygons(CocoBoxes& boxes, const std::vector<MaskSize>& sizes, const Run& run);
 
 }  // namespace boxscore

@@ -36,10 +36,24 @@ nb::capsule owner_of(Buffer<T>&& buffer) {
     return owner;
 }
 
+// An array that becomes one of NumPy when Python reads it: whoever only reads lists of it doesn't import NumPy.
+template <class T>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+Array<T> to_array(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
+    T* data = buffer.data();
+    return Array<T>(data, shape, owner_of(std::move(buffer)));
+}
+
+template <class T>
+nb::object to_numpy(const Array<T>& array) {
+    return nb::cast(nb::ndarray<nb::numpy, T>(array));
+}
+
 template <class T>
 nb::object to_numpy(Buffer<T>&& buffer, std::initializer_list<size_t> shape) {
-    T* data = buffer.data();
-    return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner_of(std::move(buffer))));
+    return to_numpy(to_array(std::move(buffer), shape));
 }
 
 template <class T>

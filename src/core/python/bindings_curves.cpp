@@ -268,6 +268,26 @@ CurvesObject build_all_curves(const TallyObject& tally, const Rules& rules, size
     return built;
 }
 
+// The columns of a table of classes as lists, in the first area range and within the last limit: labels, AP, AR, numbers of truths and
+// of detections; and by threshold: AP, true positives, false positives.
+nb::tuple class_rows(const FinishedObject& finished) {
+    const size_t T = finished.rules.num_thresholds(), K = finished.classes.size(), A = finished.rules.num_areas();
+    const size_t num_cells = A * finished.rules.num_limits(), cell = finished.rules.num_limits() - 1;
+    std::vector<int64_t> num_truths(K);
+    std::vector<std::vector<double>> ap_at(K);
+    std::vector<std::vector<int64_t>> num_true(K), num_false(K);
+    for (size_t k = 0; k < K; ++k) {
+        num_truths[k] = finished.truths[k * A];
+        for (size_t t = 0; t < T; ++t) {
+            ap_at[k].push_back(finished.ap_at[t * K + k]);
+            num_true[k].push_back(finished.num_true.data()[(t * K + k) * num_cells + cell]);
+            num_false[k].push_back(finished.num_false.data()[(t * K + k) * num_cells + cell]);
+        }
+    }
+    return nb::make_tuple(finished.classes, finished.averages.ap, finished.averages.ar, num_truths, finished.hits.num_detections, ap_at,
+                          num_true, num_false);
+}
+
 CurvesObject build_finished_curves(const FinishedObject& finished, size_t num_threads) {
     CurveBuffers buffers(finished.rules, finished.hits.num_classes());
     const std::vector<int64_t>& num_detections = finished.hits.num_detections;
@@ -279,7 +299,7 @@ CurvesObject build_finished_curves(const FinishedObject& finished, size_t num_th
 }
 
 // The means of curves that any engine has built, from their arrays in pycocotools' layout.
-AveragesObject average_arrays(const Input& precision, const Input& recall, const Input& average_precision,
+Averages average_arrays(const Input& precision, const Input& recall, const Input& average_precision,
                               const Input& num_truths, const Input& classes, const Rules& rules,
                               const std::vector<MeasureObject>& measures, bool is_weighted) {
     check_measures(measures, rules);
@@ -293,7 +313,7 @@ AveragesObject average_arrays(const Input& precision, const Input& recall, const
     for (size_t cell = 0; cell < num_cells; ++cell) {
         curves.precision.push_back({sampled + cell, R, K, R * K * num_cells, K * num_cells, num_cells});
     }
-    return AveragesObject(average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}, Run{}));
+    return average_curves(curves, rules, {measures_of(measures, ascending(classes, "classes")), is_weighted}, Run{});
 }
 
 // AP [T, K, A, M] as the mean over recall points, of precisions in pycocotools' layout.
@@ -338,20 +358,25 @@ void bind_curves(nb::module_& module) {
             "is_recall"_a, "thresholds"_a, "area"_a, "limit"_a, "labels"_a = nb::none());
     nb::class_<WantedNumbers>(module, "WantedNumbers");
     nb::class_<CompiledNumbers, WantedNumbers>(module, "CompiledNumbers")
-        .def(nb::init<std::vector<MeasureObject>, bool>(), "measures"_a, "is_weighted"_a);
-    nb::class_<AveragesObject>(module, "Averages")
-        .def_ro("numbers", &AveragesObject::numbers)
-        .def_ro("ap", &AveragesObject::ap)
-        .def_ro("ar", &AveragesObject::ar);
+        .def(nb::init<std::vector<MeasureObject>, bool, bool>(), "measures"_a, "is_weighted"_a, "keeps_tally"_a = true);
+    const auto column = [](auto get) {
+        return [get](const Averages& self) { return to_numpy(get(self), {get(self).size()}); };
+    };
+    nb::class_<Averages>(module, "Averages")
+        .def_ro("numbers", &Averages::numbers)
+        .def_prop_ro("ap", column([](const Averages& self) { return self.ap; }))
+        .def_prop_ro("ar", column([](const Averages& self) { return self.ar; }));
+    using Finish = FinishedObject;
     nb::class_<FinishedObject>(module, "Finished")
         .def_ro("averages", &FinishedObject::averages)
-        .def_ro("classes", &FinishedObject::classes)
-        .def_ro("num_truths", &FinishedObject::num_truths)
-        .def_ro("num_detections", &FinishedObject::num_detections)
-        .def_ro("recall", &FinishedObject::recall)
-        .def_ro("ap_at", &FinishedObject::ap_at)
-        .def_ro("num_true", &FinishedObject::num_true)
-        .def_ro("num_false", &FinishedObject::num_false)
+        .def_prop_ro("classes", [](const Finish& self) { return to_numpy(self.classes, {self.classes.size()}); })
+        .def_prop_ro("num_truths", [](const Finish& self) { return to_numpy(self.truths, {self.classes.size(), self.rules.num_areas()}); })
+        .def_prop_ro("num_detections", [](const Finish& self) { return to_numpy(self.hits.num_detections, {self.classes.size()}); })
+        .def_prop_ro("recall", [](const Finish& self) { return to_numpy(self.recall); })
+        .def_prop_ro("ap_at", [](const Finish& self) { return to_numpy(self.ap_at, {self.rules.num_thresholds(), self.classes.size()}); })
+        .def_prop_ro("num_true", [](const Finish& self) { return to_numpy(self.num_true); })
+        .def_prop_ro("num_false", [](const Finish& self) { return to_numpy(self.num_false); })
+        .def("class_rows", &class_rows)
         .def("build_curves", &build_finished_curves, "num_threads"_a);
     nb::class_<CurvesObject>(module, "Curves")
         .def_ro("precision", &CurvesObject::precision)

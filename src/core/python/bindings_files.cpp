@@ -6,23 +6,24 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cerrno>
 #include <algorithm>
-#include <future>
+#include <cerrno>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "io/coco_json.h"
-#include "io/direct.h"
+#include "io/coco_rows.h"
 #include "platform/source.h"
 #include "python/arrays.h"
+#include "python/boxes.h"
+#include "python/geometry.h"
+#include "python/keypoints.h"
 #include "python/masks.h"
-#include "python/measures.h"
 #include "python/unlocked.h"
 
 namespace nb = nanobind;
@@ -34,21 +35,44 @@ void bind_files(nb::module_& module);
 
 namespace {
 
-// An array that owns the memory of a column.
+using FileRef = std::shared_ptr<CocoFile>;
+
+// Keeps a file for as long as an array needs its columns.
+nb::capsule owner_of(const FileRef& file) {
+    return nb::capsule(new FileRef(file), [](void* pointer) noexcept { delete static_cast<FileRef*>(pointer); });
+}
+
+// A column as an array of NumPy, which shares its memory.
 template <class Column>
-nb::object array_of(Column&& column, size_t num_columns = 0) {
+nb::object array_of(const FileRef& file, Column& column, size_t num_columns = 0) {
     using T = typename Column::value_type;
-    auto* const owned = new Column(std::move(column));
-    nb::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<Column*>(pointer); });
     if (num_columns > 0) {
-        return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size() / num_columns, num_columns}, owner));
+        return nb::cast(nb::ndarray<nb::numpy, T>(column.data(), {column.size() / num_columns, num_columns}, owner_of(file)));
     }
-    return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size()}, owner));
+    return nb::cast(nb::ndarray<nb::numpy, T>(column.data(), {column.size()}, owner_of(file)));
 }
 
 template <class Column>
-nb::object array_or_none(Column&& column) {
-    return column.empty() ? nb::none() : array_of(std::move(column));
+nb::object array_or_none(const FileRef& file, Column& column) {
+    return column.empty() ? nb::none() : array_of(file, column);
+}
+
+// A column for the compiled engine, which shares its memory, too, and needs no NumPy.
+template <class Column>
+Input input_of(const FileRef& file, Column& column) {
+    return Input(column.data(), {column.size()}, owner_of(file), {}, nb::dtype<typename Column::value_type>());
+}
+
+template <class Column>
+std::optional<Input> input_or_none(const FileRef& file, Column& column) {
+    return column.empty() ? std::nullopt : std::optional(input_of(file, column));
+}
+
+template <class T>
+Input input_of(const std::vector<T>& values) {
+    Buffer<T> buffer(values.size());
+    std::copy(values.begin(), values.end(), buffer.data());
+    return Input(to_array(std::move(buffer), {values.size()}));
 }
 
 nb::list list_of(const Strings& strings) {
@@ -62,45 +86,46 @@ nb::object names_of(const CocoIds& ids) { return ids.are_names ? nb::object(list
 // The segmentations of a file: run lengths, and polygons that are drawn once the sizes of their images are known.
 class SegmentationsObject {
 public:
-    SegmentationsObject(MaskColumn&& masks, PolygonColumn&& polygons) : masks_(std::move(masks)), polygons_(std::move(polygons)) {}
+    explicit SegmentationsObject(FileRef file) : file_(std::move(file)) {}
 
-    bool has_polygons() const { return polygons_.num_parts() > 0; }
+    bool has_polygons() const { return polygons().num_parts() > 0; }
+    bool is_drawn() const { return file_->boxes.is_drawn; }
 
     // Whether the first polygon of a mask has fewer than three points.
     bool has_short_polygons() const {
-        for (size_t row = 0; row < polygons_.num_masks(); ++row) {
-            const size_t first = polygons_.mask_start[row];
-            if (polygons_.has_polygons(row) && polygons_.part_start[first + 1] - polygons_.part_start[first] < 6) return true;
+        for (size_t row = 0; row < polygons().num_masks(); ++row) {
+            const size_t first = polygons().mask_start[row];
+            if (polygons().has_polygons(row) && polygons().part_start[first + 1] - polygons().part_start[first] < 6) return true;
         }
         return false;
     }
 
     // The polygons as arrays: numbers, where each polygon begins among them, and the first polygon of each row.
-    nb::object polygons() const {
+    nb::object polygon_arrays() const {
         const auto starts = [](const std::vector<size_t>& values) {
             const std::vector<int64_t> copy(values.begin(), values.end());
             return to_numpy(copy, {copy.size()});
         };
-        return nb::make_tuple(to_numpy(polygons_.points, {polygons_.points.size()}), starts(polygons_.part_start),
-                              starts(polygons_.mask_start));
+        return nb::make_tuple(to_numpy(polygons().points, {polygons().points.size()}), starts(polygons().part_start),
+                              starts(polygons().mask_start));
     }
 
-    // The masks, which are taken out of this object. `sizes`: height and width of the image of each row, 0 where it is unknown.
-    Masks draw(const Input& sizes, size_t num_threads) {
-        CocoBoxes boxes;
-        boxes.masks = std::move(masks_);
-        boxes.category.resize(boxes.masks.num_masks());
-        boxes.box.assign(boxes.masks.num_masks() * 4, 0.0);  // none is missing
-        std::swap(boxes.polygons, polygons_);
-        if (boxes.polygons.num_parts() > 0) {
-            const std::vector<MaskSize> known = sizes_of(sizes, boxes.masks.num_masks());
-            run_without_lock(boxes.polygons.num_parts() * 64, num_threads, [&](const Run& run) { draw_polygons(boxes, known, run); });
-        }
-        std::swap(boxes.polygons, polygons_);
-        return Masks(std::move(boxes.masks));
+    // The masks as they are; rows whose polygons are not drawn have no pixels.
+    Masks masks() const { return Masks(std::shared_ptr<const MaskColumn>(file_, &file_->boxes.masks)); }
+
+    // The masks in images of these sizes: height and width of the image of each row, 0 where it is unknown.
+    Masks draw(const Input& sizes, size_t num_threads) const {
+        if (!has_polygons()) return masks();
+        const std::vector<MaskSize> known = sizes_of(sizes, file_->boxes.size());
+        MaskColumn drawn;
+        run_without_lock(polygons().num_parts() * 64, num_threads,
+                         [&](const Run& run) { drawn = draw_masks(file_->boxes.masks, polygons(), known, run); });
+        return Masks(std::move(drawn));
     }
 
 private:
+    const PolygonColumn& polygons() const { return file_->boxes.polygons; }
+
     static std::vector<MaskSize> sizes_of(const Input& sizes, size_t num_rows) {
         const int64_t* sides = typed<int64_t>(sizes, num_rows * 2, "sizes");
         std::vector<MaskSize> known(num_rows);
@@ -112,8 +137,7 @@ private:
         return known;
     }
 
-    MaskColumn masks_;
-    PolygonColumn polygons_;
+    FileRef file_;
 };
 
 // What Python gets of a file: columns as arrays of NumPy, strings as lists; None for columns that no record has.
@@ -121,6 +145,7 @@ struct BoxesObject {
     nb::object image, image_names, category, box, mask_area, score, area, is_crowd, id, segmentations, keypoints, oriented;
     size_t num_flagged;
     std::optional<size_t> first_ignored;
+    bool has_boxes;
 };
 
 // Shapes (N, K * 2), (N, K), (N, 4), (N,); the last is None if no row has `num_keypoints`.
@@ -129,7 +154,7 @@ struct KeypointsObject {
 };
 
 struct ImagesObject {
-    nb::object id, names, file_name, width, height, crowd_index;
+    nb::object id, names, file_name, width, height, size, crowd_index;
     nb::object negative, not_exhaustive;  // None, or: ids of all rows, the end of each row's in it, whether a row has a list
 };
 
@@ -137,67 +162,85 @@ struct CategoriesObject {
     nb::object id, name, frequency;
 };
 
-struct FileObject {
-    bool is_dataset, has_annotations;
-    BoxesObject boxes;
-    std::optional<ImagesObject> images;
-    std::optional<CategoriesObject> categories;
-};
-
-nb::object keypoints_of(CocoKeypoints&& keypoints) {
+nb::object keypoints_of(const FileRef& file) {
+    CocoKeypoints& keypoints = file->boxes.keypoints;
     if (keypoints.num_points == 0) return nb::none();
-    const size_t num_points = keypoints.num_points;
-    return nb::cast(KeypointsObject{array_of(std::move(keypoints.point), num_points * 2), array_of(std::move(keypoints.third), num_points),
-                                    array_of(std::move(keypoints.around), 4), array_or_none(std::move(keypoints.num_labelled))});
+    return nb::cast(KeypointsObject{array_of(file, keypoints.point, keypoints.num_points * 2),
+                                    array_of(file, keypoints.third, keypoints.num_points), array_of(file, keypoints.around, 4),
+                                    array_or_none(file, keypoints.num_labelled)});
 }
 
-BoxesObject to_python(CocoBoxes&& boxes) {
-    nb::object segmentations = nb::none();
-    if (boxes.masks.num_masks() > 0) {
-        segmentations = nb::cast(new SegmentationsObject(std::move(boxes.masks), std::move(boxes.polygons)));
-    }
-    nb::object oriented = nb::none();
-    if (!boxes.oriented.empty()) {
-        const size_t num_numbers = boxes.oriented.size() / boxes.size();
-        oriented = array_of(std::move(boxes.oriented), num_numbers);
-    }
-    return {array_of(std::move(boxes.image.value)),
+BoxesObject boxes_of(const FileRef& file) {
+    CocoBoxes& boxes = file->boxes;
+    return {array_of(file, boxes.image.value),
             names_of(boxes.image),
-            array_of(std::move(boxes.category)),
-            array_of(std::move(boxes.box), 4),
-            array_or_none(std::move(boxes.mask_area)),
-            array_or_none(std::move(boxes.score)),
-            array_or_none(std::move(boxes.area)),
-            array_or_none(std::move(boxes.is_crowd)),
-            array_or_none(std::move(boxes.id)),
-            std::move(segmentations),
-            keypoints_of(std::move(boxes.keypoints)),
-            std::move(oriented),
+            array_of(file, boxes.category),
+            array_of(file, boxes.box, 4),
+            array_or_none(file, boxes.mask_area),
+            array_or_none(file, boxes.score),
+            array_or_none(file, boxes.area),
+            array_or_none(file, boxes.is_crowd),
+            array_or_none(file, boxes.id),
+            boxes.masks.num_masks() == 0 ? nb::none() : nb::cast(SegmentationsObject(file)),
+            keypoints_of(file),
+            boxes.oriented.empty() ? nb::none() : array_of(file, boxes.oriented, boxes.oriented.size() / boxes.size()),
             boxes.num_flagged,
-            boxes.first_ignored == CocoBoxes::kNone ? std::nullopt : std::optional(boxes.first_ignored)};
+            boxes.first_ignored == CocoBoxes::kNone ? std::nullopt : std::optional(boxes.first_ignored),
+            boxes.has_boxes};
 }
 
-nb::object lists_of(IdLists&& lists) {
+nb::object lists_of(const FileRef& file, IdLists& lists) {
     const bool is_any = std::find(lists.is_given.begin(), lists.is_given.end(), 1) != lists.is_given.end();
     if (!is_any) return nb::none();
-    return nb::make_tuple(array_of(std::move(lists.value)), array_of(std::move(lists.end)), array_of(std::move(lists.is_given)));
+    return nb::make_tuple(array_of(file, lists.value), array_of(file, lists.end), array_of(file, lists.is_given));
 }
 
-ImagesObject to_python(CocoImages&& images) {
-    return {array_of(std::move(images.id.value)), names_of(images.id), list_of(images.file_name),
-            array_of(std::move(images.width)), array_of(std::move(images.height)), array_of(std::move(images.crowd_index)),
-            lists_of(std::move(images.negative)), lists_of(std::move(images.not_exhaustive))};
+ImagesObject images_of(const FileRef& file) {
+    CocoImages& images = file->images;
+    return {array_of(file, images.id.value), names_of(images.id), list_of(images.file_name), array_of(file, images.width),
+            array_of(file, images.height), to_numpy(image_sizes(images), {images.size(), 2}), array_of(file, images.crowd_index),
+            lists_of(file, images.negative), lists_of(file, images.not_exhaustive)};
 }
 
-FileObject to_python(CocoFile&& file) {
-    FileObject object{file.is_dataset, file.has_annotations, to_python(std::move(file.boxes)), {}, {}};
-    if (file.has_images) object.images = to_python(std::move(file.images));
-    if (file.has_categories) {
-        object.categories = CategoriesObject{array_of(std::move(file.categories.id)), list_of(file.categories.name),
-                                             list_of(file.categories.frequency)};
+// A file in compiled columns. Arrays of them, and so NumPy, are made when Python reads them.
+class FileObject {
+public:
+    explicit FileObject(CocoFile&& file) : file_(std::make_shared<CocoFile>(std::move(file))) {}
+
+    const FileRef& file() const { return file_; }
+    const BoxesObject& boxes() {
+        if (!boxes_) boxes_ = boxes_of(file_);
+        return *boxes_;
     }
-    return object;
-}
+    std::optional<ImagesObject> images() {
+        if (!images_ && file_->has_images) images_ = images_of(file_);
+        return images_;
+    }
+    std::optional<CategoriesObject> categories() const {
+        if (!file_->has_categories) return std::nullopt;
+        CocoCategories& categories = file_->categories;
+        return CategoriesObject{array_of(file_, categories.id), list_of(categories.name), list_of(categories.frequency)};
+    }
+
+    // As io/coco_rows.h says. `truths`: whose images detections are on; none: those of this file.
+    void complete_truths(size_t num_threads) {
+        complete(num_threads, [this](const Run& run) { boxscore::complete_truths(*file_, run); });
+    }
+    void complete_detections(size_t num_threads, const FileObject* truths) {
+        const CocoImages& images = truths == nullptr ? file_->images : truths->file_->images;
+        complete(num_threads, [&](const Run& run) { boxscore::complete_detections(file_->boxes, images, run); });
+    }
+
+private:
+    void complete(size_t num_threads, const std::function<void(const Run&)>& compute) {
+        run_without_lock(file_->boxes.polygons.num_parts() * 64, num_threads, compute);
+        if (boxes_) *boxes_ = boxes_of(file_);
+    }
+
+    FileRef file_;
+    std::optional<BoxesObject> boxes_;
+    std::optional<ImagesObject> images_;
+};
 
 // A file system's error as Python's OSError.
 [[noreturn]] void raise(const std::system_error& error) {
@@ -208,6 +251,23 @@ FileObject to_python(CocoFile&& file) {
 
 // The images and classes of a column each.
 using Pairs = std::optional<std::pair<Input, Input>>;
+
+// Those of a file, for `compared`; none of them is an array of NumPy.
+nb::tuple pairs_of(const FileObject& object) {
+    CocoBoxes& boxes = object.file()->boxes;
+    return nb::make_tuple(nb::cast(input_of(object.file(), boxes.image.value)), nb::cast(input_of(object.file(), boxes.category)));
+}
+
+nb::object class_ids_of(const FileObject& object) { return nb::cast(input_of(object.file(), object.file()->categories.id)); }
+
+nb::typed<nb::dict, int, nb::str> class_names_of(const FileObject& object) {
+    const CocoCategories& categories = object.file()->categories;
+    nb::typed<nb::dict, int, nb::str> names;
+    for (size_t k = 0; k < categories.size(); ++k) {
+        names[nb::int_(categories.id[k])] = nb::str(categories.name[k].data(), categories.name[k].size());
+    }
+    return names;
+}
 
 CocoFile read_unlocked(const Source& source, size_t num_threads, CocoShapes shapes, const Pairs& compared, CocoScore score,
                        bool keeps_third, size_t chunk_size) {
@@ -234,7 +294,7 @@ FileObject read_coco_file(const nb::bytes& path, size_t num_threads, size_t chun
             const Unlocked unlocked;
             source = open_source(name);
         }
-        return to_python(read_unlocked(*source, num_threads, shapes, compared, score, keeps_third, chunk_size));
+        return FileObject(read_unlocked(*source, num_threads, shapes, compared, score, keeps_third, chunk_size));
     } catch (const std::system_error& error) {
         raise(error);
     }
@@ -258,112 +318,52 @@ private:
 FileObject read_coco_bytes(const nb::object& content, size_t num_threads, size_t chunk_size, CocoShapes shapes,
                            const Pairs& compared, CocoScore score, bool keeps_third) {
     const BytesView view(content);
-    return to_python(read_unlocked(view.source(), num_threads, shapes, compared, score, keeps_third, chunk_size));
+    return FileObject(read_unlocked(view.source(), num_threads, shapes, compared, score, keeps_third, chunk_size));
 }
 
-std::string string_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
-
-// Truths and detections with boxes, which threads read while Python goes on. If they are no longer wanted, reading stops.
-class EarlyFiles {
-public:
-    EarlyFiles(const nb::bytes& truths, const nb::bytes& detections, size_t num_threads)
-        : truths_(string_of(truths)), detections_(string_of(detections)), run_{num_threads, &interruption_}, files_(start()) {}
-    ~EarlyFiles() { interruption_.request(); }  // and `files_` waits for its thread
-
-    // Whether these are the files, with the shapes that are wanted, and nobody has taken them.
-    bool are(const std::string& truths, const std::string& detections, const ShapeRules& shapes) const {
-        return files_.valid() && truths == truths_ && detections == detections_ && shapes.iou_types == kShapes.iou_types;
-    }
-
-    std::pair<CocoFile, CocoFile> take(const Run& run) {
-        while (files_.wait_for(Interruption::kInterval) == std::future_status::timeout) run.check();
-        return files_.get();
-    }
-
-private:
-    // Without another thread, the files are read by `take`.
-    std::future<std::pair<CocoFile, CocoFile>> start() {
-        const auto read_both = [this] { return read(); };
-        try {
-            return std::async(std::launch::async, read_both);
-        } catch (const std::system_error&) {
-            return std::async(std::launch::deferred, read_both);
-        }
-    }
-
-    std::pair<CocoFile, CocoFile> read() const {
-        CocoFile truths = read_plain_truths(*open_source(truths_), kShapes, run_);
-        CocoFile detections = read_plain_detections(*open_source(detections_), truths, kShapes, run_);
-        return {std::move(truths), std::move(detections)};
-    }
-
-    inline static const ShapeRules kShapes{{IouType::bbox}, 0, false, 0, 0, {}};
-    std::string truths_, detections_;
-    Interruption interruption_;
-    Run run_;
-    std::future<std::pair<CocoFile, CocoFile>> files_;
-};
-
-// The names of the classes of a result.
-std::vector<std::string> names_of(const PlainResult& result, const CocoCategories& categories) {
-    std::unordered_map<int64_t, std::string_view> name_of;
-    for (size_t k = 0; k < categories.size(); ++k) name_of[categories.id[k]] = categories.name[k];
-    std::vector<std::string> names;
-    for (const int64_t label : result.classes) names.emplace_back(name_of[label]);
-    return names;
+nb::object truth_keypoints_of(const FileRef& file, const ShapeRules& shapes) {
+    CocoBoxes& boxes = file->boxes;
+    std::vector<uint8_t> is_labelled;
+    for (const double visibility : boxes.keypoints.third) is_labelled.push_back(visibility > 0);
+    const Input area = input_of(file, boxes.area);
+    std::optional<Input> box;
+    if (boxes.has_boxes) box = input_of(file, boxes.box);
+    return make_keypoints({input_of(file, boxes.keypoints.point), area, input_of(is_labelled), area, box, {}}, shapes.sigmas);
 }
 
-// A result with what tables show of its classes.
-struct PlainResultObject {
-    PlainResult result;
-    std::vector<std::string> name;
-};
+nb::object keypoints_of(const FileRef& file, const ShapeRules& shapes) {
+    CocoKeypoints& keypoints = file->boxes.keypoints;
+    return make_keypoints({input_of(file, keypoints.point), input_or_none(file, file->boxes.area), {}, {}, {},
+                           input_or_none(file, keypoints.slot)},
+                          shapes.sigmas);
+}
 
-// Results in plain values for each file of detections, one per similarity, or None for all if any file has something to be told about.
-// `early`: files that are read already, or soon, if they are the first ones.
-nb::object evaluate_coco_files(const nb::bytes& truths, const std::vector<nb::bytes>& detections, const Rules& rules,
-                               const std::vector<MeasureObject>& wanted, const ShapeRules& shapes, size_t num_threads,
-                               EarlyFiles* early) {
-    check_measures(wanted, rules);
-    const std::vector<Measure> measures = measures_of(wanted, {});  // of all classes
-    const std::string truth_path = string_of(truths);
-    std::vector<std::string> paths;
-    for (const nb::bytes& path : detections) paths.push_back(string_of(path));
-    const bool is_early = early != nullptr && !paths.empty() && early->are(truth_path, paths[0], shapes);
-    CocoFile truth_file;
-    std::vector<std::vector<PlainResult>> results;
-    try {
-        run_without_lock(SIZE_MAX, num_threads, [&](const Run& run) {
-            CocoFile file;
-            if (is_early) {
-                std::tie(truth_file, file) = early->take(run);
-            } else {
-                truth_file = read_plain_truths(*open_source(truth_path), shapes, run);
-            }
-            for (size_t i = 0; i < paths.size(); ++i) {
-                if (i > 0 || !is_early) file = read_plain_detections(*open_source(paths[i]), truth_file, shapes, run);
-                results.push_back(evaluate_plainly(truth_file, std::move(file), rules, measures, shapes, run));
-                if (results.back().empty()) return;
-            }
-        });
-    } catch (const CocoError&) {
-        return nb::none();
-    } catch (const MaskError&) {
-        return nb::none();
-    } catch (const std::system_error&) {
-        return nb::none();
+// The shapes of a file as a geometry.
+nb::object geometry_of(const FileRef& file, IouType type, const ShapeRules& shapes) {
+    if (type == IouType::keypoints) return file->is_dataset ? truth_keypoints_of(file, shapes) : keypoints_of(file, shapes);
+    if (type == IouType::bbox) return make_boxes(input_of(file, file->boxes.box), BoxFormat::xywh, shapes.is_inclusive);
+    const Masks masks(std::shared_ptr<const MaskColumn>(file, &file->boxes.masks));
+    return nb::cast(masks.with_boundary(type == IouType::boundary ? shapes.boundary_ratio : 0));
+}
+
+// Both sides of completed files for the compiled engine, one pair per similarity; None if a row needs an error or a warning.
+nb::object columns_of(const FileObject& truths_object, const FileObject& detections_object, const ShapeRules& shapes, size_t num_threads) {
+    const FileRef &truths = truths_object.file(), &detections = detections_object.file();
+    bool is_ready = false;
+    run_without_lock(detections->boxes.size(), num_threads, [&](const Run& run) { is_ready = are_ready(*truths, *detections, shapes, run); });
+    if (!is_ready) return nb::none();
+    CocoBoxes &boxes = detections->boxes, &truth_boxes = truths->boxes;
+    const std::vector<uint8_t> kinds = truth_kinds(truth_boxes, shapes.ignored_kind);
+    nb::list pairs;
+    for (const IouType type : shapes.iou_types) {
+        DetectionsObject rows(input_of(detections, boxes.image.value), input_of(detections, boxes.category), input_of(detections, boxes.score),
+                              geometry_of(detections, type, shapes), std::nullopt, input_or_none(detections, boxes.area));
+        TruthsObject truth_rows(input_of(truths, truth_boxes.image.value), input_of(truths, truth_boxes.category),
+                                geometry_of(truths, type, shapes), input_or_none(truths, truth_boxes.area),
+                                kinds.empty() ? std::nullopt : std::optional(input_of(kinds)));
+        pairs.append(nb::make_tuple(nb::cast(std::move(rows)), nb::cast(std::move(truth_rows))));
     }
-    nb::list list;
-    for (std::vector<PlainResult>& of_file : results) {
-        if (of_file.empty()) return nb::none();
-        nb::list by_type;
-        for (PlainResult& result : of_file) {
-            std::vector<std::string> names = names_of(result, truth_file.categories);
-            by_type.append(PlainResultObject{std::move(result), std::move(names)});
-        }
-        list.append(by_type);
-    }
-    return list;
+    return pairs;
 }
 
 }  // namespace
@@ -386,7 +386,9 @@ void bind_files(nb::module_& module) {
     nb::class_<SegmentationsObject>(module, "CocoSegmentations")
         .def_prop_ro("has_polygons", &SegmentationsObject::has_polygons)
         .def_prop_ro("has_short_polygons", &SegmentationsObject::has_short_polygons)
-        .def("polygons", &SegmentationsObject::polygons)
+        .def_prop_ro("is_drawn", &SegmentationsObject::is_drawn)
+        .def_prop_ro("masks", &SegmentationsObject::masks)
+        .def("polygons", &SegmentationsObject::polygon_arrays)
         .def("draw", &SegmentationsObject::draw, "sizes"_a, "num_threads"_a);
     nb::class_<KeypointsObject>(module, "CocoKeypoints")
         .def_ro("point", &KeypointsObject::point)
@@ -407,13 +409,15 @@ void bind_files(nb::module_& module) {
         .def_ro("keypoints", &BoxesObject::keypoints)
         .def_ro("oriented", &BoxesObject::oriented)
         .def_ro("num_flagged", &BoxesObject::num_flagged)
-        .def_ro("first_ignored", &BoxesObject::first_ignored);
+        .def_ro("first_ignored", &BoxesObject::first_ignored)
+        .def_ro("has_boxes", &BoxesObject::has_boxes);
     nb::class_<ImagesObject>(module, "CocoImages")
         .def_ro("id", &ImagesObject::id)
         .def_ro("names", &ImagesObject::names)
         .def_ro("file_name", &ImagesObject::file_name)
         .def_ro("width", &ImagesObject::width)
         .def_ro("height", &ImagesObject::height)
+        .def_ro("size", &ImagesObject::size)
         .def_ro("crowd_index", &ImagesObject::crowd_index)
         .def_ro("negative", &ImagesObject::negative)
         .def_ro("not_exhaustive", &ImagesObject::not_exhaustive);
@@ -422,11 +426,17 @@ void bind_files(nb::module_& module) {
         .def_ro("name", &CategoriesObject::name)
         .def_ro("frequency", &CategoriesObject::frequency);
     nb::class_<FileObject>(module, "CocoFile")
-        .def_ro("is_dataset", &FileObject::is_dataset)
-        .def_ro("has_annotations", &FileObject::has_annotations)
-        .def_ro("boxes", &FileObject::boxes)
-        .def_ro("images", &FileObject::images)
-        .def_ro("categories", &FileObject::categories);
+        .def_prop_ro("is_dataset", [](const FileObject& self) { return self.file()->is_dataset; })
+        .def_prop_ro("has_annotations", [](const FileObject& self) { return self.file()->has_annotations; })
+        .def_prop_ro("boxes", &FileObject::boxes)
+        .def_prop_ro("images", &FileObject::images)
+        .def_prop_ro("categories", &FileObject::categories)
+        .def("__len__", [](const FileObject& self) { return self.file()->boxes.size(); })
+        .def("pairs", &pairs_of)
+        .def("class_ids", &class_ids_of)
+        .def("class_names", &class_names_of)
+        .def("complete_truths", &FileObject::complete_truths, "num_threads"_a)
+        .def("complete_detections", &FileObject::complete_detections, "num_threads"_a, "truths"_a = nb::none());
     nb::enum_<IouType>(module, "IouType")
         .value("bbox", IouType::bbox)
         .value("segm", IouType::segm)
@@ -440,27 +450,11 @@ void bind_files(nb::module_& module) {
                 new (self) ShapeRules{std::move(iou_types), largest, is_inclusive, ignored_kind, boundary_ratio, std::move(sigmas)};
             },
             "iou_types"_a, "largest"_a, "is_inclusive"_a, "ignored_kind"_a, "boundary_ratio"_a, "sigmas"_a);
-    nb::class_<EarlyFiles>(module, "EarlyFiles")
-        .def(nb::init<const nb::bytes&, const nb::bytes&, size_t>(), "truths"_a, "detections"_a, "num_threads"_a);
-    auto column = [](auto get) { return [get](const PlainResultObject& self) { return get(self.result); }; };
-    nb::class_<PlainResultObject>(module, "PlainResult")
-        .def_ro("name", &PlainResultObject::name)
-        .def_prop_ro("numbers", column([](const PlainResult& each) { return each.averages.numbers; }))
-        .def_prop_ro("ap", column([](const PlainResult& each) { return each.averages.ap; }))
-        .def_prop_ro("ar", column([](const PlainResult& each) { return each.averages.ar; }))
-        .def_prop_ro("label", column([](const PlainResult& each) { return each.classes; }))
-        .def_prop_ro("num_truths", column([](const PlainResult& each) { return each.num_truths; }))
-        .def_prop_ro("num_detections", column([](const PlainResult& each) { return each.num_detections; }))
-        .def_prop_ro("num_read", column([](const PlainResult& each) { return each.num_read; }))
-        .def_prop_ro("ap_at", column([](const PlainResult& each) { return each.ap_at; }))
-        .def_prop_ro("num_true", column([](const PlainResult& each) { return each.num_true; }))
-        .def_prop_ro("num_false", column([](const PlainResult& each) { return each.num_false; }));
     module.def("read_coco_file", &read_coco_file, "path"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
                "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score, "keeps_third"_a = true);
     module.def("read_coco_bytes", &read_coco_bytes, "content"_a, "num_threads"_a, "chunk_size"_a = kCocoChunk,
                "shapes"_a = CocoShapes::boxes, "compared"_a = nb::none(), "score"_a = CocoScore::score, "keeps_third"_a = true);
-    module.def("evaluate_coco_files", &evaluate_coco_files, "truths"_a, "detections"_a, "rules"_a, "measures"_a,
-               "shapes"_a, "num_threads"_a, "early"_a = nb::none());
+    module.def("coco_columns", &columns_of, "truths"_a, "detections"_a, "shapes"_a, "num_threads"_a);
 }
 
 }  // namespace boxscore

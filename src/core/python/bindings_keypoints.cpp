@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "geometry/keypoints.h"
 #include "python/geometry.h"
+#include "python/keypoints.h"
 
 namespace boxscore {
 
@@ -20,52 +22,78 @@ void bind_keypoints(nb::module_& module);
 
 namespace {
 
-// Truths have all columns; detections have points and, if it is not that of the box around these, an area.
+// Truths have all columns but `slot`; detections have points and, if it is not that of the box around these, an area.
 class Keypoints : public PolicyGeometry<Keypoints> {
 public:
-    Keypoints(Input point, std::vector<double> sigmas, std::optional<Input> area, std::optional<Input> is_labelled, std::optional<Input> scale,
-              std::optional<Input> region)
-        : point_(std::move(point)), sigmas_(std::move(sigmas)), area_(std::move(area)), is_labelled_(std::move(is_labelled)),
-          scale_(std::move(scale)), region_(std::move(region)) {
-        if (point_.size() > 0 && (sigmas_.empty() || point_.size() % (sigmas_.size() * 2) != 0)) {
+    Keypoints(KeypointArrays arrays, std::vector<double> sigmas) : arrays_(std::move(arrays)), sigmas_(std::move(sigmas)) {
+        const size_t num_numbers = arrays_.point.size();
+        if (num_numbers > 0 && (sigmas_.empty() || num_numbers % (sigmas_.size() * 2) != 0)) {
             throw std::invalid_argument("point: expected two numbers per sigma");
         }
-        typed<double>(point_, point_.size(), "point");
-        if (area_) typed<double>(*area_, size(), "area");
-        if (!is_labelled_) return;
-        if (!scale_ || !region_) throw std::invalid_argument("scale, region: must be given with is_labelled");
-        typed<uint8_t>(*is_labelled_, size() * sigmas_.size(), "is_labelled");
-        typed<double>(*scale_, size(), "scale");
-        typed<double>(*region_, size() * 4, "region");
+        typed<double>(arrays_.point, num_numbers, "point");
+        if (arrays_.area) typed<double>(*arrays_.area, size(), "area");
+        if (!arrays_.is_labelled) return;
+        if (!arrays_.scale) throw std::invalid_argument("scale: must be given with is_labelled");
+        typed<uint8_t>(*arrays_.is_labelled, size() * sigmas_.size(), "is_labelled");
+        typed<double>(*arrays_.scale, size(), "scale");
+        put_regions();
     }
 
-    size_t size() const override { return point_.size() == 0 ? 0 : point_.size() / (sigmas_.size() * 2); }
+    size_t size() const override {
+        if (arrays_.slot) return arrays_.slot->size();
+        return arrays_.point.size() == 0 ? 0 : arrays_.point.size() / (sigmas_.size() * 2);
+    }
 
     template <class Use>
     auto with_policy(const Keypoints& truths, Use use) const {
         if (size() > 0 && truths.size() > 0 && truths.sigmas_ != sigmas_) {
             throw std::invalid_argument("sigmas: must be the same for both sides");
         }
-        if (!truths.is_labelled_) throw std::invalid_argument("is_labelled: must be given for truths");
-        const LabelColumn labels{elements<uint8_t>(*truths.is_labelled_), elements<double>(*truths.scale_),
-                                 elements<double>(*truths.region_)};
+        if (!truths.arrays_.is_labelled) throw std::invalid_argument("is_labelled: must be given for truths");
+        const LabelColumn labels{elements<uint8_t>(*truths.arrays_.is_labelled), elements<double>(*truths.arrays_.scale),
+                                 truths.region_.data()};
         return use(KeypointPolicy(column(), truths.column(), labels, truths.size(), truths.size() > 0 ? truths.sigmas_ : sigmas_));
     }
 
 private:
-    KeypointColumn column() const { return {elements<double>(point_), area_ ? elements<double>(*area_) : nullptr}; }
+    KeypointColumn column() const {
+        return {elements<double>(arrays_.point), arrays_.area ? elements<double>(*arrays_.area) : nullptr,
+                arrays_.slot ? elements<uint32_t>(*arrays_.slot) : nullptr};
+    }
 
-    Input point_;
-    std::vector<double> sigmas_;
-    std::optional<Input> area_, is_labelled_, scale_, region_;
+    // as in COCO: boxes three times as wide and high; without boxes, regions are empty
+    void put_regions() {
+        constexpr double kNowhere = std::numeric_limits<double>::infinity();
+        const double* const box = arrays_.box ? typed<double>(*arrays_.box, size() * 4, "box") : nullptr;
+        region_.resize(size() * 4);
+        for (size_t i = 0; i < region_.size(); i += 4) {
+            for (size_t axis = 0; axis < 2; ++axis) {
+                region_[i + axis] = box == nullptr ? kNowhere : box[i + axis] - box[i + axis + 2];
+                region_[i + axis + 2] = box == nullptr ? -kNowhere : box[i + axis] + box[i + axis + 2] * 2;
+            }
+        }
+    }
+
+    KeypointArrays arrays_;
+    std::vector<double> sigmas_, region_;
 };
 
 }  // namespace
 
+nb::object make_keypoints(KeypointArrays arrays, std::vector<double> sigmas) {
+    return nb::cast(Keypoints(std::move(arrays), std::move(sigmas)));
+}
+
 void bind_keypoints(nb::module_& module) {
-    bind_geometry<Keypoints, Input, std::vector<double>, std::optional<Input>, std::optional<Input>, std::optional<Input>, std::optional<Input>>(
-        module, "Keypoints", "point"_a, "sigmas"_a, "area"_a = nb::none(), "is_labelled"_a = nb::none(), "scale"_a = nb::none(),
-        "region"_a = nb::none());
+    using Column = std::optional<Input>;
+    nb::class_<Keypoints, Geometry>(module, "Keypoints")
+        .def(
+            "__init__",
+            [](Keypoints* self, Input point, std::vector<double> sigmas, Column area, Column is_labelled, Column scale, Column box) {
+                new (self) Keypoints({std::move(point), std::move(area), std::move(is_labelled), std::move(scale), std::move(box), {}},
+                                     std::move(sigmas));
+            },
+            "point"_a, "sigmas"_a, "area"_a = nb::none(), "is_labelled"_a = nb::none(), "scale"_a = nb::none(), "box"_a = nb::none());
 }
 
 }  // namespace boxscore

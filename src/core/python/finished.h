@@ -16,8 +16,12 @@ namespace boxscore {
 // modules, which don't contain the code that finishes.
 class WantedNumbers {
 public:
-    WantedNumbers(std::vector<MeasureObject> measures, bool is_weighted) : measures_(std::move(measures)), is_weighted_(is_weighted) {}
+    WantedNumbers(std::vector<MeasureObject> measures, bool is_weighted, bool keeps_tally)
+        : measures_(std::move(measures)), is_weighted_(is_weighted), keeps_tally_(keeps_tally) {}
     virtual ~WantedNumbers() = default;
+
+    // Whether Python gets the tally, too.
+    bool keeps_tally() const { return keeps_tally_; }
 
     void check(const Rules& rules) const {
         check_measures(measures_, rules);
@@ -32,41 +36,28 @@ public:
 
 private:
     std::vector<MeasureObject> measures_;
-    bool is_weighted_;
-};
-
-// The means of curves.
-struct AveragesObject {
-    std::vector<double> numbers;
-    nb::object ap, ar;
-
-    explicit AveragesObject(const Averages& averages)
-        : numbers(averages.numbers), ap(to_numpy(averages.ap, {averages.ap.size()})),
-          ar(to_numpy(averages.ar, {averages.ar.size()})) {}
+    bool is_weighted_, keeps_tally_;
 };
 
 struct FinishedObject {
-    AveragesObject averages;
-    nb::object classes, num_truths, num_detections, recall, num_true, num_false;
-    nb::object ap_at;  // [T, K]: in the first area range and within the last limit
+    Averages averages;
+    std::vector<int64_t> classes;
+    Array<double> recall;               // [T, K, A, M]
+    Array<int64_t> num_true, num_false;  // [T, K, A, M]
+    std::vector<double> ap_at;          // [T, K]: in the first area range and within the last limit
     // What all curves are built of when they are read.
     OrderedHits hits;
     std::vector<int64_t> truths;  // [K, A]
     Rules rules;
 
-    FinishedObject(Finished&& finished, const std::vector<int64_t>& class_ids, std::vector<int64_t> num_truths_by_class,
-                   const Rules& all_rules)
-        : averages(finished.averages), hits(std::move(finished.hits)), truths(std::move(num_truths_by_class)), rules(all_rules) {
-        const size_t T = rules.num_thresholds(), K = class_ids.size(), A = rules.num_areas(), M = rules.num_limits();
-        Buffer<double> first_area(T * K);
-        for (size_t i = 0; i < T * K; ++i) first_area[i] = finished.average_precision[i * A * M + M - 1];
-        classes = to_numpy(class_ids, {K});
-        num_truths = to_numpy(truths, {K, A});
-        num_detections = to_numpy(hits.num_detections, {K});
-        recall = to_numpy(std::move(finished.recall), {T, K, A, M});
-        num_true = to_numpy(std::move(finished.num_true), {T, K, A, M});
-        num_false = to_numpy(std::move(finished.num_false), {T, K, A, M});
-        ap_at = to_numpy(std::move(first_area), {T, K});
+    FinishedObject(Finished&& finished, std::vector<int64_t> class_ids, std::vector<int64_t> num_truths_by_class, const Rules& all_rules)
+        : averages(std::move(finished.averages)), classes(std::move(class_ids)), hits(std::move(finished.hits)),
+          truths(std::move(num_truths_by_class)), rules(all_rules) {
+        const size_t T = rules.num_thresholds(), K = classes.size(), A = rules.num_areas(), M = rules.num_limits();
+        for (size_t i = 0; i < T * K; ++i) ap_at.push_back(finished.average_precision[i * A * M + M - 1]);
+        recall = to_array(std::move(finished.recall), {T, K, A, M});
+        num_true = to_array(std::move(finished.num_true), {T, K, A, M});
+        num_false = to_array(std::move(finished.num_false), {T, K, A, M});
     }
 };
 

@@ -246,10 +246,14 @@ nb::object tally_of(const DetectionsObject& detections, const TruthsObject& trut
                                                      tally.is_true.data(), tally.is_counted.data(),
                                                      tally.is_true.size() / num_words, 0, ids->classes.size(), num_truths.data()};
             finished = wanted->finish(columns, rules, ids->classes, run);
+            if (!wanted->keeps_tally()) return;
         }
         image.look_up(ids->images, tally.size, run);
         label.look_up(ids->classes, tally.size, run);
     });
+    if (wanted != nullptr && !wanted->keeps_tally()) {
+        return nb::cast(FinishedObject(std::move(finished), ids->classes, num_truths, rules));
+    }
     const size_t num_hits = tally.is_true.size() / num_words;
     const nb::object truth_image = image.release(std::move(tally.truth_image), ids->images);
     const nb::object truth_label = label.release(std::move(tally.truth_label), ids->classes);

@@ -13,7 +13,8 @@ namespace boxscore {
 // A column of masks that nobody changes any more, so that several geometries and arrays may share it.
 class Masks : public PolicyGeometry<Masks> {
 public:
-    explicit Masks(MaskColumn&& column) : column_(std::make_shared<const MaskColumn>(std::move(column))) {}
+    explicit Masks(MaskColumn&& column) : Masks(std::make_shared<const MaskColumn>(std::move(column))) {}
+    explicit Masks(std::shared_ptr<const MaskColumn> column) : column_(std::move(column)) {}
 
     size_t size() const override { return column_->num_masks(); }
     const MaskColumn& column() const { return *column_; }

@@ -214,7 +214,8 @@ class Keypoints(Geometry):
         if self.visibility is None:
             return _compiled.Keypoints(points, sigmas, areas)
         labelled = compact(to_numpy(self._part(self.visibility, protocol)) > 0, np.uint8)
-        return _compiled.Keypoints(points, sigmas, areas, labelled, areas, compact(self._regions(host), np.float64))
+        box = None if self.box is None else compact(to_numpy(self.box), np.float64)
+        return _compiled.Keypoints(points, sigmas, areas, labelled, areas, box)
 
     def shapes(self, protocol: Protocol) -> list[Pose]:
         """The sets for the sequential engine."""
