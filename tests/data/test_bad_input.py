@@ -190,7 +190,7 @@ def test_protocols(changes: dict[str, Any], message: str) -> None:
 
 def test_unknown_fields_of_a_protocol_are_refused() -> None:
     """With the fields that there are."""
-    with pytest.raises(InputError, match=r"^a protocol has no field `treshold`; it has name, thresholds, "):
+    with pytest.raises(InputError, match=r"^a protocol has no field `treshold`; it has name, iou_type, "):
         Protocol.named("coco", treshold=0.5)
 
 

@@ -334,10 +334,13 @@ def test_classes_have_their_extra_numbers(show: Open) -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("recall_points", "beyond, as averaged by AP. Better"),
-        ("envelope", "beyond; AP is the area under it. Better"),
-        ("linear_points", "beyond; AP is the area under lines between its recall points. Better"),
-        ("trapezoid_from_first", "beyond; AP is the area under the raw curve, where precision also rises. Better"),
+        ("recall_points", "beyond; AP is the mean precision at recall points. Better"),
+        ("envelope", "beyond; AP is the whole area under the envelope. Better"),
+        ("linear_points", "beyond; AP is the area under lines between recall points of the envelope. Better"),
+        (
+            "trapezoid_from_first",
+            "beyond; AP is the area of trapezoids under the raw curve, from its first point on.",
+        ),
     ],
 )
 def test_the_curve_is_what_its_caption_says(show: Open, rule: str, words: str) -> None:

@@ -1,33 +1,36 @@
-"""The tables of docs/reference/protocols.md: every rule of every protocol, and the known tools.
+"""The tables of docs/reference/protocols.md: every rule of every protocol, their fields, and the known tools.
 
 `python -m tests.support.rule_table` writes them there.
 """
 
+import ast
+import inspect
 import math
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any
 
 from boxscore._support import text
 from boxscore.analysis.known_tools import TOOLS
 from boxscore.protocol.keypoint_rules import KeypointRules
 from boxscore.protocol.protocol import Protocol
-from boxscore.protocol.table import PROTOCOLS, REFERENCES
+from boxscore.protocol.table import NAMED
+from boxscore.protocol.words import IDEAS
+from boxscore.protocol.words import RULES as RULE_WORDS
 from tests.support.documents import ROOT
-
-USES_RECALL_POINTS = ("recall_points", "interpolated", "linear_points", "linear_points_to_end")
-"""The rules of AP that are made from recall points."""
 
 PATH = ROOT / "docs" / "reference" / "protocols.md"
 RULES = "<!-- every rule of every protocol -->\n", "<!-- end of the table -->\n"
+FIELDS = "<!-- every field -->\n", "<!-- end of the fields -->\n"
 TOOLS_BETWEEN = "<!-- known tools -->\n", "<!-- end of the tools -->\n"
 
 
 def rule_table() -> str:
     """One row per field, one column per protocol, and what decides it."""
-    shown = [PROTOCOLS[name] for name in REFERENCES]
+    shown = [entry.protocol for name, entry in NAMED.items() if not name.startswith("coco_wholebody_")]
     head = ["", *(f"`{protocol.name}`" for protocol in shown)]
     rows = [[f"`{field.name}`", *(_cell(protocol, field.name) for protocol in shown)] for field in _fields()]
-    rows.append(["reference", *(REFERENCES[protocol.name] for protocol in shown)])
+    rows.append(["reference", *(NAMED[protocol.name].reference for protocol in shown)])
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -36,11 +39,38 @@ def _fields() -> list[Any]:
     return [field for field in fields(Protocol) if field.name != "name"]
 
 
+def field_table() -> str:
+    """One table per idea, one row per field: its meaning, and its values in words."""
+    meanings, tables = _docstrings(), []
+    for idea, names in IDEAS.items():
+        lines = [["field", "meaning", "values"], ["---"] * 3]
+        lines += [[f"`{name}`", meanings[name], _values(name)] for name in names]
+        tables.append(f"### {idea.capitalize()}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "\n".join(tables)
+
+
+def _docstrings() -> dict[str, str]:
+    """The first sentence of what `Protocol` says of each of its fields."""
+    (definition,) = ast.parse(inspect.getsource(Protocol)).body
+    assert isinstance(definition, ast.ClassDef)
+    sentences = {}
+    for field, said in pairwise(definition.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(said, ast.Expr):
+            assert isinstance(said.value, ast.Constant)
+            sentence = " ".join(str(said.value.value).split()).split(". ")[0]
+            sentences[field.target.id] = sentence.removesuffix(".")
+    return sentences
+
+
+def _values(field: str) -> str:
+    return "; ".join(f"`{value}`: {each.words}" for value, each in RULE_WORDS[field].choices.items())
+
+
 def _cell(protocol: Protocol, name: str) -> str:
     value: Any = getattr(protocol, name)
     if name == "thresholds":
         return text.thresholds(value)
-    if name == "recall_points" and protocol.ap not in USES_RECALL_POINTS:
+    if name == "recall_points" and not protocol.uses_recall_points:
         return "-"
     if name in ("recall_points", "sigmas"):
         return str(len(value)) if value else "-"
@@ -76,7 +106,7 @@ def documented(between: tuple[str, str]) -> str:
 
 def write() -> None:
     """The docs have the tables."""
-    for (start, end), table in ((RULES, rule_table()), (TOOLS_BETWEEN, tool_table())):
+    for (start, end), table in ((RULES, rule_table()), (FIELDS, field_table()), (TOOLS_BETWEEN, tool_table())):
         content = PATH.read_text()
         PATH.write_text(f"{content.split(start)[0]}{start}{table}{end}{content.split(end)[1]}")
 

@@ -1,11 +1,11 @@
 """Why a change of a rule moves a number, in words."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from boxscore._support import text
 from boxscore.protocol.protocol import Protocol
-from boxscore.protocol.words import FieldChange, range_in_words, thresholds_in_words, value_in_words
+from boxscore.protocol.words import FieldChange, range_in_words, sentence_of, thresholds_in_words, value_in_words
 
 TRUE, FALSE, IGNORED, LEFT_OUT = "true positive", "false positive", "ignored", "left out"
 """What a detection may be. Left out: beyond the limits, below the lowest score, of a class that was not looked for, or
@@ -42,67 +42,6 @@ class RuleChange(NamedTuple):
         return sum(num for old, new, num in self.verdicts if before in (None, old) and after in (None, new))
 
 
-_SENTENCES: Mapping[str, Mapping[Any, str]] = {
-    "pixels": {
-        "inclusive": "Every box is one pixel wider and higher, which changes the IoU of small boxes most",
-        "continuous": "Every box is one pixel narrower and lower, which changes the IoU of small boxes most",
-    },
-    "clips_boxes": {
-        True: "Boxes end where their image ends, which changes the IoU of those at its border",
-        False: "Boxes no longer end where their image ends, which changes the IoU of those at its border",
-    },
-    "comparison": {
-        ">": "An IoU equal to the threshold no longer suffices",
-        ">=": "An IoU equal to the threshold now suffices",
-    },
-    "matching": {
-        "best": "A detection may take its best truth alone, and is false if that is taken, or ignored if that is"
-        " ignored; truths that it no longer takes are left for later detections",
-        "best_regular": "A detection may take its best regular truth alone, and is false if that is taken, or"
-        " ignored if only ignored truths reach the threshold",
-        "next_best": "A detection may take the best truth that is free, regular ones before ignored ones, which later"
-        " detections then lack",
-    },
-    "ties": {
-        "first": "Of truths with equal IoU a detection takes the first, which leaves others for later detections",
-        "last": "Of truths with equal IoU a detection takes the last, which leaves others for later detections",
-    },
-    "ignored": {
-        "crowd": "A truth marked as ignored is a crowd, which any number of detections may take",
-        "difficult": "A truth marked as ignored is difficult, and one detection may take it",
-        "regular": "A truth marked as ignored counts as any other",
-        "absent": "Truths marked as ignored are left out, so nothing can take them",
-    },
-    "group_of_weight": {
-        0: "Groups count for nothing, and detections in them are ignored",
-        1: "A group counts as one truth, and its first detection as a true positive",
-    },
-    "federated": {
-        True: "A class counts only in images where it was looked for",
-        False: "A class counts in every image, also where it was not looked for",
-    },
-    "truth_area": {
-        "given": "The area that decides the range of a truth is the one given",
-        "shape": "The area that decides the range of a truth is that of its shape",
-    },
-    "empty": {
-        "keep": "Shapes without area count as any other",
-        "drop_detections": "Detections without area are left out",
-        "drop": "Detections and truths without area are left out",
-    },
-    "average": {
-        "macro": "Every class has the same weight",
-        "weighted": "The weight of a class is its number of truths",
-        "micro": "The detections of all classes make one curve, in which their scores compete",
-    },
-    "class_agnostic": {
-        True: "Labels are disregarded, so a detection may take a truth of any class",
-        False: "A detection may take a truth of its own class only",
-    },
-}
-"""What a rule does, by field and value."""
-
-
 def reason_of(change: RuleChange) -> str:
     """Why the number moves, in one sentence per field that matters; "" for fields that have nothing to do with `map`.
 
@@ -110,7 +49,7 @@ def reason_of(change: RuleChange) -> str:
     >>> before, after = Protocol.named("coco"), Protocol.named("coco", limits=[300])
     >>> fields = changed_fields(before, after, ("limits",))
     >>> reason_of(RuleChange(before, after, fields, (VerdictChange("left out", "false positive", 1234),)))
-    '1,234 detections beyond the 100 best of their image and class now count.'
+    '1,234 detections beyond the limit of 100 per image and class now count.'
     """
     sentences = list(dict.fromkeys(filter(None, (_sentence(change, name) for name in change.names))))
     if not sentences:
@@ -120,10 +59,7 @@ def reason_of(change: RuleChange) -> str:
 
 
 def _sentence(change: RuleChange, field: str) -> str:
-    if field in _SENTENCES:
-        sentence = _SENTENCES[field].get(getattr(change.after, field), "")
-        return sentence.replace("IoU", change.after.similarity)
-    return _REASONS[field](change) if field in _REASONS else ""
+    return _REASONS[field](change) if field in _REASONS else sentence_of(change.after, field)
 
 
 def _moves(change: RuleChange) -> str:
@@ -189,22 +125,16 @@ def _areas(change: RuleChange) -> str:
     return f"Truths outside of the range {range_in_words(*change.after.areas[0])} are ignored"
 
 
-def _ranges_by(change: RuleChange) -> str:
-    return f"Other truths are outside of the ranges: they are {value_in_words(change.after, 'ranges_by')}"
-
-
 def _limits(change: RuleChange) -> str:
     counts = (
         (change.count(before=LEFT_OUT), change.before, "now count"),
         (change.count(after=LEFT_OUT), change.after, "no longer count"),
     )
-    return ", and ".join(_counted(num, f"beyond {_limit(of)}", does) for num, of, does in counts if num)
-
-
-def _limit(protocol: Protocol) -> str:
-    """How many count, of what."""
-    whose = {"class": "their image and class", "image": "their image", "dataset": "their class"}[protocol.limits_per]
-    return f"the {protocol.limits[-1]:,} best of {whose}"
+    return ", and ".join(
+        _counted(num, f"beyond the limit of {of.limits[-1]:,} {of.limit_scope}", does)
+        for num, of, does in counts
+        if num
+    )
 
 
 def _counted(num: int, *words: str) -> str:
@@ -213,23 +143,13 @@ def _counted(num: int, *words: str) -> str:
 
 
 def _ap(change: RuleChange) -> str:
-    return f"AP is the {_AREA[change.after.ap]} instead of the {_AREA[change.before.ap]}; every verdict stays"
-
-
-_AREA = {
-    "recall_points": "mean of the precisions at recall points",
-    "interpolated": "mean of each class over the precisions at recall points",
-    "linear_points": "area of trapezoids through points between which the envelope is interpolated",
-    "linear_points_to_end": "area of trapezoids through points of the envelope down to (1, 0)",
-    "envelope": "whole area under the envelope of the curve",
-    "trapezoid": "area of trapezoids through the raw curve",
-    "trapezoid_from_first": "area of trapezoids through the raw curve from its first point on",
-}
+    old, new = (value_in_words(protocol, "ap") for protocol in (change.before, change.after))
+    return f"AP is the {new}{',' * (',' in new)} instead of the {old}; every verdict stays"
 
 
 def _recall_points(change: RuleChange) -> str:
     old, new = change.before, change.after
-    if new.ap not in ("recall_points", "interpolated", "linear_points", "linear_points_to_end"):
+    if not new.uses_recall_points:
         return ""
     if len(old.recall_points) == len(new.recall_points):
         return "Recall points have other last digits, which matters where a recall lies on one"
@@ -238,7 +158,7 @@ def _recall_points(change: RuleChange) -> str:
 
 def _epsilon(change: RuleChange) -> str:
     if {"ap", "recall_points"} & set(change.names):
-        return ""  # it changes last digits alone
+        return ""  # it changes only last digits
     return f"Precision is TP / (TP + FP + {change.after.precision_epsilon:.2g}), which changes last digits"
 
 
@@ -250,11 +170,10 @@ _REASONS: Mapping[str, Callable[[RuleChange], str]] = {
     "min_score": _min_score,
     "thresholds": _thresholds,
     "areas": _areas,
-    "ranges_by": _ranges_by,
     "limits": _limits,
     "limits_per": _limits,
     "ap": _ap,
     "recall_points": _recall_points,
     "precision_epsilon": _epsilon,
 }
-"""What a rule does where that depends on more than its value. The others add numbers beside `map`, and change none."""
+"""The sentences of rules that depend on more than a value; `protocol.words` has the others."""

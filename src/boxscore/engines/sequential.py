@@ -23,8 +23,7 @@ from boxscore.data.dataset import (
 )
 from boxscore.data.geometry.box_formats import BoxFormat
 from boxscore.data.geometry.boxes import Boxes
-from boxscore.protocol.fields import Area
-from boxscore.protocol.protocol import GROUP, REGULAR, Pixels, Protocol
+from boxscore.protocol.protocol import GROUP, REGULAR, Area, Pixels, Protocol
 from boxscore.result.curves import Curves
 from boxscore.result.tally import FALSE, IGNORED, TRUE, Tally
 

@@ -4,16 +4,15 @@ from boxscore._support.lazy_names import lazy_names
 
 TYPE_CHECKING = False  # as in `lazy_names`
 if TYPE_CHECKING:
-    from boxscore.protocol.fields import Area as Area
     from boxscore.protocol.keypoint_rules import KeypointRules as KeypointRules
+    from boxscore.protocol.protocol import Area as Area
     from boxscore.protocol.protocol import Protocol as Protocol
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__,
     globals(),
     {
-        "fields": "Area",
         "keypoint_rules": "KeypointRules",
-        "protocol": "Protocol",
+        "protocol": "Area Protocol",
     },
 )

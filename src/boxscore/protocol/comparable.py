@@ -5,47 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from boxscore.protocol.protocol import Protocol
-from boxscore.protocol.table import PROTOCOLS
-from boxscore.protocol.words import STEPS, changed_fields
-
-RULES = {
-    "coco": "COCO leaderboard rules",
-    "coco_keypoints": "COCO keypoint leaderboard rules",
-    "olrp": "COCO leaderboard rules",
-    "voc2007": "PASCAL VOC 2007 rules",
-    "voc2012": "PASCAL VOC 2012 rules",
-    "lvis": "LVIS leaderboard rules",
-    "lvis_fixed": "LVIS fixed AP rules",
-    "openimages": "Open Images challenge rules",
-    "crowdhuman": "CrowdHuman rules",
-    "crowdpose": "CrowdPose rules",
-    "dota": "DOTA rules",
-    "dota2007": "DOTA rules, AP at 11 recall points",
-    "ultralytics": "Ultralytics validation rules",
-}
-"""Under whose rules numbers are published that a protocol's may be compared with."""
-
-_SHAPES = {"coco": ("bbox", "segm"), "olrp": ("bbox", "segm"), "lvis": ("bbox", "segm"), "lvis_fixed": ("bbox", "segm")}
-"""The similarities that the rules of a name are published for, where these are not the protocol's own alone."""
-
-_LABELS = {
-    "iou_type": "shapes",
-    "dilation_ratio": "width of boundaries",
-    "sigmas": "sigmas",
-    "min_score": "lowest score",
-    "thresholds": "thresholds",
-    "ignored": "ignored truths",
-    "areas": "area ranges",
-    "limits": "limits",
-    "limits_per": "limits",
-    "recall_points": "recall points",
-    "precision_epsilon": "epsilon of precision",
-    "class_groups": "groups of classes",
-}
-"""What a field is called before its values, where these don't say it."""
-
-_HARMLESS = ("extra_numbers", "class_groups", "recall_at")
-"""Fields that add numbers and change none."""
+from boxscore.protocol.table import NAMED, PROTOCOLS
+from boxscore.protocol.words import RULES, FieldChange, changed_fields
 
 NOT_EXPANDED = "classes are not expanded by a hierarchy"
 """Of Open Images' data without a hierarchy."""
@@ -105,18 +66,19 @@ def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[
     differences = [*missing, *([f"{protocol.similarity}s in {iou_dtype}"] if iou_dtype != "float64" else [])]
     if usual is None:
         return Comparable(rules="published numbers", differences=("rules of your own", *differences))
-    if protocol.iou_type in _SHAPES.get(usual.name, ()):
+    entry = NAMED[usual.name]
+    if protocol.iou_type in entry.iou_types:
         usual = usual.replace(iou_type=protocol.iou_type)
-    usual = usual.with_numbers_of(protocol)
-    fields = [name for step in STEPS for name in step.fields if name not in _HARMLESS]
-    changed = [
-        after
-        if isinstance(getattr(usual, name), bool)
-        else f"{_LABELS.get(name, '')} {after} in place of {before}".strip()
-        for name, before, after in changed_fields(usual, protocol, tuple(fields))
-    ]
-    rules = RULES.get(usual.name, f"the rules of {usual.name}")
-    return Comparable(rules=rules, differences=(*changed, *differences))
+    changed = changed_fields(usual.with_numbers_of(protocol), protocol, tuple(RULES))
+    return Comparable(rules=entry.rules, differences=(*map(_difference, changed), *differences))
+
+
+def _difference(change: FieldChange) -> str:
+    """A changed field in words; a rule that is on or off needs no other side."""
+    rule = RULES[change.field]
+    if rule.absent is False:
+        return change.after
+    return f"{rule.label if rule.needs_label else ''} {change.after} in place of {change.before}".strip()
 
 
 def of_all(models: Mapping[str, Comparable]) -> Comparable:

@@ -1,10 +1,10 @@
 """Measures: which numbers a protocol has, and what each is the mean of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from boxscore._support import text
-from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.protocol import Protocol, threshold_index
 
 
 class Measure(NamedTuple):
@@ -116,12 +116,3 @@ def measures_at_thresholds(protocol: Protocol) -> Iterator[Measure]:
     first = next(measures(protocol))
     for t in first.thresholds:
         yield first._replace(thresholds=(t,))
-
-
-def threshold_index(thresholds: Sequence[float], iou: float) -> int | None:
-    """Which of the thresholds is `iou`, whatever its last digits; None if none is.
-
-    >>> threshold_index((0.5, 0.55, 0.6000000000000001), 0.6), threshold_index((0.75,), 0.5)
-    (2, None)
-    """
-    return next((t for t, threshold in enumerate(thresholds) if abs(threshold - iou) < 1e-9), None)

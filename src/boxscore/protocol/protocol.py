@@ -1,24 +1,17 @@
-"""All that decides a number. The protocols that have a name are in `protocol_table`."""
+"""Everything that decides a number. The protocols that have a name are in `protocol.table`."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, get_args
+from itertools import pairwise
+from numbers import Integral
+from operator import lt
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from boxscore._support.exceptions import InputError
-from boxscore.protocol.fields import (
-    Area,
-    areas_of,
-    ascending,
-    check_choice,
-    check_finite,
-    check_fraction,
-    limits_of,
-    names_of,
-    recalls_of,
-    sigmas_of,
-)
+from boxscore.protocol.fields import check_choice, check_finite, check_fraction
 from boxscore.protocol.keypoint_rules import KeypointRules
+from boxscore.protocol.words import RULES, ideas_in_words, value_in_words
 
 Pixels = Literal["continuous", "inclusive"]
 Matching = Literal["best", "best_regular", "next_best"]
@@ -39,11 +32,8 @@ LimitsPer = Literal["class", "image", "dataset"]
 RangesBy = Literal["area", "crowd_index"]
 TruthArea = Literal["given", "shape"]
 Empty = Literal["keep", "drop_detections", "drop"]
-
-
 IouType = Literal["bbox", "segm", "boundary", "keypoints", "obb", "probiou"]
-"""The similarities that boxscore has: of boxes, of masks, of masks and their boundaries, of keypoints, of oriented
-boxes, and of these as Gaussians."""
+"""The similarities that boxscore has; `Protocol.iou_type` describes them."""
 
 ProtocolName = Literal[
     "voc2007",
@@ -67,7 +57,7 @@ ProtocolName = Literal[
     "coco_wholebody_lefthand",
     "coco_wholebody_righthand",
 ]
-"""The names in `protocol_table.PROTOCOLS`, for type checkers."""
+"""The names in `protocol.table`, for type checkers."""
 
 EngineName = Literal["auto", "native", "parallel", "sequential"]
 """Valid values of `engine`."""
@@ -82,8 +72,7 @@ EXTRA_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "ji": ("ji",),
     "olrp": ("olrp", "olrp_loc", "olrp_fp", "olrp_fn"),
 }
-"""What may be measured beside AP and recall, and the names of its numbers: the log-average miss rate, the Jaccard
-index, the optimal localization recall precision error and its three parts."""
+"""Values of `Protocol.extra_numbers`, each with the names of its numbers."""
 
 POOLED = -1
 """The label of all classes taken as one."""
@@ -92,137 +81,210 @@ LARGEST_SIDE = 1e18
 """Sides beyond this could make areas that overflow, in single precision."""
 
 
+class Area(NamedTuple):
+    """A named range of box areas; both ends belong to it."""
+
+    name: str
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protocol:
-    """All that decides a number. Immutable and hashable; `replace` makes a changed copy.
+    """Everything that decides a number. Immutable and hashable; `replace` makes a changed copy, `print` shows it.
+
+    Its fields answer five questions:
+
+    - What is compared: `iou_type`, `pixels`, `clips_boxes`, `dilation_ratio`, `sigmas`, `keypoints`.
+    - Who matches: `thresholds`, `comparison`, `matching`, `ties`, `ignored`, `group_of_weight`, `class_agnostic`.
+    - What is left out: `min_score`, `limits`, `limits_per`, `federated`, `empty`, `areas`, `ranges_by`, `truth_area`.
+    - Which curve: `ap`, `recall_points`, `precision_epsilon`.
+    - Which numbers: `average`, `class_groups`, `recall_at`, `extra_numbers`.
 
     >>> protocol = Protocol.named("coco", limits=(1, 10, 300))
     >>> protocol.limits, len(protocol.thresholds)
     ((1, 10, 300), 10)
-    >>> Protocol.named("voc2007", comparison=">").thresholds
-    (0.5,)
+    >>> print(Protocol.named("voc2007", comparison=">"))
+    voc2007, changed
+    what is compared: boxes; inclusive pixels (+1)
+    who matches: thresholds 0.50; IoU > threshold; only the best truth; the first of equal truths; \
+ignored truths difficult
+    what is left out: limits all; limits apply per image and class; areas all from 0
+    which curve: mean precision at recall points, class by class; recall points 11 from 0 to 1
+    which numbers: mean over classes
     """
 
     name: str
-    """What it is called in tables and files."""
+    """Name in tables and files."""
 
-    thresholds: tuple[float, ...]
-    """IoU thresholds, ascending. Every one gets its own matching."""
+    # What is compared
 
-    recall_points: tuple[float, ...]
-    """Recalls at which `curves` samples precision, ascending; AP is made from them where `ap` says so."""
+    iou_type: str = "bbox"
+    """Shapes, and how their similarity is measured.
 
-    ap: ApRule
-    """The area under a curve. "recall_points": the mean of the precisions at `recall_points`; a mean over classes takes
-    all of these precisions at once (COCO). "interpolated": the sum of precision / number of points, per class (VOC
-    2007). "linear_points": trapezoids through the envelope, which begins at (0, 1), at `recall_points`, where it is
-    interpolated linearly, and is 0 from its last recall on (Ultralytics); "linear_points_to_end": from there it falls
-    to (1, 0) (Ultralytics until April 2026). "envelope": every step under the curve's envelope (VOC 2012). "trapezoid":
-    trapezoids through the raw curve from (0, 1) on (the paper's Alg. 12); "trapezoid_from_first": from its first point
-    on (CrowdHuman)."""
+    - "bbox": IoU of boxes.
+    - "segm": IoU of masks.
+    - "boundary": IoU of masks or of their boundaries, whichever is smaller; with a crowd, of masks (Cheng et al. 2021).
+    - "keypoints": OKS.
+    - "obb": IoU of oriented boxes.
+    - "probiou": similarity of oriented boxes as Gaussians.
+    """
 
     pixels: Pixels
-    """Whether a box from x1 to x2 is x2 - x1 wide (continuous) or x2 - x1 + 1 (inclusive pixels)."""
+    """Width of a box from x1 to x2: x2 - x1 ("continuous") or x2 - x1 + 1 ("inclusive")."""
+
+    clips_boxes: bool = False
+    """Whether boxes end where their image ends, for which `Truths.image_sizes` must be known (CrowdHuman)."""
+
+    dilation_ratio: float = 0.02
+    """Width of boundaries as a share of the image's diagonal, for `iou_type="boundary"`."""
+
+    sigmas: tuple[float, ...] = ()
+    """Distance between annotators for each keypoint, relative to the size of the object; for keypoints."""
+
+    keypoints: KeypointRules = KeypointRules()
+    """Keypoints that count, and the size that their distances are relative to."""
+
+    # Who matches
+
+    thresholds: tuple[float, ...]
+    """IoU thresholds, ascending. Detections are matched at each of them separately."""
 
     comparison: Comparison
     """How an IoU compares with a threshold that it reaches."""
 
     matching: Matching
-    """Which truths a detection may take. "best": its best one alone; if that is taken it is a false positive, if that
-    is ignored it is dropped (VOC). "best_regular": the same, but only if no regular truth reaches the threshold does an
-    ignored one count (as the paper publishes it). "next_best": its best regular one that is free, else its best ignored
-    one that is free (COCO)."""
+    """Truths that a detection may take.
 
-    ignored: Ignored
-    """What a truth marked `ignore` is; `Truths.kind` says it for each truth instead. "crowd": a region that holds any
-    number of detections, with overlap relative to the detection's own area (COCO). "difficult": an ordinary truth that
-    neither rewards nor punishes (VOC). "regular": it counts as any other (LVIS), and so do difficult ones and crowds of
-    `Truths.kind`. "absent": all of these are left out (Ultralytics)."""
+    - "best": its best one; if that is taken it is a false positive, if that is ignored it is dropped (VOC).
+    - "best_regular": its best regular one; an ignored one counts only if no regular one reaches the threshold (as the
+      paper publishes it).
+    - "next_best": its best regular one that is free, else its best ignored one that is free (COCO).
+    """
 
     ties: Ties = "first"
-    """Which of several truths with equal IoU a detection prefers; rows have an order."""
+    """Which of several truths with equal IoU a detection prefers, by their rows."""
+
+    ignored: Ignored
+    """Kind of a truth that is marked `ignore`; `Truths.kind` overrides it for each truth.
+
+    - "crowd": a region that takes any number of detections, with overlap relative to the detection's area (COCO).
+    - "difficult": a truth that neither rewards nor punishes (VOC).
+    - "regular": it counts as any other, and so do difficult truths and crowds of `Truths.kind` (LVIS).
+    - "absent": all of these are left out (Ultralytics).
+    """
 
     group_of_weight: float | None = None
-    """What a group (`Truths.kind` 3) counts for: 1, one truth, and the first detection in it is a true positive (Open
-    Images' challenge); 0, none, and all of its detections are ignored. None: there is no rule for groups, and a truth
-    of that kind is an error."""
+    """Number of truths that a group (`Truths.kind` 3) counts for.
 
-    federated: bool = False
-    """Whether a class counts only in images where it was looked for, as `Truths.coverage` says (LVIS, Open Images).
-    Else every class was looked for in every image."""
-
-    areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
-    """Ranges of truth area to evaluate separately; the first is the one of the main numbers. A truth outside counts as
-    ignored, and so does a false positive outside. Also accepts a mapping of names to (low, high), where high may be
-    None for no bound."""
-
-    truth_area: TruthArea = "given"
-    """The area that decides the range of a truth: the one "given" in `Truths.area`, if there is one, or always that of
-    its "shape"."""
-
-    empty: Empty = "keep"
-    """What becomes of shapes without area: "keep", they count as any other; "drop_detections", such detections are left
-    out, once limits were applied (Open Images); "drop", such truths, too (LVIS)."""
-
-    clips_boxes: bool = False
-    """Whether boxes end where their image ends, for which `Truths.image_sizes` must be known (CrowdHuman)."""
-
-    ranges_by: RangesBy = "area"
-    """What `areas` are ranges of: the "area" of a shape, or the "crowd_index" of its image (CrowdPose)."""
-
-    limits: tuple[int | None, ...] = (None,)
-    """How many detections count, ascending; None is all. The last is that of the main numbers."""
-
-    limits_per: LimitsPer = "class"
-    """What `limits` are for: the detections of one image and "class" (COCO), all of one "image" (LVIS), or those of one
-    class in the whole "dataset" (LVIS' fixed AP), which allows one limit only. The detections with the highest scores
-    count; of equal scores the earlier row, in the dataset the lower image id first."""
-
-    min_score: float | None = None
-    """The lowest score that counts; detections below it are left out, before limits are applied. None: any."""
+    - 1: the first detection in it is a true positive (Open Images' challenge).
+    - 0: all of its detections are ignored.
+    - None: a truth of that kind is an error.
+    """
 
     class_agnostic: bool = False
-    """Whether labels are disregarded: every box is of one class."""
+    """Whether labels are disregarded, so that all boxes are of one class."""
 
-    recall_at: tuple[float, ...] = ()
-    """Thresholds at which recall is a number of its own, beside the mean over all: `mar_50` (COCO's keypoints). Then
-    the mean within the last limit is called `mar`."""
+    # What is left out
 
-    class_groups: tuple[str, ...] = ()
-    """Groups of classes that have a `map` of their own, such as `map_rare`; `Truths.class_groups` says which classes
-    are in them (LVIS)."""
+    min_score: float | None = None
+    """Lowest score that counts; None: any. Other detections are left out before limits are applied."""
 
-    extra_numbers: tuple[str, ...] = ()
-    """What is measured beside AP and recall, at the first threshold, in the first area range and within the last limit;
-    the plain mean over classes, whatever `average` is. "mr": the log-average miss rate over nine numbers of false
-    positives per image from 0.01 to 1. "ji": the Jaccard index of all detections and truths, without ranges and limits
-    (CrowdHuman). "olrp": the optimal localization recall precision error, and its parts `olrp_loc`, `olrp_fp` and
-    `olrp_fn`."""
+    limits: tuple[int | None, ...] = (None,)
+    """Numbers of detections that count, ascending; None is all. `map` uses the last."""
 
-    average: Average = "macro"
-    """Over classes: the plain mean ("macro"), the mean weighted by the number of truths ("weighted"), or one curve
-    through the detections of all classes, each matched within its class ("micro")."""
+    limits_per: LimitsPer = "class"
+    """Detections to which `limits` apply; those with the highest scores count.
 
-    iou_type: str = "bbox"
-    """Which similarity of which shapes: "bbox", IoU of boxes; "segm", IoU of masks; "boundary", of the masks and of
-    their boundaries, whichever is smaller, and of the masks alone with a crowd (Cheng et al. 2021); "keypoints", OKS;
-    "obb", IoU of oriented boxes; "probiou", of oriented boxes as Gaussians."""
+    - "class": the detections of one image and class (COCO).
+    - "image": all detections of one image (LVIS).
+    - "dataset": the detections of one class in all images, with one limit (LVIS' fixed AP).
 
-    dilation_ratio: float = 0.02
-    """The width of boundaries as a share of the image's diagonal, for `iou_type="boundary"`."""
+    Of equal scores the earlier row counts first, in the dataset the lower image id.
+    """
 
-    sigmas: tuple[float, ...] = ()
-    """How far apart annotators place each keypoint, relative to the size of the object; for `iou_type="keypoints"`."""
+    federated: bool = False
+    """Whether a class counts only in images where it was looked for, as `Truths.coverage` says (LVIS, Open Images)."""
 
-    keypoints: KeypointRules = KeypointRules()
-    """Which keypoints count, and what their distances are relative to."""
+    empty: Empty = "keep"
+    """Treatment of shapes without area.
+
+    - "keep": they count as any other.
+    - "drop_detections": such detections are left out, after limits are applied (Open Images).
+    - "drop": such truths are left out, too (LVIS).
+    """
+
+    areas: tuple[Area, ...] = (Area("all", 0.0, math.inf),)
+    """Named ranges of truth area, both ends included, each evaluated separately; `map` uses the first. A truth outside
+    counts as ignored, and so does a false positive outside. A mapping of names to (low, high) is accepted, where high
+    may be None for no bound."""
+
+    ranges_by: RangesBy = "area"
+    """Quantity that `areas` are ranges of: the "area" of a shape, or the "crowd_index" of its image (CrowdPose)."""
+
+    truth_area: TruthArea = "given"
+    """Area that decides the range of a truth: the one "given" in `Truths.area`, if any, or always that of its
+    "shape"."""
+
+    # Which curve
+
+    ap: ApRule
+    """Area under a precision-recall curve.
+
+    - "recall_points": mean of the precisions at `recall_points`; a mean over classes takes all of these precisions at
+      once (COCO).
+    - "interpolated": sum of precision / number of points, class by class (VOC 2007).
+    - "linear_points": trapezoids through the envelope at `recall_points`; it begins at (0, 1), is interpolated
+      linearly, and is 0 beyond its last recall (Ultralytics).
+    - "linear_points_to_end": the envelope falls from its last recall to (1, 0) (Ultralytics until April 2026).
+    - "envelope": every step under the curve's envelope (VOC 2012).
+    - "trapezoid": trapezoids through the raw curve, beginning at (0, 1) (the paper's Alg. 12).
+    - "trapezoid_from_first": trapezoids through the raw curve, beginning at its first point (CrowdHuman).
+    """
+
+    recall_points: tuple[float, ...]
+    """Recalls at which `curves` samples precision, ascending; some rules of `ap` use them."""
 
     precision_epsilon: float = 0.0
-    """Added to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
+    """Addend to TP + FP before dividing; COCO adds `np.spacing(1)`, so a first hit has precision 1 - 2.2e-16."""
+
+    # Which numbers
+
+    average: Average = "macro"
+    """Mean over classes.
+
+    - "macro": unweighted.
+    - "weighted": weighted by the number of truths.
+    - "micro": one curve through the detections of all classes, each matched within its class.
+    """
+
+    class_groups: tuple[str, ...] = ()
+    """Groups of classes with a `map` for each, such as `map_rare`; `Truths.class_groups` lists their classes (LVIS)."""
+
+    recall_at: tuple[float, ...] = ()
+    """Thresholds at which recall is a number, such as `mar_50`, beside the mean over all, which is then called `mar`
+    within the last limit (COCO's keypoints)."""
+
+    extra_numbers: tuple[str, ...] = ()
+    """Numbers beside AP and recall, at the first threshold, in the first area range and within the last limit; each is
+    the unweighted mean over classes.
+
+    - "mr": log-average miss rate over nine numbers of false positives per image from 0.01 to 1.
+    - "ji": Jaccard index of all detections and truths, without ranges and limits (CrowdHuman).
+    - "olrp": optimal localization recall precision error, with its parts `olrp_loc`, `olrp_fp` and `olrp_fn`.
+    """
 
     @classmethod
     def named(cls, name: str, /, **changes: Any) -> "Protocol":
-        """The protocol called `name`, with `changes` to any of its fields."""
+        """The protocol called `name`, with `changes` to any of its fields.
+
+        Args:
+            name: A name in `protocol.table`, such as "coco" or "voc2012".
+            **changes: New values by field.
+
+        Raises:
+            InputError: If a name, a field or a value is unknown.
+        """
         from boxscore.protocol.table import PROTOCOLS
 
         if name not in PROTOCOLS:
@@ -230,7 +292,14 @@ class Protocol:
         return PROTOCOLS[name].replace(**changes)
 
     def replace(self, **changes: Any) -> "Protocol":
-        """A copy with other values in some fields; without any it is the same."""
+        """A copy with other values in some fields.
+
+        Args:
+            **changes: New values by field; without any, the protocol itself is returned.
+
+        Raises:
+            InputError: If a field or a value is unknown.
+        """
         if not changes:
             return self
         unknown = changes.keys() - {field.name for field in fields(self)}
@@ -241,28 +310,19 @@ class Protocol:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise InputError(f"`name` must be text; got {type(self.name).__name__}")
-        # Lists, arrays and mappings are welcome; what is kept is immutable.
-        _set(self, "thresholds", ascending("thresholds", self.thresholds, low=0.0, high=1.0))
-        _set(self, "recall_points", ascending("recall_points", self.recall_points, low=0.0, high=1.0))
-        _set(self, "recall_at", recalls_of(self.recall_at, self.limits, self.thresholds))
-        _set(self, "sigmas", sigmas_of(self.sigmas))
+        # Lists, arrays and mappings are accepted, and stored as immutable values.
+        _set(self, "thresholds", _ascending("thresholds", self.thresholds))
+        _set(self, "recall_points", _ascending("recall_points", self.recall_points))
+        _set(self, "recall_at", _recalls(self.recall_at, self.limits, self.thresholds))
+        _set(self, "sigmas", _sigmas(self.sigmas))
         _set(self, "keypoints", _keypoint_rules(self.keypoints))
-        _set(self, "areas", areas_of(self.areas))
-        _set(self, "limits", limits_of(self.limits))
-        _set(self, "class_groups", names_of("class_groups", self.class_groups))
-        _set(self, "extra_numbers", names_of("extra_numbers", self.extra_numbers, EXTRA_NUMBERS))
+        _set(self, "areas", _areas(self.areas))
+        _set(self, "limits", _limits(self.limits))
+        _set(self, "class_groups", _names("class_groups", self.class_groups))
+        _set(self, "extra_numbers", _names("extra_numbers", self.extra_numbers, EXTRA_NUMBERS))
         _set(self, "min_score", None if self.min_score is None else check_finite("min_score", self.min_score))
-        check_choice("ap", self.ap, get_args(ApRule))
-        check_choice("pixels", self.pixels, get_args(Pixels))
-        check_choice("comparison", self.comparison, get_args(Comparison))
-        check_choice("matching", self.matching, get_args(Matching))
-        check_choice("ignored", self.ignored, get_args(Ignored))
-        check_choice("ties", self.ties, get_args(Ties))
-        check_choice("truth_area", self.truth_area, get_args(TruthArea))
-        check_choice("empty", self.empty, get_args(Empty))
-        check_choice("limits_per", self.limits_per, get_args(LimitsPer))
-        check_choice("ranges_by", self.ranges_by, get_args(RangesBy))
-        check_choice("average", self.average, get_args(Average))
+        for name, allowed in _CHOICES.items():
+            check_choice(name, getattr(self, name), allowed)
         for flag in ("class_agnostic", "federated", "clips_boxes"):
             if not isinstance(getattr(self, flag), bool):
                 raise InputError(f"`{flag}` must be True or False; got {getattr(self, flag)!r}")
@@ -288,9 +348,13 @@ class Protocol:
         if check_finite("precision_epsilon", self.precision_epsilon) < 0:
             raise InputError(f"`precision_epsilon` must not be negative; got {self.precision_epsilon!r}")
 
+    def __str__(self) -> str:
+        ideas = (f"{idea}: {'; '.join(rules)}" for idea, rules in ideas_in_words(self))
+        return "\n".join([self.title, *ideas])
+
     @property
     def title(self) -> str:
-        """The name, with the similarity if it is not that of boxes, and a remark if other rules changed.
+        """The name, with the similarity if that was changed, and a remark if other rules were.
 
         >>> Protocol.named("coco", iou_type="segm").title, Protocol.named("coco", limits=[300]).title
         ('coco segm', 'coco, changed')
@@ -304,34 +368,43 @@ class Protocol:
         return name if is_known else f"{name}, changed"
 
     def with_numbers_of(self, other: "Protocol") -> "Protocol":
-        """The same rules with the numbers that another one has: more or fewer of them, but each as it was.
+        """A copy that reports the numbers of `other`: more or fewer of them, each under these rules.
 
-        Those are area ranges beside the first, limits before the last, groups of classes, recalls and extra numbers.
+        Its area ranges behind the first, limits before the last, groups of classes, recalls and extra numbers are
+        those of `other`, if this changes no number.
         """
         own = {area.name: area for area in self.areas}
         has_areas = other.areas[0] == self.areas[0] and all(own.get(area.name, area) == area for area in other.areas)
+        areas = other.areas if has_areas else self.areas
+        taken = {area.name for area in areas}  # names that groups must not have
         return self.replace(
-            areas=other.areas if has_areas else self.areas,
+            areas=areas,
             limits=other.limits if other.limits[-1] == self.limits[-1] else self.limits,
-            class_groups=other.class_groups if self.average != "micro" else (),
+            class_groups=tuple(name for name in other.class_groups if self.average != "micro" and name not in taken),
             extra_numbers=other.extra_numbers,
             recall_at=other.recall_at,
         )
 
     @property
     def similarity(self) -> str:
-        """What thresholds are thresholds of, as tables name it."""
+        """Name of the similarity in tables: IoU, OKS or ProbIoU."""
         return {"keypoints": "OKS", "probiou": "ProbIoU"}.get(self.iou_type, "IoU")
 
     @property
     def cutoffs(self) -> tuple[float, ...]:
-        """The thresholds as IoUs are compared with them: COCO takes 1 - 1e-10 for anything above."""
+        """The thresholds that IoUs are compared with; COCO clamps them to 1 - 1e-10."""
         if self.matching == "next_best" and self.comparison == ">=":
             return tuple(min(threshold, 1 - 1e-10) for threshold in self.thresholds)  # as in COCO
         return self.thresholds
 
     def threshold_index(self, iou: float | None = None) -> int:
-        """The index of a threshold; without one, that of 0.5, or 0 where there is no 0.5.
+        """Index of a threshold.
+
+        Args:
+            iou: The threshold; None: 0.5, or the first threshold if 0.5 is missing.
+
+        Raises:
+            InputError: If `iou` is not among the thresholds.
 
         >>> Protocol.named("coco").threshold_index(0.75), Protocol.named("coco").threshold_index()
         (5, 0)
@@ -343,9 +416,10 @@ class Protocol:
         return index or 0
 
     def at(self, iou: float | None = None) -> "Protocol":
-        """The same rules at one threshold, in the first area range and within the largest limit.
+        """A copy with one threshold, the first area range and the largest limit.
 
-        The threshold may be a new one; without one it is 0.5, or the first where there is no 0.5.
+        Args:
+            iou: The threshold, which may be new; None: 0.5, or the first threshold if 0.5 is missing.
         """
         index = self.threshold_index() if iou is None else self.find_threshold(iou)
         threshold = iou if index is None else self.thresholds[index]
@@ -354,23 +428,27 @@ class Protocol:
         )
 
     def find_threshold(self, iou: float) -> int | None:
-        """The index of a threshold, or None; whatever its last digits, as linspace's 0.6 has others than 0.6."""
-        iou = check_fraction("iou", iou)
-        return next((t for t, threshold in enumerate(self.thresholds) if abs(threshold - iou) < 1e-9), None)
+        """Index of a threshold, or None if it is missing."""
+        return threshold_index(self.thresholds, check_fraction("iou", iou))
 
     @property
     def is_sampled(self) -> bool:
-        """Whether AP is made from precisions at recall points."""
+        """Whether AP is a mean of precisions at recall points."""
         return self.ap in ("recall_points", "interpolated")
 
     @property
+    def uses_recall_points(self) -> bool:
+        """Whether `recall_points` decide AP."""
+        return self.is_sampled or self.ap in ("linear_points", "linear_points_to_end")
+
+    @property
     def ignored_kind(self) -> int:
-        """The kind of a truth that is marked `ignore`; those that are absent have been left out before."""
+        """Kind of a truth that is marked `ignore`; absent ones have been left out before."""
         return {"crowd": CROWD, "difficult": DIFFICULT}.get(self.ignored, REGULAR)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The fields whose rules leave out, change or ask for something before columns are matched."""
+        """Fields whose rules drop, change or require something before columns are matched."""
         rules = {
             "min_score": self.min_score is not None,
             "ignored": self.ignored == "absent",
@@ -385,18 +463,17 @@ class Protocol:
 
     @property
     def is_plain(self) -> bool:
-        """Whether columns are matched as they come."""
+        """Whether columns are matched without preparation."""
         return not self.needs
 
     @property
     def limit_scope(self) -> str:
-        """What a limit is for, in words."""
-        words = {"class": "per image and class", "image": "per image", "dataset": "per class over all images"}
-        return words[self.limits_per]
+        """The detections to which a limit applies, in words."""
+        return value_in_words(self, "limits_per")
 
     @property
     def left_out(self) -> str:
-        """Which detections no number counts, in words; empty: none.
+        """The detections that no number counts, in words; "" for none.
 
         >>> Protocol.named("coco").left_out, Protocol.named("voc2007").left_out
         ('beyond the limit of 100 per image and class', '')
@@ -414,19 +491,19 @@ class Protocol:
 
     @property
     def match_limits(self) -> tuple[int | None, ...]:
-        """The limits that matching applies; those over the dataset are applied to a whole tally."""
+        """The limits that matching applies; a limit over the dataset is applied to a whole tally."""
         return (None,) if self.limits_per == "dataset" else self.limits
 
     @property
     def keeps_similarity(self) -> bool:
-        """Whether a tally has the similarities of true positives."""
+        """Whether a tally stores the similarities of true positives."""
         return "olrp" in self.extra_numbers
 
     @property
     def names_thresholds(self) -> bool:
-        """Whether numbers at one threshold have a name of their own, such as `map_50`.
+        """Whether numbers at one threshold have a name, such as `map_50`.
 
-        They have if there are several thresholds, or if the protocol of that name has several: a protocol that was
+        They have one if there are several thresholds, or if the protocol of that name has several: a protocol that was
         reduced to one threshold keeps the names.
         """
         from boxscore.protocol.table import PROTOCOLS
@@ -435,41 +512,67 @@ class Protocol:
 
     @property
     def extra_names(self) -> tuple[str, ...]:
-        """The names of the numbers beside AP and recall."""
+        """Names of the numbers beside AP and recall."""
         return tuple(name for extra in self.extra_numbers for name in EXTRA_NUMBERS[extra])
 
     @property
     def extent(self) -> float:
-        """What the last pixel adds to a length."""
+        """The length that the last pixel adds."""
         return extent_of(self.pixels)
 
     @property
     def largest_limit(self) -> float:
-        """The number of detections that matching keeps per image and class, or per image; infinity for all."""
+        """Number of detections that matching keeps per image and class, or per image; infinity for all."""
         return math.inf if self.match_limits[-1] is None else self.match_limits[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: infinite bounds are None."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain["thresholds"] = list(self.thresholds)
-        plain["recall_points"] = list(self.recall_points)
-        plain["limits"] = list(self.limits)
-        plain["class_groups"] = list(self.class_groups)
-        plain["extra_numbers"] = list(self.extra_numbers)
-        plain["recall_at"] = list(self.recall_at)
-        plain["sigmas"] = list(self.sigmas)
-        plain["keypoints"] = self.keypoints._asdict()
-        plain["areas"] = {name: [low, None if high == math.inf else high] for name, low, high in self.areas}
-        return plain
+        """Values by field, ready for JSON: infinite bounds are None."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()} | {
+            "keypoints": self.keypoints._asdict(),
+            "areas": {name: [low, None if high == math.inf else high] for name, low, high in self.areas},
+        }
 
 
 ProtocolLike: TypeAlias = ProtocolName | Protocol
-"""A protocol, or the name of one: what `protocol` is wherever it is an argument."""
+"""A protocol or the name of one: the type of every argument `protocol`."""
+
+_CHOICES = {
+    field: tuple(RULES[field].choices)
+    for field in (
+        *("pixels", "comparison", "matching", "ties", "ignored", "limits_per", "empty", "ranges_by", "truth_area"),
+        *("ap", "average"),
+    )
+}
+"""The allowed values of fields that have one of a few names: those with words."""
 
 
 def extent_of(pixels: Pixels) -> float:
-    """What the last pixel adds to a length: 1 if it is inside the box, 0 if coordinates are continuous."""
+    """The length that the last pixel adds: 1 if it is inside the box, 0 if coordinates are continuous."""
     return 1.0 if pixels == "inclusive" else 0.0
+
+
+def threshold_index(thresholds: Sequence[float], iou: float) -> int | None:
+    """Index of a threshold up to its last digits, or None: `linspace` gives 0.6000000000000001 for 0.6.
+
+    >>> threshold_index((0.5, 0.55, 0.6000000000000001), 0.6), threshold_index((0.75,), 0.5)
+    (2, None)
+    """
+    return next((t for t, threshold in enumerate(thresholds) if abs(threshold - iou) < 1e-9), None)
+
+
+def difference_of(first: Protocol, second: Protocol) -> str:
+    """The names of two protocols, and the fields in which they differ if they share one; for errors.
+
+    >>> difference_of(Protocol.named("coco"), Protocol.named("coco", limits=[300]))
+    "both named 'coco'; they differ in `limits`"
+    >>> difference_of(Protocol.named("coco"), Protocol.named("voc2012"))
+    "'coco' and 'voc2012'"
+    """
+    if first.name != second.name:
+        return f"{first.name!r} and {second.name!r}"
+    names = [field.name for field in fields(first) if getattr(first, field.name) != getattr(second, field.name)]
+    return f"both named {first.name!r}; they differ in {', '.join(f'`{name}`' for name in names)}"
 
 
 def _set(protocol: Protocol, name: str, value: object) -> None:
@@ -481,7 +584,14 @@ def _field_names(protocol: Protocol) -> str:
 
 
 def iou_types_of(value: object, allowed: Sequence[str] = IOU_TYPES) -> tuple[str, ...]:
-    """One similarity or several, each once.
+    """Tuple of one similarity or several, each once.
+
+    Args:
+        value: A name, or a tuple or list of names.
+        allowed: The names that are allowed.
+
+    Raises:
+        InputError: If `value` is anything else.
 
     >>> iou_types_of("segm"), iou_types_of(["bbox", "segm"])
     (('segm',), ('bbox', 'segm'))
@@ -490,6 +600,103 @@ def iou_types_of(value: object, allowed: Sequence[str] = IOU_TYPES) -> tuple[str
     if not types or any(each not in allowed or types.count(each) > 1 for each in types):
         raise InputError(f"`iou_type` must be one of {', '.join(allowed)} or a tuple of these; got {value!r}")
     return types
+
+
+def _ascending(name: str, values: Iterable[float]) -> tuple[float, ...]:
+    """Numbers between 0 and 1, ascending."""
+    try:
+        numbers = tuple(map(float, values))
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be a sequence of numbers; got {values!r}") from None
+    if not numbers:
+        raise InputError(f"`{name}` must have at least one number; got none")
+    if numbers[0] >= 0 and numbers[-1] <= 1 and all(map(lt, numbers, numbers[1:])):
+        return numbers  # the usual case, at each change of a protocol
+    for number in numbers:
+        if not 0 <= number <= 1:
+            raise InputError(f"`{name}` must lie between 0 and 1; got {number:g}")
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise InputError(f"`{name}` must be ascending, without repeats; got {list(numbers)}")
+    return numbers
+
+
+def _areas(areas: Any) -> tuple[Area, ...]:
+    """Area ranges, from a mapping or a sequence."""
+    try:
+        rows = [(name, *bounds) for name, bounds in areas.items()] if isinstance(areas, Mapping) else list(areas)
+        ranges = tuple(
+            Area(str(name), float(low), math.inf if high is None else float(high)) for name, low, high in rows
+        )
+    except (TypeError, ValueError):
+        raise InputError(f"`areas` must map names to (low, high); got {areas!r}") from None
+    if not 1 <= len(ranges) <= 63:
+        raise InputError(f"`areas` must have 1 to 63 ranges; got {len(ranges)}")
+    for area in ranges:
+        if not 0 <= area.low <= area.high:
+            raise InputError(f"`areas`: {area.name!r} must have 0 <= low <= high; got ({area.low:g}, {area.high:g})")
+        if area.name.isdigit():
+            raise InputError(f"`areas` must have names that are not numbers, as `map_50` is one; got {area.name!r}")
+    if len({area.name for area in ranges}) < len(ranges):
+        raise InputError(f"`areas` must have different names; got {[area.name for area in ranges]}")
+    return ranges
+
+
+def _recalls(values: Any, limits: Any, thresholds: Sequence[float]) -> tuple[float, ...]:
+    """Thresholds at which recall is a number, ascending."""
+    is_empty = isinstance(values, tuple | list) and not values
+    recalls = () if is_empty else _ascending("recall_at", values)
+    names = [round(recall * 100) for recall in recalls]
+    if len(set(names)) < len(names):
+        raise InputError(f"`recall_at` must differ by a hundredth, as `mar_50` is a name; got {list(recalls)}")
+    for recall, name in zip(recalls, names, strict=True):
+        is_number = any(abs(threshold - recall) < 1e-9 for threshold in thresholds)
+        if is_number and name in tuple(limits)[:-1]:
+            raise InputError(f"`limits` must not have {name} before the last: mar_{name} is the recall at {recall:g}")
+    return recalls
+
+
+def _names(name: str, values: Any, allowed: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Names, each once; `allowed`: None for any that may be part of the name of a number."""
+    names = tuple(values) if isinstance(values, tuple | list) else ()
+    if not names and values not in ((), []):
+        raise InputError(f"`{name}` must be a sequence of names; got {values!r}")
+    for each in names:
+        if allowed is not None and each not in tuple(allowed):
+            raise InputError(f"`{name}` must be of {', '.join(allowed)}; got {each!r}")
+        if not isinstance(each, str) or not each or each.isdigit():
+            raise InputError(f"`{name}` must be names that are not numbers; got {each!r}")
+    if len(set(names)) < len(names):
+        raise InputError(f"`{name}` must have each name once; got {list(names)}")
+    return names
+
+
+def _sigmas(values: Any) -> tuple[float, ...]:
+    """One positive number per keypoint."""
+    try:
+        sigmas = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        raise InputError(f"`sigmas` must be a sequence of numbers, one per keypoint; got {values!r}") from None
+    for index, sigma in enumerate(sigmas):
+        if not 0 < sigma < math.inf:
+            raise InputError(f"`sigmas` must be above 0 and finite; got {sigma:g} for keypoint {index}")
+    return sigmas
+
+
+def _limits(limits: Iterable[Any]) -> tuple[int | None, ...]:
+    """Limits of detections, ascending; None is all."""
+    try:
+        bounds = tuple(limits)
+    except TypeError:
+        raise InputError(f"`limits` must be a sequence of integers or None; got {limits!r}") from None
+    if not 1 <= len(bounds) <= 255:
+        raise InputError(f"`limits` must have 1 to 255 limits; got {len(bounds)}")
+    for bound in bounds:
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral) or bound < 1):
+            raise InputError(f"`limits` must be positive integers, or None for all; got {bound!r}")
+    sizes = [math.inf if bound is None else bound for bound in bounds]
+    if any(first >= second for first, second in pairwise(sizes)):
+        raise InputError(f"`limits` must be ascending, without repeats; got {list(bounds)}")
+    return tuple(None if bound is None else int(bound) for bound in bounds)
 
 
 def _keypoint_rules(rules: Any) -> KeypointRules:
@@ -501,12 +708,19 @@ def _keypoint_rules(rules: Any) -> KeypointRules:
 
 
 def are_alike(protocols: Iterable[Protocol]) -> bool:
-    """Whether protocols are the same, but for their `iou_type`."""
+    """Whether protocols differ only in their `iou_type`."""
     return len({protocol.replace(iou_type="bbox") for protocol in protocols}) <= 1
 
 
 def as_protocol(protocol: str | Protocol) -> Protocol:
-    """A protocol, or the one of that name."""
+    """The protocol itself, or the protocol of that name.
+
+    Args:
+        protocol: A protocol or a name.
+
+    Raises:
+        InputError: If it is neither, or the name is unknown.
+    """
     if isinstance(protocol, str):
         return Protocol.named(protocol)
     if not isinstance(protocol, Protocol):

@@ -3,8 +3,8 @@
 import math
 import sys
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from boxscore.protocol.fields import Area
 from boxscore.protocol.keypoint_rules import (
     BOX_SHARE,
     COCO_SIGMAS,
@@ -12,7 +12,7 @@ from boxscore.protocol.keypoint_rules import (
     WHOLEBODY_PARTS,
     KeypointRules,
 )
-from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.protocol import Area, Protocol
 
 
 def _evenly(first: float, last: float, num: int) -> tuple[float, ...]:
@@ -139,14 +139,46 @@ _ULTRALYTICS = _COCO.replace(
 
 _OLRP = _COCO.replace(name="olrp", extra_numbers=("olrp",))
 
-PROTOCOLS: Mapping[str, Protocol] = {
-    protocol.name: protocol
-    for protocol in (
-        *(_VOC2007, _VOC2012, _COCO, _PAPER, _LVIS, _LVIS_FIXED, _OPENIMAGES, _CROWDHUMAN, _ULTRALYTICS, _OLRP),
-        *(_DOTA, _DOTA2007, _COCO_KEYPOINTS, _CROWDPOSE, *_wholebody()),
+
+class NamedProtocol(NamedTuple):
+    """A protocol with a name, and the sources of its rules."""
+
+    protocol: Protocol
+    reference: str
+    """The code that decides its numbers."""
+    rules: str
+    """The rules of published numbers with which its numbers may be compared."""
+    iou_types: tuple[str, ...] = ()
+    """More similarities for which numbers are published under these rules."""
+
+
+_VOC_CODE = "VOC devkit, py-faster-rcnn, detectron2"
+_PYCOCOTOOLS = "pycocotools 2.0.11"
+_XTCOCOTOOLS = "xtcocotools 1.14.3"
+
+NAMED: Mapping[str, NamedProtocol] = {
+    entry.protocol.name: entry
+    for entry in (
+        NamedProtocol(_VOC2007, _VOC_CODE, "PASCAL VOC 2007 rules"),
+        NamedProtocol(_VOC2012, _VOC_CODE, "PASCAL VOC 2012 rules"),
+        NamedProtocol(_COCO, _PYCOCOTOOLS, "COCO leaderboard rules", ("segm",)),
+        NamedProtocol(_PAPER, "the paper's pseudocode", "the rules of paper"),
+        NamedProtocol(_LVIS, "lvis 0.5.3", "LVIS leaderboard rules", ("segm",)),
+        NamedProtocol(_LVIS_FIXED, "lvis 0.5.3 after the cut of Dave et al. 2021", "LVIS fixed AP rules", ("segm",)),
+        NamedProtocol(_OPENIMAGES, "TensorFlow's OpenImagesDetectionChallengeEvaluator", "Open Images challenge rules"),
+        NamedProtocol(_CROWDHUMAN, "CrowdDet's evaluation, mmdetection 3.3.0", "CrowdHuman rules"),
+        NamedProtocol(_ULTRALYTICS, "Ultralytics 8.4.190", "Ultralytics validation rules"),
+        NamedProtocol(_OLRP, f"{_PYCOCOTOOLS}; Oksuz et al. 2018 for LRP", "COCO leaderboard rules", ("segm",)),
+        NamedProtocol(_DOTA, "DOTA_devkit", "DOTA rules"),
+        NamedProtocol(_DOTA2007, "DOTA_devkit", "DOTA rules, AP at 11 recall points"),
+        NamedProtocol(_COCO_KEYPOINTS, _PYCOCOTOOLS, "COCO keypoint leaderboard rules"),
+        NamedProtocol(_CROWDPOSE, _XTCOCOTOOLS, "CrowdPose rules"),
+        *(NamedProtocol(part, _XTCOCOTOOLS, f"the rules of {part.name}") for part in _wholebody()),
     )
 }
-"""The protocols that have a name."""
+"""The protocols that have a name. A new one is one entry."""
+
+PROTOCOLS: Mapping[str, Protocol] = {name: entry.protocol for name, entry in NAMED.items()}
 
 _OF_SHAPES = {("coco", "keypoints"): "coco_keypoints"}
 """The protocols that a family has for a similarity, where its main one has other rules."""
@@ -160,23 +192,3 @@ def protocol_of(name: str, iou_type: str) -> Protocol:
     """
     protocol = Protocol.named(_OF_SHAPES.get((name, iou_type), name))
     return protocol if protocol.iou_type == iou_type else protocol.replace(iou_type=iou_type)
-
-
-REFERENCES: Mapping[str, str] = {
-    "voc2007": "VOC devkit, py-faster-rcnn, detectron2",
-    "voc2012": "VOC devkit, py-faster-rcnn, detectron2",
-    "coco": "pycocotools 2.0.11",
-    "paper": "the paper's pseudocode",
-    "lvis": "lvis 0.5.3",
-    "lvis_fixed": "lvis 0.5.3 after the cut of Dave et al. 2021",
-    "openimages": "TensorFlow's OpenImagesDetectionChallengeEvaluator",
-    "crowdhuman": "CrowdDet's evaluation, mmdetection 3.3.0",
-    "ultralytics": "Ultralytics 8.4.190",
-    "olrp": "pycocotools 2.0.11; Oksuz et al. 2018 for LRP",
-    "dota": "DOTA_devkit",
-    "dota2007": "DOTA_devkit",
-    "coco_keypoints": "pycocotools 2.0.11",
-    "crowdpose": "xtcocotools 1.14.3",
-    "coco_wholebody": "xtcocotools 1.14.3",
-}
-"""What decides the numbers of each protocol; the parts of a whole body are as the whole."""

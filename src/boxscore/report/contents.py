@@ -20,9 +20,9 @@ from boxscore.analysis.errors import MEANINGS, SUMS, Errors
 from boxscore.analysis.explanation import Explanation
 from boxscore.analysis.worst_images import WorstImages
 from boxscore.protocol.comparable import of_all
-from boxscore.protocol.fields import Area
 from boxscore.protocol.measures import Measure, meanings, measures
-from boxscore.protocol.protocol import ApRule, Protocol
+from boxscore.protocol.protocol import Area, Protocol
+from boxscore.protocol.words import settings_in_words, value_in_words
 from boxscore.report.charts import chart_versions
 from boxscore.report.compact import SHOWN_STEPS, column, cut, packed, rounded, shown_classes, thinned_curves
 from boxscore.report.gallery import Gallery, describe_gallery
@@ -59,28 +59,6 @@ MAX_EXTRA_ROWS = 200_000
 MAX_CONFUSED = 25
 """With more classes than this the confusion matrix has only the most confused."""
 
-AP_RULES: Mapping[ApRule, str] = {
-    "recall_points": "the mean over {} recall points",
-    "interpolated": "interpolated at {} recall points",
-    "linear_points": "trapezoidal rule on the envelope, interpolated linearly at {} recall points",
-    "linear_points_to_end": "trapezoidal rule on the envelope to (1, 0), interpolated linearly at {} recall points",
-    "envelope": "area under the envelope of the curve",
-    "trapezoid": "trapezoidal rule on the raw curve",
-    "trapezoid_from_first": "trapezoidal rule on the raw curve, from its first point on",
-}
-
-
-CURVES: Mapping[ApRule, str] = {
-    "recall_points": ", as averaged by AP",
-    "interpolated": ", as averaged by AP",
-    "linear_points": "; AP is the area under lines between its recall points",
-    "linear_points_to_end": "; AP is the area under lines between its recall points, the last of which ends at (1, 0)",
-    "envelope": "; AP is the area under it",
-    "trapezoid": "; AP is the area under the raw curve, where precision also rises",
-    "trapezoid_from_first": "; AP is the area under the raw curve, where precision also rises",
-}
-"""What the drawn curve is to AP."""
-
 
 def describe(
     results: Mapping[str, Result],
@@ -104,14 +82,15 @@ def describe(
         "areas": [{"name": area.name, "text": range_text(area, protocol)} for area in protocol.areas],
         "measures": [*(_measure(each, protocol) for each in measures(protocol)), *_extra_measures(protocol)],
         "limit": None if protocol.limits[-1] is None else f"{protocol.limits[-1]:,} {protocol.limit_scope}",
-        "curve": f"The highest precision at each recall or beyond{CURVES[protocol.ap]}.",
+        "curve": f"The highest precision at each recall or beyond; AP is the {value_in_words(protocol, 'ap')}.",
         "notes": _notes(results.values(), intervals, most),
         "models": [
             {"name": name, **_model(result, intervals.get(name), first, most)} for name, result in results.items()
         ],
         "made": [
             *made_from.items(),
-            *_settings(protocol, titles),
+            ("protocol", titles),
+            *settings_in_words(protocol),
             (f"{protocol.similarity} data type", first.iou_dtype),
             (
                 "comparable with published numbers",
@@ -357,39 +336,6 @@ def _change(change: Change) -> list[Any]:
     """Both values, the difference, its confidence interval, the p-value, and 1 if that is an upper bound."""
     numbers = column((change.first, change.second, change.difference, change.low, change.high, change.p_value))
     return [*numbers, int(change.is_least)]
-
-
-def _settings(protocol: Protocol, titles: str) -> Iterable[tuple[str, str]]:
-    """The settings that decide the numbers, in words."""
-    yield "protocol", titles
-    yield f"{protocol.similarity} thresholds", ", ".join(f"{threshold:.4g}" for threshold in protocol.thresholds)
-    yield "match condition", f"{protocol.similarity} {protocol.comparison} threshold"
-    yield "matching", protocol.matching.replace("_", " ")
-    yield "equal truths", f"the {protocol.ties}"
-    yield "ignored truths", protocol.ignored
-    if protocol.group_of_weight is not None:
-        yield "weight of groups", f"{protocol.group_of_weight:g}"
-    if protocol.federated:
-        yield "classes", "count in images where they were looked for"
-    if protocol.truth_area == "shape":
-        yield "area of truths", "that of the shape, even where one is given"
-    if protocol.empty != "keep":
-        yield "shapes without area", "left out" if protocol.empty == "drop" else "left out of the detections"
-    if protocol.clips_boxes:
-        yield "boxes", "clipped to their images"
-    if protocol.min_score is not None:
-        yield "lowest score", f"{protocol.min_score:g}"
-    yield "pixels", protocol.pixels
-    yield "AP", AP_RULES[protocol.ap].format(len(protocol.recall_points))
-    yield "average over classes", protocol.average
-    if protocol.class_agnostic:
-        yield "labels", "ignored: all are one class"
-    what = "areas" if protocol.ranges_by == "area" else protocol.ranges_by.replace("_", " ")
-    yield what, "; ".join(f"{area.name}: {range_text(area, protocol)}" for area in protocol.areas)
-    yield (
-        f"detections {protocol.limit_scope}",
-        ", ".join("all" if limit is None else str(limit) for limit in protocol.limits),
-    )
 
 
 def range_text(area: Area, protocol: Protocol) -> str:

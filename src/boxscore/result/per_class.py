@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from boxscore._support import text
-from boxscore.protocol.measures import threshold_index
+from boxscore.protocol.protocol import threshold_index
 from boxscore.result.curves import Averages, Curves, Floats, Ints
 from boxscore.result.summary import ClassRow, class_table
 from boxscore.result.tally import Totals

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore.protocol.comparable import Comparable, comparable
-from boxscore.protocol.measures import meanings, threshold_index
-from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.measures import meanings
+from boxscore.protocol.protocol import Protocol, threshold_index
 
 
 class ClassRow(NamedTuple):

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore.arrays import Array, constant, contiguous, convert, gather, to_numpy
-from boxscore.protocol.fields import Area
-from boxscore.protocol.protocol import Protocol
+from boxscore.protocol.protocol import Area, Protocol
 
 Similarity: TypeAlias = Callable[..., float]
 """`Geometry.similarity`: (shape, truth shape, *, is_crowd, protocol) to a number, for the sequential engine."""
