@@ -214,7 +214,7 @@ def test_tallies_of_different_protocols_do_not_merge() -> None:
     """Even if they have the same name."""
     first = boxscore.match(detections(), truths(), Protocol.named("coco"))
     second = boxscore.match(detections(), truths(), Protocol.named("coco", limits=(5,)))
-    with refused("tallies of different protocols can't be merged; got 'coco' and 'coco', and they differ"):
+    with refused("tallies were made under different protocols (both named 'coco'; they differ in `limits`)"):
         first.merge(second)
 
 

@@ -194,7 +194,7 @@ def test_several_tallies_are_finished_as_one(
         ("ab", "`tally` must be a boxscore.Tally, or a list of them; got str"),
         ([TINY, 1], "`tally` must be a boxscore.Tally, or a list of them; got a list of Tally and int"),
         ([TINY, TINY], "image 7 is in more than one tally"),
-        ([TINY, Tally.empty(Protocol.named("voc2012"))], "tallies of different protocols can't be merged"),
+        ([TINY, Tally.empty(Protocol.named("voc2012"))], "tallies were made under different protocols"),
     ],
 )
 def test_what_can_not_be_finished_is_refused(tallies: Any, message: str) -> None:

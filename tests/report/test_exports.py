@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 import boxscore
-from boxscore import Detections, InputError, Truths
+from boxscore import Detections, InputError, Protocol, Truths
 from boxscore.cli import main, sample
+from boxscore.protocol.measures import quantity_of
+from boxscore.protocol.protocol import EXTRA_NUMBERS
+from boxscore.report import exports
 from boxscore.report.html import make_report
 
 BOX = [[0, 0, 10, 10]]
@@ -101,6 +104,18 @@ def test_latex_tables(result: boxscore.Result) -> None:
     ]
     header = boxscore.evaluate(*sample.load()).to_latex().splitlines()[2]
     assert header.startswith(r"AP & AP\textsubscript{50} & AP\textsubscript{75} & AP\textsubscript{small} & ")
+
+
+def test_every_number_has_a_name_in_papers() -> None:
+    """Whatever is measured beside AP and recall; a number that nobody knows is shown by its name."""
+    result = boxscore.evaluate(*sample.load(), Protocol.named("coco", extra_numbers=[*EXTRA_NUMBERS]))
+    assert all(quantity_of(name) for name in result)
+    header = result.to_latex().splitlines()[2]
+    assert header.endswith(
+        r" & MR\textsuperscript{-2} & JI & oLRP & oLRP\textsubscript{loc} & oLRP\textsubscript{fp}"
+        r" & oLRP\textsubscript{fn} \\"
+    )
+    assert exports._short_name("new_number") == r"new\_number"
 
 
 def test_nothing_at_all_is_exported_too() -> None:

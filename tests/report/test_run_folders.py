@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import boxscore
-from boxscore import InputError, Result
+from boxscore import InputError, Protocol, Result
 from boxscore.cli import main, sample
+from boxscore.protocol.measures import meanings
+from boxscore.protocol.protocol import EXTRA_NUMBERS
 from boxscore.report.serving import runs
 from boxscore.report.serving.runs import RunFolder
 from tests.support.saved_files import sealed
@@ -112,6 +114,15 @@ def test_many_new_files_are_read_by_several_scans(
         (run,) = folder.scan()
         found.append((len(run.entries), run.num_waiting))
     assert found == [(1, 2), (2, 1), (3, 0), (3, 0)]
+
+
+def test_json_of_eval_keeps_every_number(tmp_path: Path) -> None:
+    """Those beside AP and recall, too; nothing else in the file is a number."""
+    protocol = ["--extra-numbers", ",".join(EXTRA_NUMBERS)]
+    assert main(["eval", *FILES, *protocol, "--json", str(tmp_path / "a.json"), "--quiet"]) == 0
+    (run,) = RunFolder(tmp_path).scan()
+    expected = Protocol.named("coco", extra_numbers=[*EXTRA_NUMBERS])
+    assert list(run.entries[0].numbers) == [name for name, _ in meanings(expected)]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")

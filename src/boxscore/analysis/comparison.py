@@ -15,6 +15,7 @@ from boxscore.analysis.operating_points import curve_of_all, given_or_best
 from boxscore.analysis.verdict_counts import VerdictCounts, count_by_image
 from boxscore.protocol.comparable import Comparable, of_all
 from boxscore.protocol.measures import meanings
+from boxscore.protocol.protocol import difference_of
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.result import Result
 from boxscore.result.summary import plain
@@ -367,7 +368,10 @@ def _check_comparable(named: Mapping[str, Result]) -> None:
     (first_name, first), *others = named.items()
     for name, other in others:
         if other.protocol != first.protocol:
-            raise InputError(f"`results` must have one protocol; {first_name!r} and {name!r} have different ones")
+            difference = difference_of(first.protocol, other.protocol)
+            raise InputError(
+                f"`results` must have one protocol; {first_name!r} and {name!r} have different ones ({difference})"
+            )
         if not all(np.array_equal(*pair) for pair in zip(_truths(first.tally), _truths(other.tally), strict=True)):
             raise InputError(f"`results` must have the same truths; {first_name!r} and {name!r} have different ones")
 

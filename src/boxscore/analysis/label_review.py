@@ -27,6 +27,7 @@ from boxscore.analysis.pairing import Pairing, pair_inputs
 from boxscore.arrays import to_numpy
 from boxscore.data.dataset import Detections, Truths, host_ids
 from boxscore.protocol.fields import check_choice, check_fraction
+from boxscore.protocol.protocol import difference_of
 from boxscore.result.curves import Floats, Ints
 from boxscore.result.result import Result
 from boxscore.result.summary import plain
@@ -279,7 +280,9 @@ def _models(results: Any) -> list[Result]:
     truths = [each.inputs_for("`label_errors`").truths for each in given]
     for index, other in enumerate(truths[1:], 1):
         if given[index].protocol != given[0].protocol:
-            raise InputError(f"`results` must have one protocol; the first and number {index + 1} have different ones")
+            difference = difference_of(given[0].protocol, given[index].protocol)
+            rule = f"`results` must have one protocol; the first and number {index + 1} have different ones"
+            raise InputError(f"{rule} ({difference})")
         if not all(map(np.array_equal, _columns(truths[0]), _columns(other))):
             raise InputError(f"`results` must have the same truths; the first and number {index + 1} have others")
     return list(given)

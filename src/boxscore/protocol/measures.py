@@ -1,10 +1,48 @@
-"""Measures: which numbers a protocol has, and what each is the mean of."""
+"""The numbers of a protocol: their names, what each is the mean of, and their words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from boxscore._support import text
 from boxscore.protocol.protocol import Protocol, threshold_index
+
+
+class Quantity(NamedTuple):
+    """What a number measures."""
+
+    latex: str
+    """Its symbol in papers."""
+    meaning: str
+    """Its name in words, with the similarity to be filled in."""
+    is_error: bool = False
+    """Whether less is better."""
+
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "map": Quantity("AP", "AP"),
+    "mar": Quantity("AR", "AR"),
+    "mr": Quantity(r"MR\textsuperscript{-2}", "log-average miss rate", is_error=True),
+    "ji": Quantity("JI", "Jaccard index"),
+    "olrp": Quantity("oLRP", "optimal LRP error", is_error=True),
+    "olrp_loc": Quantity(r"oLRP\textsubscript{loc}", "1 - {similarity} of TP", is_error=True),
+    "olrp_fp": Quantity(r"oLRP\textsubscript{fp}", "1 - precision", is_error=True),
+    "olrp_fn": Quantity(r"oLRP\textsubscript{fn}", "1 - recall", is_error=True),
+}
+"""What numbers measure, by the first part of their names: `map_50`, `map_small` and `map_rare` are of `map`, `mar_100`
+of `mar`."""
+
+
+def quantity_of(name: str) -> tuple[Quantity, str] | None:
+    """The quantity of a number and the rest of its name; None if it is not the name of a number.
+
+    >>> [found[0].meaning + " " + found[1] for name in ("map_50", "olrp_loc") if (found := quantity_of(name))]
+    ['AP 50', '1 - {similarity} of TP ']
+    >>> quantity_of("num_images")
+    """
+    if name in QUANTITIES:
+        return QUANTITIES[name], ""
+    first, _, rest = name.partition("_")
+    return (QUANTITIES[first], rest) if first in QUANTITIES and rest else None
 
 
 class Measure(NamedTuple):
@@ -20,9 +58,9 @@ class Measure(NamedTuple):
     """The group of classes whose mean it is; None: all classes."""
 
     def meaning(self, protocol: Protocol) -> list[str]:
-        """What the number is, in words: the quantity, the IoU thresholds, the area range, the limit."""
+        """The number in words: quantity, IoU thresholds, area range, limit."""
         return [
-            "AR" if self.is_recall else "AP",
+            QUANTITIES["mar" if self.is_recall else "map"].meaning,
             f"{protocol.similarity} {text.thresholds([protocol.thresholds[t] for t in self.thresholds])}",
             protocol.areas[self.area].name if self.group is None else f"{self.group} classes",
             detections_within(protocol.limits[self.limit]),
@@ -30,7 +68,7 @@ class Measure(NamedTuple):
 
 
 def measures(protocol: Protocol) -> Iterator[Measure]:
-    """The numbers of a protocol under the names that people know.
+    """Yield the numbers of a protocol that are means of AP or of recall.
 
     >>> [measure.name for measure in measures(Protocol.named("coco", limits=(1, 300), areas={"all": (0, 1e10)}))]
     ['map', 'map_50', 'map_75', 'mar_1', 'mar_300']
@@ -64,27 +102,8 @@ def measures(protocol: Protocol) -> Iterator[Measure]:
         yield Measure(f"mar_{area.name}", True, every, a, last)
 
 
-_EXTRA_MEANINGS = {
-    "mr": "log-average miss rate",
-    "ji": "Jaccard index",
-    "olrp": "optimal LRP error",
-    "olrp_loc": "1 - {similarity} of TP",
-    "olrp_fp": "1 - precision",
-    "olrp_fn": "1 - recall",
-}
-
-
-def is_error(name: str) -> bool:
-    """Whether less is better: of miss rates and LRP errors.
-
-    >>> is_error("olrp_loc"), is_error("ji"), is_error("map_50")
-    (True, False, False)
-    """
-    return name in _EXTRA_MEANINGS and name != "ji"
-
-
 def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
-    """The names of all numbers of a protocol, and what each is, in words: the measures, then the extra numbers.
+    """Yield the name of each number of a protocol and its words: the measures, then the extra numbers.
 
     >>> [name for name, _ in meanings(Protocol.named("crowdhuman"))]
     ['map', 'mar', 'mr', 'ji']
@@ -95,7 +114,7 @@ def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
         yield measure.name, measure.meaning(protocol)
     first = f"{protocol.similarity} {text.thresholds(protocol.thresholds[:1])}"
     for name in protocol.extra_names:
-        what = _EXTRA_MEANINGS[name].format(similarity=protocol.similarity)
+        what = QUANTITIES[name].meaning.format(similarity=protocol.similarity)
         within = ["all", detections_within(None)]
         if name != "ji":
             within = [protocol.areas[0].name, detections_within(protocol.limits[-1])]
@@ -103,12 +122,12 @@ def meanings(protocol: Protocol) -> Iterator[tuple[str, list[str]]]:
 
 
 def detections_within(limit: int | None) -> str:
-    """How many detections count, in words."""
+    """The detections that count, in words."""
     return "all detections" if limit is None else text.count(limit, "detection")
 
 
 def measures_at_thresholds(protocol: Protocol) -> Iterator[Measure]:
-    """The first of the numbers at each threshold of its own.
+    """Yield the first number once per threshold.
 
     >>> [measure.thresholds for measure in measures_at_thresholds(Protocol.named("coco", thresholds=(0.5, 0.75)))]
     [(0,), (1,)]

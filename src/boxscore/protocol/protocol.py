@@ -707,9 +707,15 @@ def _keypoint_rules(rules: Any) -> KeypointRules:
     raise InputError(f"`keypoints` must be a boxscore.protocol.KeypointRules; got {rules!r}")
 
 
-def are_alike(protocols: Iterable[Protocol]) -> bool:
-    """Whether protocols differ only in their `iou_type`."""
-    return len({protocol.replace(iou_type="bbox") for protocol in protocols}) <= 1
+def check_alike(protocols: Iterable[Protocol]) -> None:
+    """Raise `InputError` unless the protocols of several results differ only in their `iou_type`."""
+    rules = [protocol.replace(iou_type="bbox") for protocol in protocols]
+    for other in rules:
+        if other != rules[0]:
+            difference = difference_of(rules[0], other)
+            raise InputError(
+                f"`results` must all have one protocol, but for `iou_type`; got different ones ({difference})"
+            )
 
 
 def as_protocol(protocol: str | Protocol) -> Protocol:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from boxscore._support import text
 from boxscore._support.writing import write_file
+from boxscore.protocol.measures import quantity_of
 from boxscore.result.summary import ClassPoint, Interval, Summary, has_ap_50, plain
 
 MAX_TABLE_ROWS = 40
@@ -191,9 +192,11 @@ def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, num_lef
 
 def _short_name(name: str) -> str:
     """A number's name as in papers: `map_50` is AP with subscript 50."""
-    quantity, _, which = name.partition("_")
-    short = {"map": "AP", "mar": "AR", "mr": r"MR\textsuperscript{-2}", "ji": "JI", "olrp": "oLRP"}[quantity]
-    return rf"{short}\textsubscript{{{text.latex(which)}}}" if which else short
+    known = quantity_of(name)
+    if known is None:
+        return text.latex(name)
+    quantity, which = known
+    return rf"{quantity.latex}\textsubscript{{{text.latex(which)}}}" if which else quantity.latex
 
 
 def percent(value: float) -> str:

@@ -19,7 +19,7 @@ from boxscore._support.exceptions import InputError
 from boxscore.analysis.bootstrap import Intervals
 from boxscore.analysis.comparison import Comparison
 from boxscore.analysis.explanation import Explanation
-from boxscore.protocol.protocol import are_alike
+from boxscore.protocol.protocol import check_alike
 from boxscore.report.charts import chart_script
 from boxscore.report.contents import default_resamples, describe
 from boxscore.report.exports import save
@@ -107,8 +107,7 @@ def make_report(
     """
     if not results:
         raise InputError("`results` must have at least one result; got none")
-    if not are_alike(result.protocol for result in results.values()):
-        raise InputError("`results` must all have one protocol, but for `iou_type`; got different ones")
+    check_alike(result.protocol for result in results.values())
     script = chart_script()
     if intervals is None:
         intervals = sample_intervals(results)

@@ -22,7 +22,7 @@ from boxscore.analysis.confusion import Confusion
 from boxscore.analysis.errors import TYPES, Errors
 from boxscore.analysis.scores import Scores
 from boxscore.protocol.measures import measures
-from boxscore.protocol.protocol import are_alike
+from boxscore.protocol.protocol import check_alike
 from boxscore.report.labels import fit_labels
 from boxscore.result.curves import Floats
 
@@ -179,8 +179,7 @@ def draw_models(results: Mapping[str, "Result"], *, iou: float | None = None) ->
 
     `iou`: one of the protocol's thresholds; 0.5, or the first where there is no 0.5.
     """
-    if not are_alike(result.protocol for result in results.values()):
-        raise InputError("`results` must all have one protocol, but for `iou_type`; got different ones")
+    check_alike(result.protocol for result in results.values())
     protocol = next(iter(results.values())).protocol
     t = protocol.threshold_index(iou)
     lines = []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from boxscore._support.exceptions import InputError
+from boxscore.protocol.protocol import difference_of
 from boxscore.result.tally import Tally, joined, narrowest
 
 _UNKNOWN = -1
@@ -66,8 +67,10 @@ def gather(tally: Tally, is_numbering: bool | None = None, group: Any = None) ->
         tallies.append(storage.from_bytes(content, f"the tally of rank {rank}"))
     for rank, other in enumerate(tallies):
         if other.protocol != tallies[0].protocol:
-            pair = f"{tallies[0].protocol.title!r} on rank 0 and {other.protocol.title!r} on rank {rank}"
-            raise InputError(f"every process must have the same protocol; got {pair}, and they differ")
+            difference = difference_of(tallies[0].protocol, other.protocol)
+            raise InputError(
+                f"every process must have the same protocol; rank 0 and rank {rank} have different ones ({difference})"
+            )
     if len(numberings) > 1:
         raise InputError("either every process must name its images, by `image_ids`, or none; got some of each")
     return joined(renumbered(tallies) if numberings == {1} else without_copies(tallies))

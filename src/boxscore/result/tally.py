@@ -14,7 +14,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.arrays import compact
 from boxscore.arrays.sorting import order_by
-from boxscore.protocol.protocol import POOLED, Protocol
+from boxscore.protocol.protocol import POOLED, Protocol, difference_of
 
 JACCARD_SCORES = tuple(1e-1 * i for i in range(10))
 """The score thresholds of which the Jaccard index takes the best."""
@@ -393,8 +393,8 @@ def check_can_be_one(tallies: Sequence[Tally]) -> None:
         if not isinstance(other, Tally):
             raise InputError(f"a tally can be merged with tallies only; got {type(other).__name__}")
         if other.protocol != tallies[0].protocol:
-            pair = f"{tallies[0].protocol.name!r} and {other.protocol.name!r}"
-            raise InputError(f"tallies of different protocols can't be merged; got {pair}, and they differ")
+            difference = difference_of(tallies[0].protocol, other.protocol)
+            raise InputError(f"tallies were made under different protocols ({difference})")
     images = np.concatenate([tally.images for tally in tallies])
     seen, counts = np.unique(images, return_counts=True)
     if seen.size < images.size:

@@ -35,7 +35,7 @@ from boxscore.data.preparation import shaped_by
 from boxscore.engines.native.plain_batch import PlainBatches
 from boxscore.pipeline import finish, match
 from boxscore.protocol.fields import check_choice
-from boxscore.protocol.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol
+from boxscore.protocol.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol, difference_of
 from boxscore.protocol.table import protocol_of
 from boxscore.result import distributed
 from boxscore.result.result import Result
@@ -205,8 +205,8 @@ class MeanAveragePrecision:
             if not isinstance(metric, MeanAveragePrecision):
                 raise InputError(f"a metric can be merged with metrics only; got {type(metric).__name__}")
             if metric.protocol != self.protocol:
-                pair = f"{self.protocol.name!r} and {metric.protocol.name!r}"
-                raise InputError(f"metrics of different protocols can't be merged; got {pair}, and they differ")
+                difference = difference_of(self.protocol, metric.protocol)
+                raise InputError(f"metrics to be merged must have one protocol; got different ones ({difference})")
             with metric._lock:
                 snapshots.append((metric.tally, set(metric._seen), dict(metric._names), metric._is_numbering))
         numberings = [is_numbering for *_, is_numbering in snapshots if is_numbering is not None]
@@ -254,8 +254,8 @@ class MeanAveragePrecision:
             raise InputError("`state` must be what `state_dict` gave")
         tally = storage.from_bytes(content, "`state`")
         if tally.protocol != self.protocol:
-            pair = f"{tally.protocol.name!r} and {self.protocol.name!r}"
-            raise InputError(f"`state` must be of the metric's own protocol; got {pair}, and they differ")
+            difference = difference_of(tally.protocol, self.protocol)
+            raise InputError(f"`state` must have the metric's protocol; got another one ({difference})")
         if not seen.issuperset(tally.images.tolist()):
             raise InputError(
                 "`state` must be what `state_dict` gave: its tally has images that are not among those seen"

@@ -19,7 +19,7 @@ from boxscore._support import text
 from boxscore._support.exceptions import InputError
 from boxscore.analysis.comparison import compare
 from boxscore.data.validation import is_number
-from boxscore.protocol.measures import is_error
+from boxscore.protocol.measures import quantity_of
 from boxscore.report.charts import chart_script
 from boxscore.report.compact import cut, rounded
 from boxscore.report.contents import default_resamples, describe
@@ -104,7 +104,7 @@ class Pages:
             "limits": _LIMITS,
             "runs": [_run(run) for run in runs],
             "measures": measures,
-            "errors": [name for name in measures if is_error(name)],
+            "errors": [name for name in measures if (known := quantity_of(name)) and known[0].is_error],
         }
 
     def overview(self) -> str:

@@ -30,6 +30,7 @@ from boxscore.data.validation import is_number
 from boxscore.pipeline import finish_saved, load_result
 from boxscore.protocol.comparable import Comparable
 from boxscore.result import blocks, saved_results, storage
+from boxscore.protocol.measures import quantity_of
 from boxscore.result.result import Result
 
 MAX_DEPTH = 4
@@ -53,7 +54,6 @@ Stamp = tuple[int, int, int]
 
 _UNIT_AND_STEP = re.compile(r"(?i)(?<![a-z])(epoch|ep|step|iteration|iter)[ _.=-]*(\d{1,18})(?!\d)")
 _LAST_NUMBER = re.compile(r"(?:^|[ _.=-])(\d{1,18})$")
-_NUMBER_NAME = re.compile(r"(map|mar|mr|ji|olrp)(_\w+)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,7 +294,7 @@ def _of_document(path: Path, name: str, stamp: Stamp) -> Iterator[Entry]:
         raise InputError(f"it is not valid JSON: {error}") from None
     documents = list(_documents(content))
     for index, (title, document) in enumerate(documents):
-        numbers = {key: _number(key, value) for key, value in document.items() if _NUMBER_NAME.fullmatch(key)}
+        numbers = {key: _number(key, value) for key, value in document.items() if quantity_of(key)}
         if "map" not in numbers:
             raise InputError("it has no number `map`; expected the JSON of `boxscore eval`")
         given = document.get("name") or document.get("detections") or title
