@@ -12,6 +12,8 @@ import pytest
 import boxscore
 from boxscore import Detections, InputError, Protocol
 from boxscore.cli import main, sample
+from boxscore.cli.command_line import make_parser
+from boxscore.cli.parsing import commands_of
 from boxscore.formats import read_detections, read_truths
 from tests.support.shared import shared_data
 from tests.support.small_files import write
@@ -413,3 +415,20 @@ def test_a_mistyped_word_is_told_with_the_one_that_was_meant(
 ) -> None:
     """Commands and options; exit code 2."""
     assert message in refused(capsys, words, 2)
+
+
+GROUPED = ("eval", "compare", "explain", "label-errors", "check", "convert")
+TITLES = ["input files", "what is evaluated", "rules", "analysis", "output", "pictures", "speed"]
+
+
+@pytest.mark.parametrize("command", GROUPED)
+def test_every_option_is_in_a_titled_group_of_the_help(command: str) -> None:
+    """In the same order in each command; only the help itself is outside."""
+    parser = commands_of(make_parser())[command]
+    groups = {str(group.title): group._group_actions for group in parser._action_groups if group._group_actions}
+    (help_option,) = groups.pop("options")
+    assert help_option.option_strings == ["-h", "--help"]
+    assert [*groups] == [title for title in TITLES if title in groups]
+    assert {"input files", "output"} <= {*groups}
+    shown = parser.format_help()
+    assert all(f"\n\n{title}:\n" in shown for title in groups)

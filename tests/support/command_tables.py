@@ -42,10 +42,11 @@ def _tables(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     words = ", ".join(f"`{flag}`" for flag in action.option_strings) or f"`{action.metavar or action.dest}`"
-    if action.option_strings and action.nargs != 0 and not action.choices:
+    if action.option_strings and action.nargs != 0 and (action.metavar or not action.choices):
         words = words.removesuffix("`") + f" {action.metavar or action.dest.upper()}`"
     texts = [parser._get_formatter()._expand_help(action)] if action.help else []
-    if action.choices:
+    is_listed = action.metavar and all(str(choice) in str(action.help) for choice in action.choices or ())
+    if action.choices and not is_listed:
         texts.append(f"one of {', '.join(f'`{choice}`' for choice in action.choices)}")
     return f"| {words} | {'; '.join(texts)} |\n"
 

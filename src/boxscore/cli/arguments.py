@@ -1,8 +1,11 @@
-"""Groups of options, and the types of their values. An invalid value is a usage error, exit code 2."""
+"""Options that commands share, in titled groups, and the types of their values.
+
+An invalid value is a usage error, exit code 2.
+"""
 
 import argparse
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
@@ -21,22 +24,31 @@ ORIENTED_FORMATS = (
 """Those of `geometry.box_formats`, which needs NumPy."""
 
 
-def add_files(parser: argparse.ArgumentParser, *, is_detections_optional: bool = False) -> None:
-    """The arguments for ground truth and detections."""
-    parser.add_argument(
-        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
-    )
-    nargs, note = (
-        ("*", " (default: check the ground truth only)")
-        if is_detections_optional
-        else ("+", "; one column per file; NAME=DT sets the column's name")
-    )
-    parser.add_argument("detections", metavar="DT", nargs=nargs, help=f"detections, in any supported format{note}")
+class Groups(NamedTuple):
+    """The titled groups of a command's help, in their order. A group without options is not shown."""
+
+    files: Any
+    evaluated: Any
+    rules: Any
+    analysis: Any
+    output: Any
+    pictures: Any
+    speed: Any
 
 
-def add_formats(parser: argparse.ArgumentParser) -> None:
-    """The formats of files, where auto-detection does not suffice."""
-    group = parser.add_argument_group("files")
+def add_groups(parser: argparse.ArgumentParser) -> Groups:
+    """Add the groups to the parser of a command, each to be filled by the functions below."""
+    titles = ("input files", "what is evaluated", "rules", "analysis", "output", "pictures", "speed")
+    return Groups(*map(parser.add_argument_group, titles))
+
+
+def add_truths(group: Any) -> None:
+    """Add the argument for the ground truth."""
+    group.add_argument("truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format")
+
+
+def add_formats(group: Any) -> None:
+    """Add the options for the formats of files, where auto-detection does not suffice."""
     group.add_argument("--gt-format", metavar="NAME", help="format of GT (default: auto-detected)")
     group.add_argument("--dt-format", metavar="NAME", help="format of DT (default: auto-detected)")
     add_details(group)
@@ -44,7 +56,7 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
 
 
 def add_expansion(group: Any) -> None:
-    """Open Images' files beside boxes."""
+    """Add the options for Open Images' files beside boxes."""
     group.add_argument(
         "--image-labels",
         metavar="FILE",
@@ -58,7 +70,7 @@ def add_expansion(group: Any) -> None:
 
 
 def add_details(group: Any) -> None:
-    """Information that files may lack."""
+    """Add the options for information that files may lack."""
     group.add_argument(
         "--box-format",
         type=box_format,
@@ -78,9 +90,8 @@ def add_details(group: Any) -> None:
     )
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    """A subset of the images, classes and detections."""
-    group = parser.add_argument_group("selection")
+def add_selection(group: Any) -> None:
+    """Add the options that select images, classes and detections."""
     group.add_argument("--classes", type=words, metavar="A,B", help="evaluate only these classes, by name or id")
     group.add_argument(
         "--only-images",
@@ -103,11 +114,14 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_limits(parser: argparse.ArgumentParser) -> Any:
-    """The protocol and its detection limits; returns the group, for more options."""
-    group = parser.add_argument_group("protocol")
+def add_limits(group: Any) -> None:
+    """Add the options for the protocol and its detection limits."""
     group.add_argument(
-        "--protocol", choices=tuple(PROTOCOLS), default="coco", help="evaluation protocol (default: coco)"
+        "--protocol",
+        choices=tuple(PROTOCOLS),
+        default="coco",
+        metavar="NAME",
+        help=f"evaluation protocol (default: coco): {', '.join(PROTOCOLS)}",
     )
     group.add_argument(
         "--max-dets",
@@ -116,19 +130,18 @@ def add_limits(parser: argparse.ArgumentParser) -> Any:
         help="detection limits, 1,10,100 or all, as the protocol has them: per image and class, per image, or over all"
         " images",
     )
-    return group
 
 
 def add_sigmas(group: Any) -> None:
-    """The sigmas of keypoints that are not those of the protocol."""
+    """Add the option for sigmas of keypoints other than the protocol's."""
     group.add_argument(
         "--sigmas", type=sigmas, metavar="S", help="how far apart annotators place each keypoint: 0.026,0.025,…"
     )
 
 
-def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) -> None:
-    """All options that decide a number; `has_several`: whether several similarities may be evaluated at once."""
-    group = add_limits(parser)
+def add_protocol(group: Any, *, has_several: bool = False) -> None:
+    """Add all options for rules; `has_several`: whether several similarities may be evaluated at once."""
+    add_limits(group)
     group.add_argument(
         "--iou-type",
         type=iou_types if has_several else iou_type,
@@ -154,9 +167,8 @@ def add_protocol(parser: argparse.ArgumentParser, *, has_several: bool = False) 
     group.add_argument("--class-agnostic", action="store_true", help="ignore labels: all boxes are one class")
 
 
-def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = None) -> None:
-    """Confidence intervals; `resamples`: the default number, None for no intervals."""
-    group = parser.add_argument_group("confidence intervals")
+def add_confidence(group: Any, *, resamples: int | None = None) -> None:
+    """Add the options for confidence intervals; `resamples`: the default number, None for no intervals."""
     default = "" if resamples is None else f" (default: {resamples:,})"
     group.add_argument(
         "--bootstrap",
@@ -173,9 +185,8 @@ def add_confidence(parser: argparse.ArgumentParser, *, resamples: int | None = N
     )
 
 
-def add_slices(parser: argparse.ArgumentParser) -> None:
-    """Groups of images, each evaluated separately."""
-    group = parser.add_argument_group("slices")
+def add_slices(group: Any) -> None:
+    """Add the options for groups of images, each evaluated separately."""
     group.add_argument(
         "--slice",
         metavar="FILE",
@@ -189,35 +200,34 @@ def add_slices(parser: argparse.ArgumentParser) -> None:
 
 
 def add_documents(group: Any, csv: str) -> None:
-    """Output files; `csv`: what each line of the CSV has."""
+    """Add the options for output files; `csv`: the content of a line of the CSV."""
     group.add_argument("--json", metavar="FILE", help="write all results as JSON; `-`: to stdout, instead of the table")
     group.add_argument("--csv", metavar="FILE", help=f"write numbers and classes as CSV, one {csv} per line")
     group.add_argument("--latex", metavar="FILE", help="write tables for LaTeX (booktabs), in percent")
     group.add_argument("--markdown", metavar="FILE", help="write tables in Markdown")
     group.add_argument("--html", metavar="FILE", help="write an HTML report (needs boxscore[report])")
     group.add_argument("--title", metavar="TEXT", help="title of the HTML report (default: the names of the files)")
+    add_quiet(group)
+
+
+def add_quiet(group: Any) -> None:
+    """Add the option that prints nothing but errors."""
     group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no notes on files written")
 
 
 def check_title(options: argparse.Namespace) -> None:
-    """A title without a report is a usage error."""
+    """Exit with a usage error if there is a title without a report."""
     if options.title is not None and options.html is None:
         options.command.error("argument --title: needs --html")
 
 
-def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> None:
-    """The engine, which changes no number."""
-    group = parser.add_argument_group("engine")
+def add_engine(group: Any, *, has_ray: bool = False) -> None:
+    """Add the options for speed and memory, which change no number."""
     engines = ("auto", "native", "parallel", "sequential", *(["ray"] if has_ray else []))
     group.add_argument(
         "--engine", choices=engines, default="auto", help="how to compute; gives the same numbers (default: auto)"
     )
-    group.add_argument(
-        "--threads",
-        type=positive,
-        metavar="N",
-        help="number of threads (default: BOXSCORE_THREADS, else all cores, at most OMP_NUM_THREADS)",
-    )
+    add_threads(group)
     if has_ray:
         group.add_argument(
             "--memory",
@@ -228,6 +238,16 @@ def add_engine(parser: argparse.ArgumentParser, *, has_ray: bool = False) -> Non
         group.add_argument(
             "--address", metavar="HOST:PORT", help="address of a Ray cluster (default: Ray on this machine)"
         )
+
+
+def add_threads(group: Any) -> None:
+    """Add the option for the number of threads."""
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="number of threads (default: BOXSCORE_THREADS, else all cores, at most OMP_NUM_THREADS)",
+    )
 
 
 def protocols_of(options: argparse.Namespace) -> list[Protocol]:

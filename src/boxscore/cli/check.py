@@ -41,17 +41,24 @@ def add_to(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    arguments.add_files(parser, is_detections_optional=True)
-    group = arguments.add_limits(parser)
-    group.add_argument(
+    groups = arguments.add_groups(parser)
+    arguments.add_truths(groups.files)
+    groups.files.add_argument(
+        "detections",
+        metavar="DT",
+        nargs="*",
+        help="detections, in any supported format (default: check the ground truth only)",
+    )
+    arguments.add_formats(groups.files)
+    arguments.add_limits(groups.rules)
+    groups.rules.add_argument(
         "--iou-type",
         type=arguments.iou_types,
         metavar="TYPE",
         help="what to check: bbox, segm or boundary (boxes and masks), keypoints, obb (default: that of the protocol)",
     )
-    arguments.add_sigmas(group)
-    arguments.add_formats(parser)
-    group = parser.add_argument_group("output")
+    arguments.add_sigmas(groups.rules)
+    group = groups.output
     group.add_argument("--strict", action="store_true", help="exit with code 1 for warnings, too")
     group.add_argument("--json", metavar="FILE", help="write findings as JSON; `-`: to stdout, instead of the listing")
     group.add_argument("--quiet", action="store_true", help="print nothing; only set the exit code")

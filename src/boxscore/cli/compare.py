@@ -31,29 +31,29 @@ def add_to(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    parser.add_argument(
-        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
+    groups = arguments.add_groups(parser)
+    arguments.add_truths(groups.files)
+    groups.files.add_argument(
+        "first", metavar="A", help="detections of the first model, in any supported format, or NAME=A"
     )
-    parser.add_argument("first", metavar="A", help="detections of the first model, in any supported format, or NAME=A")
-    parser.add_argument(
+    groups.files.add_argument(
         "others", metavar="B", nargs="+", help="detections of the other models; each is compared with the first"
     )
-    arguments.add_confidence(parser, resamples=1000)
-    arguments.add_protocol(parser)
-    arguments.add_formats(parser)
-    arguments.add_selection(parser)
-    group = parser.add_argument_group("output")
-    group.add_argument("--per-class", action="store_true", help="also print a table of classes")
-    group.add_argument(
+    arguments.add_formats(groups.files)
+    arguments.add_selection(groups.evaluated)
+    arguments.add_protocol(groups.rules)
+    groups.analysis.add_argument("--per-class", action="store_true", help="also print a table of classes")
+    groups.analysis.add_argument(
         "--images-changed",
         type=arguments.non_negative,
         default=5,
         metavar="N",
         help="print the N images that changed most (default: 5)",
     )
-    arguments.add_documents(group, "difference")
-    add_pictures(parser)
-    arguments.add_engine(parser)
+    arguments.add_confidence(groups.analysis, resamples=1000)
+    arguments.add_documents(groups.output, "difference")
+    add_pictures(groups.pictures)
+    arguments.add_engine(groups.speed)
     parser.set_defaults(run=run, files="others")
 
 

@@ -45,15 +45,16 @@ def add_to(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    parser.add_argument("input", metavar="IN", help="ground truth or detections, in any supported format")
-    parser.add_argument("output", metavar="OUT", help="the file or folder to write, completely or not at all")
-    parser.add_argument("--from", dest="from_format", metavar="NAME", help="format of IN (default: auto-detected)")
-    parser.add_argument("--to", dest="to_format", metavar="NAME", help="format of OUT (default: by its suffix)")
-    parser.add_argument("--truths", metavar="GT", help="ground truth of the detections in IN, in any supported format")
-    group = parser.add_argument_group("files")
+    groups = arguments.add_groups(parser)
+    group = groups.files
+    group.add_argument("input", metavar="IN", help="ground truth or detections, in any supported format")
+    group.add_argument("--from", dest="from_format", metavar="NAME", help="format of IN (default: auto-detected)")
+    group.add_argument("--truths", metavar="GT", help="ground truth of the detections in IN, in any supported format")
     arguments.add_details(group)
     arguments.add_expansion(group)
-    group = parser.add_argument_group("output")
+    group = groups.output
+    group.add_argument("output", metavar="OUT", help="the file or folder to write, completely or not at all")
+    group.add_argument("--to", dest="to_format", metavar="NAME", help="format of OUT (default: by its suffix)")
     group.add_argument("--overwrite", action="store_true", help="replace OUT; other files in a folder are kept")
     group.add_argument("--quiet", action="store_true", help="print only errors")
     parser.set_defaults(run=run)

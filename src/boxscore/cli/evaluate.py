@@ -53,11 +53,19 @@ def add_to(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    arguments.add_files(parser)
-    arguments.add_protocol(parser, has_several=True)
-    arguments.add_formats(parser)
-    arguments.add_selection(parser)
-    group = parser.add_argument_group("analysis")
+    groups = arguments.add_groups(parser)
+    arguments.add_truths(groups.files)
+    groups.files.add_argument(
+        "detections",
+        metavar="DT",
+        nargs="+",
+        help="detections, in any supported format; one column per file; NAME=DT sets the column's name",
+    )
+    arguments.add_formats(groups.files)
+    arguments.add_selection(groups.evaluated)
+    arguments.add_slices(groups.evaluated)
+    arguments.add_protocol(groups.rules, has_several=True)
+    group = groups.analysis
     group.add_argument("--per-class", action="store_true", help="also print a table of classes")
     group.add_argument(
         "--errors", action="store_true", help="print TIDE's types of errors, and what fixing each would add to AP"
@@ -76,19 +84,18 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help="print the N images with the most false positives and truths not found",
     )
-    group.add_argument("--plots", metavar="DIR", help="save every chart in DIR as PNG and PDF (needs boxscore[plots])")
-    group = parser.add_argument_group("output")
+    arguments.add_confidence(group)
+    group = groups.output
     arguments.add_documents(group, "number")
+    group.add_argument("--plots", metavar="DIR", help="save every chart in DIR as PNG and PDF (needs boxscore[plots])")
     group.add_argument(
         "--save",
         metavar="FILE",
         help="save the result, such as runs/a/epoch_3.boxscore, for `boxscore serve` and `boxscore.load_result`; of one"
         " file of detections",
     )
-    add_pictures(parser)
-    arguments.add_confidence(parser)
-    arguments.add_slices(parser)
-    arguments.add_engine(parser, has_ray=True)
+    add_pictures(groups.pictures)
+    arguments.add_engine(groups.speed, has_ray=True)
     parser.set_defaults(run=run, files="detections")
 
 

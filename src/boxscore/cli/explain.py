@@ -43,11 +43,12 @@ def add_to(commands: Any) -> None:
         epilog=f"{_names()}\n\n{_EXAMPLES}",
         formatter_class=HelpFormatter,
     )
-    parser.add_argument(
-        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
-    )
-    parser.add_argument("detections", metavar="DT", help="detections, in any supported format")
-    group = parser.add_argument_group("rules")
+    groups = arguments.add_groups(parser)
+    arguments.add_truths(groups.files)
+    groups.files.add_argument("detections", metavar="DT", help="detections, in any supported format")
+    arguments.add_formats(groups.files)
+    arguments.add_selection(groups.evaluated)
+    group = groups.rules
     for option, dest, which, default in (
         ("--from", "source", "first", "coco"),
         ("--to", "target", "other", "ultralytics"),
@@ -69,19 +70,12 @@ def add_to(commands: Any) -> None:
         help="similarity of what: bbox, segm (masks), boundary (of masks), keypoints, obb (oriented boxes) or probiou"
         " (default: that of the protocols)",
     )
-    arguments.add_formats(parser)
-    arguments.add_selection(parser)
-    group = parser.add_argument_group("output")
+    group = groups.output
     group.add_argument("--json", metavar="FILE", help="write the explanation as JSON; `-`: to stdout, not the table")
     group.add_argument("--html", metavar="FILE", help="write a report with a waterfall chart (needs boxscore[report])")
     group.add_argument("--title", metavar="TEXT", help="title of the page (default: the names of the files)")
-    group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no notes on files written")
-    group.add_argument(
-        "--threads",
-        type=arguments.positive,
-        metavar="N",
-        help="number of threads (default: BOXSCORE_THREADS, else all cores, at most OMP_NUM_THREADS)",
-    )
+    arguments.add_quiet(group)
+    arguments.add_threads(groups.speed)
     parser.set_defaults(run=run)
 
 

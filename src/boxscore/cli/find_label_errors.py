@@ -34,13 +34,15 @@ def add_to(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=HelpFormatter,
     )
-    parser.add_argument(
-        "truths", metavar="GT", help="ground truth: a file, folder, .gz or .zip in any supported format"
-    )
-    parser.add_argument(
+    groups = arguments.add_groups(parser)
+    arguments.add_truths(groups.files)
+    groups.files.add_argument(
         "detections", metavar="DT", nargs="+", help="detections, in any supported format; one file per model"
     )
-    group = parser.add_argument_group("cases")
+    arguments.add_formats(groups.files)
+    arguments.add_selection(groups.evaluated)
+    arguments.add_protocol(groups.rules)
+    group = groups.analysis
     group.add_argument(
         "--kinds",
         type=kinds,
@@ -55,17 +57,14 @@ def add_to(commands: Any) -> None:
         help="detections from this score on are confident (default: of each model, that with the best F1)",
     )
     group.add_argument("--num", type=arguments.positive, metavar="N", help="only the N most suspicious cases")
-    arguments.add_protocol(parser)
-    arguments.add_formats(parser)
-    arguments.add_selection(parser)
-    group = parser.add_argument_group("output")
+    group = groups.output
     group.add_argument("--json", metavar="FILE", help="write all cases as JSON; `-`: to stdout, instead of the table")
     group.add_argument("--csv", metavar="FILE", help="write all cases as CSV, one per line")
     group.add_argument("--html", metavar="FILE", help="write a page with all cases")
     group.add_argument("--title", metavar="TEXT", help="title of the page (default: the names of the files)")
-    group.add_argument("--quiet", action="store_true", help="print no table, no warnings and no notes on files written")
-    add_pictures(parser, default=60)
-    arguments.add_engine(parser)
+    arguments.add_quiet(group)
+    add_pictures(groups.pictures, default=60)
+    arguments.add_engine(groups.speed)
     parser.set_defaults(run=run, files="detections")
 
 

@@ -7,9 +7,8 @@ from typing import Any
 from boxscore.cli.arguments import memory_size, positive
 
 
-def add_pictures(parser: argparse.ArgumentParser, *, default: int = 24) -> None:
-    """The folder of images, and how many pictures there are; `default`: how many, if not said otherwise."""
-    group = parser.add_argument_group("pictures")
+def add_pictures(group: Any, *, default: int = 24) -> None:
+    """Add the options for the folder of images and the number of pictures, which is `default` if it is not given."""
     group.add_argument(
         "--images",
         dest="image_folder",
