@@ -23,7 +23,11 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code.
+
+    Args:
+        arguments: The words of the command line; default: `sys.argv[1:]`.
+    """
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         from boxscore.cli.command_line import run
@@ -39,6 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def quit_at_once(*_: object) -> None:
-    """Handle Ctrl-C while modules are imported, before and after a command: there is nothing to clean up."""
+    """Handle Ctrl-C while modules are imported, before and after a command, when nothing needs cleaning up."""
     os.write(2, b"boxscore: interrupted\n")
     os._exit(130)

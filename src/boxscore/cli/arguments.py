@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from boxscore._support.exceptions import InputError
 from boxscore._support.memory_size import parse_size
+from boxscore.protocol.measures import QUANTITIES
 from boxscore.protocol.protocol import EXTRA_NUMBERS, IOU_TYPES, Protocol
 from boxscore.protocol.table import PROTOCOLS
 from boxscore.protocol.table import protocol_of as named_for
+from boxscore.protocol.words import RULES
 
 UPRIGHT_FORMATS = ("xyxy", "xywh", "cxcywh")
 ORIENTED_FORMATS = (
@@ -21,7 +23,13 @@ ORIENTED_FORMATS = (
     "cxcywha:radians:ccw",
     "cxcywha:degrees:ccw",
 )
-"""Those of `geometry.box_formats`, which needs NumPy."""
+"""The formats of oriented boxes. `data.geometry` has them too, but needs NumPy."""
+
+
+SIMILARITIES = ", ".join(
+    name if name == value.words else f"{name} ({value.words})" for name, value in RULES["iou_type"].choices.items()
+)
+"""The values of `--iou-type` in words."""
 
 
 class Groups(NamedTuple):
@@ -146,9 +154,9 @@ def add_protocol(group: Any, *, has_several: bool = False) -> None:
         "--iou-type",
         type=iou_types if has_several else iou_type,
         metavar="TYPE",
-        help="similarity of what: bbox, segm (masks), boundary (of masks), keypoints, obb (oriented boxes) or probiou"
+        help=f"what is compared: {SIMILARITIES}"
         + ("; or several, such as bbox,segm" if has_several else "")
-        + " (default: that of the protocol)",
+        + " (default: as in the protocol)",
     )
     add_sigmas(group)
     group.add_argument("--iou", type=thresholds, metavar="T", help="IoU thresholds: 0.5 or 0.5,0.75 or 0.5:0.95:0.05")
@@ -162,7 +170,8 @@ def add_protocol(group: Any, *, has_several: bool = False) -> None:
         "--extra-numbers",
         type=extra_numbers,
         metavar="NAMES",
-        help="numbers beside AP and recall: mr (log-average miss rate), ji (Jaccard index), olrp (optimal LRP error)",
+        help="numbers beside AP and recall: "
+        + ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in EXTRA_NUMBERS),
     )
     group.add_argument("--class-agnostic", action="store_true", help="ignore labels: all boxes are one class")
 
@@ -251,12 +260,12 @@ def add_threads(group: Any) -> None:
 
 
 def protocols_of(options: argparse.Namespace) -> list[Protocol]:
-    """The protocols that the options describe, one for each similarity."""
+    """Protocols that the options describe, one per similarity."""
     return [protocol_of(options).replace(iou_type=each) for each in iou_types_of(options)]
 
 
 def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """The similarities that are asked for, else that of the protocol."""
+    """Similarities that the options name, else the protocol's."""
     given: tuple[str, ...] | None = getattr(options, "iou_type", None)
     own = Protocol.named(options.protocol).iou_type
     if given is None:
@@ -274,7 +283,10 @@ def iou_types_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, role: Any = "truths") -> bool:
-    """Whether a file, the ground truth if not given, can only have oriented boxes: by their format, or by its own."""
+    """Whether a file can only have oriented boxes, by the box format or by the format of the file.
+
+    `path`: None for the ground truth.
+    """
     if getattr(options, "box_format", None) is not None:
         return options.box_format in ORIENTED_FORMATS
     name = getattr(options, "gt_format", None) if path is None else getattr(options, "from_format", None)
@@ -295,7 +307,7 @@ def has_oriented_boxes(options: argparse.Namespace, path: str | None = None, rol
 
 
 def protocol_of(options: argparse.Namespace) -> Protocol:
-    """The protocol that the options describe; of several similarities, that of the first."""
+    """Protocol that the options describe, for the first of several similarities."""
     given = {
         "thresholds": getattr(options, "iou", None),
         "limits": options.max_dets,
@@ -333,7 +345,7 @@ def extra_numbers(text: str) -> tuple[str, ...]:
 
 
 def box_format(text: str) -> str:
-    """How the numbers of a box are written.
+    """Name of a box format.
 
     >>> box_format("xywh")
     'xywh'
@@ -393,7 +405,7 @@ def fraction(text: str) -> float:
 
 
 def aim(text: str) -> dict[str, float]:
-    """What an operating point is chosen by: {} for f1, else a minimum precision or recall."""
+    """Aim of an operating point: {} for the best F1, else a minimum precision or recall."""
     name, _, value = text.partition("=")
     if text == "f1":
         return {}

@@ -66,7 +66,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The listing, and exit code 1 if the evaluation would reject something."""
+    """Print the findings; exit code 1 if the evaluation would reject something."""
     from boxscore.checks.inspector import Reading, inspect_files
     from boxscore.formats.records import Options
 
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def listing(findings: "Sequence[Finding]") -> str:
-    """Every finding in three lines, then the counts."""
+    """Text of the findings, three lines each, then their counts."""
     parts = [
         f"{styled(finding.severity, _STYLES[finding.severity], sys.stdout)}: {line(finding.title)}\n"
         f"  {line(finding.example)}\n"

@@ -1,4 +1,4 @@
-"""One command line: the parser of its command, the run, and what is printed."""
+"""One command line: parse it, run its command, print the outcome."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ Run `boxscore COMMAND --help` for the options of a command."""
 
 
 def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The parser of these commands; by default of all."""
+    """Parser of these commands; by default of all."""
     parser = argparse.ArgumentParser(
         prog="boxscore",
         description="Mean average precision for object detection.",
@@ -50,13 +50,13 @@ def make_parser(names: Iterable[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
 
 
 def _needed(words: Sequence[str]) -> Iterable[str]:
-    """The command that the words ask for. For the version none is needed; for help and errors, all are."""
+    """Commands that the parser must know: the one in the words, none for the version, all for help and errors."""
     first = words[0] if words else ""
     return (first,) if first in COMMANDS else () if first == "--version" else COMMANDS
 
 
 def run(words: Sequence[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     options = parse(make_parser(_needed(words)), words)
     outcome, error_message = Outcome(""), None
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as caught:

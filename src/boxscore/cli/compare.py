@@ -58,7 +58,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The tables, and the requested files."""
+    """Print the tables and write the requested files."""
     from boxscore.analysis.comparison import compare
 
     arguments.check_title(options)

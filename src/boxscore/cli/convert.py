@@ -1,4 +1,4 @@
-"""`boxscore convert IN OUT`: the same shapes in another format, with a warning for what it can't represent."""
+"""`boxscore convert IN OUT`: shapes in another format, with a warning for lost information."""
 
 import argparse
 import contextlib
@@ -61,7 +61,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """What was written, with one warning per kind of lost information."""
+    """Convert; warn once per kind of information that is lost."""
     role = _role(options)
     name = _format_to_write(options, role)
     output = Path(options.output)
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _role(options: argparse.Namespace) -> "Role":
-    """The role of the input: detections if `--truths` is given, unless it can only be read as truths."""
+    """Role of the input: detections if `--truths` is given, unless it can only be read as truths."""
     if options.truths is None:
         return "truths"
     from boxscore.formats import detect
@@ -97,7 +97,7 @@ def _role(options: argparse.Namespace) -> "Role":
 
 
 def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
-    """The format of the output; an unknown name is a usage error."""
+    """Format of the output; an unknown name is a usage error."""
     from boxscore.formats import FORMATS, format_by_suffix
 
     source = FORMATS.get(options.from_format or "")
@@ -116,7 +116,7 @@ def _format_to_write(options: argparse.Namespace, role: "Role") -> str:
 
 
 def _format_to_read(options: argparse.Namespace, role: "Role") -> str | None:
-    """The format of the input; None if it can't be detected."""
+    """Format of the input; None if it can't be detected."""
     from boxscore.formats import detect
 
     with contextlib.suppress(InputError):
@@ -129,7 +129,7 @@ def _details(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _expansion(options: argparse.Namespace) -> dict[str, Any]:
-    """Open Images' files beside truths."""
+    """Options for Open Images' files beside truths."""
     return {"image_labels": options.image_labels, "hierarchy": options.hierarchy}
 
 
@@ -157,7 +157,7 @@ def _convert_truths(options: argparse.Namespace, output: Path, name: str) -> tup
 def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict[str, Any]], Columns]) -> Columns:
     """The rows with boxes, and with masks and keypoints, if the input has them for all rows.
 
-    Oriented boxes are read as such if the input has nothing else, or if what is written has.
+    Oriented boxes are read as such if the input has nothing else, or if the format of the output has them.
     """
     details = _details(options)
     if arguments.has_oriented_boxes(options, options.input, role) or options.to_format == "dota":
@@ -184,7 +184,7 @@ def _with_shapes(options: argparse.Namespace, role: "Role", read: Callable[[dict
 
 
 def _kinds_of(options: argparse.Namespace, role: "Role") -> list[str]:
-    """Which shapes rows of the input have beside boxes, some or all of them."""
+    """Shapes that some or all rows of the input have beside boxes."""
     from boxscore.formats.files import open_source
     from boxscore.formats.registry import find_format
 
@@ -196,7 +196,7 @@ def _kinds_of(options: argparse.Namespace, role: "Role") -> list[str]:
 
 
 def _num_scores(options: argparse.Namespace) -> int:
-    """How many detections with scores the input has; 0 in formats whose truths have scores, too."""
+    """Number of detections with scores in the input; 0 in formats whose truths have scores, too."""
     from boxscore.formats import detect, read_records
     from boxscore.formats.records import Options
 
@@ -223,7 +223,7 @@ def _convert_detections(options: argparse.Namespace, output: Path, name: str) ->
 
 
 def _num_images(columns: "Detections | Truths", truths: "Truths") -> int:
-    """The number of images: for truths, of all that are listed; else of those with rows."""
+    """Number of images: for truths all that are listed, else those with rows."""
     if columns is truths and truths.image_names:
         return len(truths.image_names)
     return len(set(columns.image.tolist()))

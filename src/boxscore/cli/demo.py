@@ -13,7 +13,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(_: argparse.Namespace) -> Outcome:
-    """The tables of the sample under COCO and VOC 2012."""
+    """Print the tables of the sample under COCO and VOC 2012."""
     from boxscore.cli import sample
     from boxscore.pipeline import evaluate
 

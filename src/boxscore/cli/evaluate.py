@@ -100,7 +100,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The tables, and the requested files."""
+    """Print the tables and write the requested files."""
     arguments.check_title(options)
     models = models_of(options, options.detections)
     options.detections = [model.path for model in models]
@@ -193,7 +193,7 @@ _NEEDS_SUMMARY_ONLY = frozenset(
 def evaluate_files(
     options: argparse.Namespace, paths: Sequence[str], protocols: Sequence[Protocol]
 ) -> Iterator[tuple[str, "list[Result]"]]:
-    """The path of each file of detections, with its result under each protocol; these differ in `iou_type` alone."""
+    """Yield the path of each file of detections and its result under each protocol; these differ only in `iou_type`."""
     from boxscore.pipeline import evaluate
 
     scores: list[tuple[str, float]] = []
@@ -218,9 +218,9 @@ def read_files(
     *,
     keep_labels: bool = False,
 ) -> Iterator[tuple[str, "Detections", "Truths"]]:
-    """The path of each file of detections, with its detections and the truths, as the options select them.
+    """Yield the path of each file of detections, its detections and the truths, as the options select them.
 
-    `keep_labels`: detections of classes that the truths do not have stay, if the file has labels and no names.
+    `keep_labels`: whether to keep detections of classes that the truths lack, if the file has labels and no names.
     """
     from boxscore.formats import read_detections_and_report, read_truths, selected_images
 
@@ -251,7 +251,7 @@ def read_files(
 
 
 def _part(model: Model, group: str | None, result: "Result", options: argparse.Namespace) -> Part:
-    """The result with the requested analyses. An HTML report has confidence intervals by default, the table has not."""
+    """Add the requested analyses to a result. An HTML report has confidence intervals by default, the table has not."""
     summary, intervals = result.summary, None
     resamples = options.bootstrap
     if resamples is None and options.html is not None:
@@ -280,7 +280,7 @@ def _part(model: Model, group: str | None, result: "Result", options: argparse.N
 
 
 def _check_save(options: argparse.Namespace, num_protocols: int) -> None:
-    """A usage error unless there is one result, with all of its verdicts."""
+    """Exit with a usage error unless there is one result, with all of its verdicts."""
     if len(options.detections) * num_protocols > 1:
         options.command.error("argument --save: needs one file of detections and one similarity")
     if options.engine == "ray" or options.memory is not None:
@@ -288,14 +288,14 @@ def _check_save(options: argparse.Namespace, num_protocols: int) -> None:
 
 
 def _save(options: argparse.Namespace, part: Part) -> str:
-    """Save the result of all images; what was written."""
+    """Save the result of all images and return a note of it."""
     assert part.result is not None
     part.result.save(options.save, name=part.model.name if part.model.is_named else None)
     return f"wrote {options.save}"
 
 
 def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
-    """Every chart; of several parts, in one folder per part, and charts of all parts beside the folders."""
+    """Save every chart; of several parts, in one folder per part, with charts of all parts beside the folders."""
     from boxscore.cli.output_files import folder_of
 
     for name, part in zip(names_of(parts), parts, strict=True):
@@ -309,7 +309,7 @@ def _save_plots(options: argparse.Namespace, parts: Sequence[Part]) -> None:
 
 
 def _report(options: argparse.Namespace, parts: Sequence[Part], gallery: "Gallery | None") -> str:
-    """The HTML report on all parts."""
+    """HTML report on all parts."""
     from boxscore.report.html import make_report
 
     named = dict(zip(names_of(parts), parts, strict=True))
@@ -323,7 +323,7 @@ def _report(options: argparse.Namespace, parts: Sequence[Part], gallery: "Galler
 
 
 def _groups(options: argparse.Namespace, detections: str, result: "Result") -> dict[int, str]:
-    """The group of each image: from `--slice`, else from a column of the ground truth, else of the detections."""
+    """Group of each image: from `--slice`, else from a column of the ground truth, else of the detections."""
     from boxscore.formats.groups import read_groups
 
     assert result.inputs is not None

@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 
 def text_of(parts: Sequence[Part], *, is_per_class: bool) -> str:
-    """The tables, similarity by similarity, then the requested analyses."""
+    """Text of the tables, similarity by similarity, then of the requested analyses."""
     tables = [_tables(of_type, is_per_class=is_per_class) for of_type in _by_iou_type(parts).values()]
     for name, part in zip(names_of(parts), parts, strict=True):
         heading = f"{styled(text.line(name), 'bold', sys.stdout)}: " if len(parts) > 1 else ""
@@ -45,7 +45,7 @@ def text_of(parts: Sequence[Part], *, is_per_class: bool) -> str:
 
 
 def exported_table(kind: str, parts: Sequence[Part]) -> str:
-    """The numbers as a table in a file."""
+    """Text of the numbers as a table in a file."""
     from boxscore.report.exports import to_csv, to_latex, to_markdown
 
     if kind == "csv":

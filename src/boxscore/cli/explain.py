@@ -67,8 +67,7 @@ def add_to(commands: Any) -> None:
         "--iou-type",
         type=arguments.iou_type,
         metavar="TYPE",
-        help="similarity of what: bbox, segm (masks), boundary (of masks), keypoints, obb (oriented boxes) or probiou"
-        " (default: that of the protocols)",
+        help=f"what is compared: {arguments.SIMILARITIES} (default: as in the protocols)",
     )
     group = groups.output
     group.add_argument("--json", metavar="FILE", help="write the explanation as JSON; `-`: to stdout, not the table")
@@ -80,7 +79,7 @@ def add_to(commands: Any) -> None:
 
 
 def _names() -> str:
-    """The protocols and tools, in lines that fit a terminal."""
+    """Names of protocols and tools, in lines that fit a terminal."""
     groups = {"protocols": PROTOCOLS, "tools": [name for name in TOOLS if name not in PROTOCOLS]}
     lines = [
         fill(", ".join(names), 79, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
@@ -90,7 +89,7 @@ def _names() -> str:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The table, and the requested files."""
+    """Print the table and write the requested files."""
     arguments.check_title(options)
     _check_usage(options)
     (model,) = models_of(options, [options.detections])
@@ -116,7 +115,7 @@ def run(options: argparse.Namespace) -> Outcome:
 
 
 def _check_usage(options: argparse.Namespace) -> None:
-    """Options that contradict each other are usage errors."""
+    """Exit with a usage error if options contradict each other."""
     if options.html == STDOUT:
         options.command.error("argument --html: must be a file; got -")
     if options.claim is None:
@@ -127,7 +126,7 @@ def _check_usage(options: argparse.Namespace) -> None:
 
 
 def _explain(options: argparse.Namespace) -> "tuple[Explanation, Result]":
-    """The explanation, and the result under the first rules."""
+    """Explain the difference; return also the result under the first rules."""
     from boxscore.analysis.explanation import explain
     from boxscore.pipeline import evaluate
 
@@ -184,7 +183,7 @@ def _read(
 
 
 def _both_rules(options: argparse.Namespace) -> list[Protocol]:
-    """The rules of both names, for one similarity."""
+    """Rules of both names, for one similarity."""
     names = {"--from": options.source or "coco", "--to": options.target or "ultralytics"}
     own = {option: as_rules(name).iou_type for option, name in names.items()}
     special = [option for option, iou_type in own.items() if iou_type != "bbox"]
@@ -197,7 +196,7 @@ def _both_rules(options: argparse.Namespace) -> list[Protocol]:
 
 
 def _report(options: argparse.Namespace, model: Model, result: "Result", explanation: Any) -> str:
-    """The HTML report on the result under the first rules, with the path to the others."""
+    """HTML report on the result under the first rules, with the path to the others."""
     from boxscore.report.html import make_report
 
     return make_report(

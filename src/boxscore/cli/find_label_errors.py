@@ -14,7 +14,7 @@ from boxscore.cli.picture_options import add_pictures, picture_settings
 from boxscore.cli.terminal import Outcome
 
 KINDS = ("missing", "wrong_class", "misplaced", "spurious")
-"""Those of `analysis.label_errors`, which needs NumPy."""
+"""Kinds of label errors. `analysis.label_errors` has them too, but needs NumPy."""
 
 _EXAMPLES = """\
 examples:
@@ -81,7 +81,7 @@ def kinds(text: str) -> tuple[str, ...]:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The table, and the requested files."""
+    """Print the table and write the requested files."""
     from boxscore.analysis.label_review import label_errors
 
     arguments.check_title(options)

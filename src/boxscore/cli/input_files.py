@@ -18,7 +18,7 @@ class Model(NamedTuple):
 
 
 def models_of(options: argparse.Namespace, words: Sequence[str]) -> list[Model]:
-    """The models of the command line; two with one name are a usage error."""
+    """Models of the command line; two with one name are a usage error."""
     given = [_split(word) for word in words]
     shown = short_names([path for _, path in given])
     models = [Model(path, name or short, name is not None) for (name, path), short in zip(given, shown, strict=True)]
@@ -30,7 +30,7 @@ def models_of(options: argparse.Namespace, words: Sequence[str]) -> list[Model]:
 
 
 def _split(word: str) -> tuple[str | None, str]:
-    """The name, if given, and the path. A word that is an existing path is a path, even with `=` in it."""
+    """Split `NAME=path` into name and path. A word that is an existing path has no name, even with `=` in it."""
     name, sign, path = word.partition("=")
     if not sign or not name or not path or "/" in name or "\\" in name or path_exists(word):
         return None, word
@@ -43,7 +43,7 @@ def _split(word: str) -> tuple[str | None, str]:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Names of columns: the shortest ends of the paths that are all different; a path given twice is numbered.
+    """Names of columns: the shortest endings of the paths that differ from each other; a repeated path is numbered.
 
     >>> short_names(["runs/a/boxes.json", "runs/b/boxes.json"])
     ['a/boxes.json', 'b/boxes.json']
@@ -74,7 +74,7 @@ def is_pipe(path: str) -> bool:
 
 
 def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
-    """A hint to append to an error if the first file looks like detections and another like ground truth; else ""."""
+    """Hint to append to an error if the first file looks like detections and another like ground truth; else ""."""
     if not all(map(path_exists, (truths, *detections))) or not _is_read_as(truths, "detections"):
         return ""
     other = next((path for path in detections if _looks_like_truths(path)), None)
@@ -84,7 +84,7 @@ def hint_if_swapped(truths: str, detections: Sequence[str]) -> str:
 
 
 def _looks_like_truths(path: str) -> bool:
-    """Whether it can be read as truths only: detections can't be read without scores."""
+    """Whether a file can be read only as truths: detections need scores."""
     return _is_read_as(path, "truths") and not _is_read_as(path, "detections")
 
 

@@ -1,4 +1,4 @@
-"""The rule that no input and no other output is overwritten, and where files of an output folder go."""
+"""Checks that no input and no other output is overwritten, and the places of files in an output folder."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ _FOLDER_SUFFIXES = frozenset({".txt", ".xml", ".yaml", ".yml", ".names"})
 def check_files(files: Mapping[str, str], folder: str | None, saved: str | None, inputs: Iterable[str]) -> None:
     """Raise `InputError` if an output can't be written, or would overwrite an input or another output.
 
-    `files`: paths by the name of their option; `folder`: that of charts; `saved`: the file of a result.
+    `files`: paths by the name of their option; `folder`: the folder of charts; `saved`: the file of a result.
     """
     outputs = dict(files)
     for path in files.values():
@@ -39,7 +39,7 @@ def check_files(files: Mapping[str, str], folder: str | None, saved: str | None,
 
 
 def folder_of(root: str, name: str) -> Path:
-    """The folder for a name, directly in the root; path separators in the name are replaced.
+    """Folder for a name, directly in the root; path separators in the name are replaced.
 
     >>> folder_of("charts", "../a/boxes.json").as_posix()
     'charts/.._a_boxes.json'
@@ -93,7 +93,7 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def _expanded(inputs: Iterable[str]) -> Iterator[Path]:
-    """The inputs that exist, with patterns expanded."""
+    """Yield the inputs that exist, with patterns expanded."""
     for path in inputs:
         if path_exists(path):
             yield Path(path)
@@ -114,7 +114,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _key(path: Path) -> tuple[object, ...]:
-    """A key that is equal for all names of one file; new names that differ only in letter case have one key."""
+    """Key of a file, equal for all of its names; new names that differ only in letter case share one."""
     if path.exists():
         status = path.stat()
         return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""Where results are written: files and stdout. What only files need is imported when there are any."""
+"""Delivery of results to files and stdout. Modules that only files need are imported when there are any."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ _INPUTS = (
     *("truths", "first", "others", "detections", "sizes", "names", "only_images", "map_classes", "slice"),
     *("image_labels", "hierarchy", "image_folder"),
 )
-"""Options and arguments that may name what is read."""
+"""Options and arguments that may name an input."""
 
 
 def check_outputs(options: argparse.Namespace) -> None:
@@ -38,7 +38,7 @@ def _inputs(options: argparse.Namespace) -> Iterator[str]:
 
 
 def as_json(value: Any) -> str:
-    """A document in JSON."""
+    """JSON text of a document."""
     import json
 
     return f"{json.dumps(value, indent=1)}\n"
@@ -51,9 +51,14 @@ def deliver(
     code: int = 0,
     notes: Sequence[str] = (),
 ) -> Outcome:
-    """Write each document to the file that its option names; the outcome has the document for stdout, or the table.
+    """Write each document to the file that its option names; return the outcome with the text for stdout.
 
-    Its notes are `notes`, then one for each file that was written.
+    Args:
+        options: The options of the command.
+        documents: Functions that make a document, by the name of its option.
+        table: Makes the text for stdout, unless a document goes there.
+        code: The exit code.
+        notes: Notes before those on files that were written.
     """
     printed, written = None, list(notes)
     for name, make in documents.items():
@@ -73,7 +78,7 @@ def deliver(
 
 
 def title_of(names: Sequence[str], truths: str) -> str:
-    """The title of a report: which models, on what.
+    """Title of a report: the models, and the ground truth.
 
     >>> title_of(["a.json", "b.json"], "coco/val.json")
     'a.json, b.json on val.json'

@@ -5,23 +5,23 @@ from collections.abc import Sequence
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Asks for the width of the terminal when a text is made.
+    """Formatter that asks for the width of the terminal only when it formats a text.
 
-    argparse makes a formatter for every option, to check it, and imports what knows the width for that.
+    argparse makes a formatter for every option, to check it, and would import `shutil` for its width.
     """
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=80)
 
     def format_help(self) -> str:
-        """The text, as wide as the terminal."""
+        """Format the text, as wide as the terminal."""
         known = argparse.RawDescriptionHelpFormatter(self._prog)
         self._width, self._max_help_position = known._width, known._max_help_position
         return super().format_help()
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """The options of the command; a usage error exits with code 2."""
+    """Parse the words of a command line; a usage error exits with code 2."""
     if words:
         _check_command(parser, words)
     options, rest = parser.parse_known_args(words)
@@ -31,7 +31,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     if rest and options.files is None:
         options.command.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
-        # argparse stops taking files at the first option after them
+        # argparse takes no more files after the first option behind them
         getattr(options, options.files).extend(rest)
     return options
 
@@ -59,7 +59,7 @@ _SYNONYMS = {
     "help": "--help",
     "version": "--version",
 }
-"""Names that other tools have for these commands."""
+"""Commands by the names that other tools have for them."""
 
 
 def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -83,7 +83,7 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands by name."""
+    """Parsers of the commands by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -95,7 +95,7 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _suggestion(word: str, command: argparse.ArgumentParser, parser: argparse.ArgumentParser) -> str:
-    """The most similar option, as a question; or the commands that have this option."""
+    """Question with the most similar option, or a note on the commands that have this option; else ""."""
     from difflib import get_close_matches
 
     flag = word.partition("=")[0]

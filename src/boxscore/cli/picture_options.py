@@ -31,7 +31,7 @@ _OPTIONS = {"image_folder": "--images", "num_pictures": "--num-pictures", "pictu
 
 
 def picture_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The options by the names of `Result.to_html`; without a report or without a folder they are usage errors."""
+    """Options by the names of `Result.to_html`; without a report or without a folder they are usage errors."""
     settings = {name: getattr(options, name) for name in _OPTIONS}
     hint = "to evaluate only some images, use --only-images"
     for name in (name for name, value in settings.items() if value is not None):

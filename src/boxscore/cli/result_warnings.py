@@ -63,7 +63,7 @@ def _angle_convention(path: str, result: "Result") -> str | None:
 
 
 def left_out(num: int, num_rows: int) -> str:
-    """What `--unmatched warn` has left out, as a difference from published numbers.
+    """Detections that `--unmatched warn` has left out, as a difference from published numbers.
 
     >>> left_out(209, 1356)
     '209 of 1,356 detections left out'
@@ -72,7 +72,7 @@ def left_out(num: int, num_rows: int) -> str:
 
 
 def warn_of_masks(options: argparse.Namespace, path: str, detections: "Detections") -> None:
-    """Warn if detections that have masks alone, and so areas of their own, are evaluated as boxes."""
+    """Warn if detections that have only masks, and therefore areas, are evaluated as boxes."""
     if iou_types_of(options) == ("bbox",) and detections.area is not None:
         message = "has masks and no boxes, so the boxes around the masks are evaluated; `--iou-type segm` evaluates the"
         warnings.warn(f"{path}: {message} masks", stacklevel=2)

@@ -67,7 +67,7 @@ def add_to(commands: Any) -> None:
 
 
 def port(text: str) -> int:
-    """A port."""
+    """Number of a port."""
     if (number := arguments.non_negative(text)) > 65535:
         raise argparse.ArgumentTypeError(f"must be at most 65535; got {text!r}")
     return number

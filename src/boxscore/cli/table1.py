@@ -30,7 +30,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> Outcome:
-    """The table as text."""
+    """Print the table."""
     from boxscore.formats import read_detections, read_truths
 
     truths = read_truths(options.truths)

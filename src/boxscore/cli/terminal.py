@@ -1,4 +1,4 @@
-"""The terminal: the outcome of a command, printing, progress and signals. The only module that prints.
+"""The outcome of a command, printing, progress and signals. The only module that prints.
 
 Colours are for terminals only, and never with NO_COLOR.
 """
@@ -32,7 +32,7 @@ def say(text: str, stream: TextIO | None) -> None:
 
 
 def show(text: str, stream: TextIO | None) -> str | None:
-    """Print and flush; the error message if that failed, else None. A pipe whose reader has ended is no error."""
+    """Print and flush; return the error message if that failed, else None. Ignore a pipe whose reader has ended."""
     if stream is None:
         return None
     try:
@@ -84,7 +84,7 @@ class Progress:
 
 
 class Stopped(BaseException):
-    """SIGTERM or SIGHUP arrived, as an exception, so that temporary files are removed as after Ctrl-C."""
+    """Raised at SIGTERM or SIGHUP, so that temporary files are removed as after Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")

@@ -1,4 +1,4 @@
-"""All that decides a number: the rules of a protocol, the table of protocols, the words of the rules."""
+"""Everything that decides a number: the rules of a protocol, the table of protocols, the words of the rules."""
 
 from boxscore._support.lazy_names import lazy_names
 

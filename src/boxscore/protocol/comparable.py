@@ -1,4 +1,4 @@
-"""Whether numbers may be compared with published ones: under whose rules they were measured, and what differs."""
+"""Comparability with published numbers: the rules of a result, and how they differ from published rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from boxscore.protocol.table import NAMED, PROTOCOLS
 from boxscore.protocol.words import RULES, FieldChange, changed_fields
 
 NOT_EXPANDED = "classes are not expanded by a hierarchy"
-"""Of Open Images' data without a hierarchy."""
+"""Difference of Open Images' data without a hierarchy."""
 NO_FREQUENCY = "categories have no frequency"
-"""Of LVIS' data without groups of classes."""
+"""Difference of LVIS' data without groups of classes."""
 _MATTERS_UNDER = {NOT_EXPANDED: ("openimages",), NO_FREQUENCY: ("lvis", "lvis_fixed")}
-"""What is a difference under some protocols only."""
+"""Differences that matter under some protocols only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparable:
-    """Whether numbers may be compared with published ones; `bool` says it, `str` in words.
+    """Whether numbers may be compared with published ones: `bool` answers, `str` explains.
 
     >>> from boxscore.protocol.protocol import Protocol
     >>> str(comparable(Protocol.named("coco")))
@@ -29,20 +29,20 @@ float32
     """
 
     rules: str
-    """Whose rules they are, or are closest to."""
+    """The published rules that apply, or the closest ones."""
     differences: tuple[str, ...] = ()
-    """What differs from these; empty: nothing that is known."""
+    """Known differences from these rules."""
 
     def __bool__(self) -> bool:
         return not self.differences
 
     @property
     def sentence(self) -> str:
-        """The line below a table."""
+        """Sentence below a table."""
         return f"comparable with published numbers: {self}" if self else str(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Values by name, ready for JSON."""
         return {"is_comparable": bool(self), "rules": self.rules, "differences": list(self.differences)}
 
     def __str__(self) -> str:
@@ -52,7 +52,12 @@ float32
 
 
 def comparable(protocol: Protocol, iou_dtype: str = "float64", subset: Sequence[str] = ()) -> Comparable:
-    """What is known of numbers under a protocol. `subset`: what was left out of the data, in words.
+    """Comparability of numbers with published ones.
+
+    Args:
+        protocol: The rules of the numbers.
+        iou_dtype: The type in which similarities were computed.
+        subset: Parts of the data that were left out, in words.
 
     >>> from boxscore.protocol.protocol import Protocol
     >>> [bool(comparable(Protocol.named(name), subset=[NOT_EXPANDED])) for name in ("voc2012", "openimages")]
@@ -82,7 +87,7 @@ def _difference(change: FieldChange) -> str:
 
 
 def of_all(models: Mapping[str, Comparable]) -> Comparable:
-    """What is known of several models under the same rules; what differs in some of them only is named with these.
+    """Comparability of several models under the same rules; a difference of some models is named with them.
 
     >>> cut = comparable(Protocol.named("coco"), subset=["3 of 9 detections left out"])
     >>> of_all({"a": comparable(Protocol.named("coco")), "b": cut}).differences

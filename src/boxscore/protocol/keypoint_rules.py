@@ -1,26 +1,25 @@
-"""What decides OKS, the similarity of keypoints: the rules of a dataset, and the sigmas of well-known ones."""
+"""Rules of OKS, the similarity of keypoints, and the sigmas of known datasets."""
 
 from typing import NamedTuple
 
 
 class KeypointRules(NamedTuple):
-    """Which keypoints count, and what their distances are relative to, beside the sigmas."""
+    """Keypoints that count, and the size that their distances are relative to, beside the sigmas."""
 
     first: int = 0
-    """The first point that counts; there are as many as sigmas. Parts of a whole body are points that follow each
-    other."""
+    """Index of the first point that counts; there is one per sigma. Parts of a whole body are consecutive points."""
     num_area_points: int | None = None
-    """A detection's area is that of the box around so many of its first points; None: around all."""
+    """Number of first points whose outer box gives a detection's area; None: all points."""
     box_share: float | None = None
-    """A truth's area is so much of the area of its box (CrowdPose); None: its own area."""
+    """Share of its box that a truth's area is taken to be (CrowdPose); None: the given area."""
     needs_scores: bool = False
     """Whether a detection is left out if none of its points has a score above 0 (as in xtcocotools)."""
     score_key: str = "score"
-    """The score of a detection in a file of results that has several; `score` where it has not."""
+    """Key of the score in a file of results that has several; `score` where it is missing."""
 
 
 BOX_SHARE = 0.53
-"""How much of its box a person fills, where no area is known: as in CrowdPose, xtcocotools and Ultralytics."""
+"""Share of its box that a person fills where the area is unknown, as in CrowdPose, xtcocotools and Ultralytics."""
 
 # From pycocotools' `Params.kpt_oks_sigmas`; divided, so that they have its bits.
 COCO_SIGMAS = tuple(
@@ -35,7 +34,7 @@ CROWDPOSE_SIGMAS = tuple(
 
 
 def _thousandths(values: str) -> tuple[float, ...]:
-    """Each of the numbers / 1000, with the bits of the literal: 26 is 0.026."""
+    """Numbers divided by 1000, with the bits of the literal: 26 is 0.026."""
     return tuple(float(f"0.{value:0>3}") for value in values.split())
 
 
@@ -51,10 +50,10 @@ WHOLEBODY_PARTS = {
     "lefthand": _HAND,
     "righthand": _HAND,
 }
-"""The sigmas of each part of a whole body, in the order of its 133 points."""
+"""Sigmas of each part of a whole body, in the order of its 133 points."""
 
 NUM_WHOLEBODY = sum(map(len, WHOLEBODY_PARTS.values()))
-"""The points of a whole body, of which `num_keypoints` in files counts some only."""
+"""Number of points of a whole body; `num_keypoints` in files counts only some of them."""
 
 _COCO_BONES = (
     *((15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8), (7, 9), (8, 10)),
@@ -65,5 +64,5 @@ _CROWDPOSE_BONES = (
     *((6, 8), (8, 10), (7, 9), (9, 11)),
 )
 SKELETONS = {17: _COCO_BONES, 14: _CROWDPOSE_BONES, NUM_WHOLEBODY: _COCO_BONES}
-"""The lines that a picture has between keypoints, by the number of keypoints of a known dataset: COCO, CrowdPose,
-COCO-WholeBody. They decide no number."""
+"""Lines between keypoints in pictures, by the number of keypoints of a known dataset: COCO, CrowdPose,
+COCO-WholeBody."""

@@ -8,7 +8,7 @@ from boxscore.protocol.protocol import Protocol, threshold_index
 
 
 class Quantity(NamedTuple):
-    """What a number measures."""
+    """The quantity that a number measures."""
 
     latex: str
     """Its symbol in papers."""
@@ -28,8 +28,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "olrp_fp": Quantity(r"oLRP\textsubscript{fp}", "1 - precision", is_error=True),
     "olrp_fn": Quantity(r"oLRP\textsubscript{fn}", "1 - recall", is_error=True),
 }
-"""What numbers measure, by the first part of their names: `map_50`, `map_small` and `map_rare` are of `map`, `mar_100`
-of `mar`."""
+"""Quantities by the first part of the names of their numbers: `map_50` and `map_small` are of `map`."""
 
 
 def quantity_of(name: str) -> tuple[Quantity, str] | None:
@@ -55,7 +54,7 @@ class Measure(NamedTuple):
     area: int
     limit: int
     group: str | None = None
-    """The group of classes whose mean it is; None: all classes."""
+    """Group of classes over which the mean is taken; None: all classes."""
 
     def meaning(self, protocol: Protocol) -> list[str]:
         """The number in words: quantity, IoU thresholds, area range, limit."""

@@ -223,8 +223,8 @@ ignored truths difficult
     """Quantity that `areas` are ranges of: the "area" of a shape, or the "crowd_index" of its image (CrowdPose)."""
 
     truth_area: TruthArea = "given"
-    """Area that decides the range of a truth: the one "given" in `Truths.area`, if any, or always that of its
-    "shape"."""
+    """Area that decides the range of a truth: the one "given" in `Truths.area`, if any, or always the
+    area of its "shape"."""
 
     # Which curve
 
@@ -370,8 +370,8 @@ ignored truths difficult
     def with_numbers_of(self, other: "Protocol") -> "Protocol":
         """A copy that reports the numbers of `other`: more or fewer of them, each under these rules.
 
-        Its area ranges behind the first, limits before the last, groups of classes, recalls and extra numbers are
-        those of `other`, if this changes no number.
+        It takes area ranges behind the first, limits before the last, groups of classes, recalls and extra numbers from
+        `other`, if this changes no number.
         """
         own = {area.name: area for area in self.areas}
         has_areas = other.areas[0] == self.areas[0] and all(own.get(area.name, area) == area for area in other.areas)

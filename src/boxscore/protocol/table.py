@@ -84,7 +84,7 @@ _CROWDPOSE = _COCO_KEYPOINTS.replace(
 
 
 def _wholebody() -> Iterator[Protocol]:
-    """The protocol of the whole body, and those of its parts."""
+    """Yield the protocol of the whole body, then one per part."""
     num_body = len(WHOLEBODY_PARTS["body"])
     whole = KeypointRules(num_area_points=num_body, needs_scores=True, score_key="wholebody_score")
     every = tuple(sigma for sigmas in WHOLEBODY_PARTS.values() for sigma in sigmas)
@@ -181,11 +181,15 @@ NAMED: Mapping[str, NamedProtocol] = {
 PROTOCOLS: Mapping[str, Protocol] = {name: entry.protocol for name, entry in NAMED.items()}
 
 _OF_SHAPES = {("coco", "keypoints"): "coco_keypoints"}
-"""The protocols that a family has for a similarity, where its main one has other rules."""
+"""Protocols that a family has for a similarity for which its main one does not serve."""
 
 
 def protocol_of(name: str, iou_type: str) -> Protocol:
-    """The protocol of a name for a similarity.
+    """Protocol of a name for a similarity.
+
+    Args:
+        name: The name of a protocol, such as "coco".
+        iou_type: The similarity; some have a protocol with other rules.
 
     >>> protocol_of("coco", "keypoints").limits, protocol_of("coco", "segm").limits
     ((20,), (1, 10, 100))

@@ -21,7 +21,7 @@ class Value(NamedTuple):
 
     words: str
     sentence: str = ""
-    """What changes with the value; "" where that depends on more than the value: see `analysis.rule_reasons`."""
+    """Effect of a change to the value; "" where it depends on more than the value: see `analysis.rule_reasons`."""
 
 
 class Rule(NamedTuple):
@@ -368,7 +368,7 @@ def value_in_words(protocol: "Protocol", field: str) -> str:
 
 
 def sentence_of(protocol: "Protocol", field: str) -> str:
-    """What the value that a protocol has in a field does; "" where that depends on more than the value."""
+    """Effect of the value that a protocol has in a field; "" where it depends on more than the value."""
     known = RULES[field].choices.get(getattr(protocol, field))
     return "" if known is None else known.sentence.replace("IoU", protocol.similarity)
 
