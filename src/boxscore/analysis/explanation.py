@@ -115,7 +115,7 @@ class Explanation:
     steps: tuple[Step, ...]
     """The rules that differ, in their order."""
     order: tuple[str, ...]
-    """The names of all rules, in the order of the path. It is fixed: see `rules_in_words.ordered_steps`."""
+    """The names of all rules, in the order of the path. It is fixed: see `protocol.words.ordered_steps`."""
     num_detections: int
     """All detections, left out or not."""
     verdicts_at: str
