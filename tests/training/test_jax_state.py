@@ -296,7 +296,7 @@ def test_other_errors_name_the_argument_and_the_rule() -> None:
         metric.update({}, PRED, TARGET, np.array([0, 1]))
     with pytest.raises(InputError, match=r"`other` must be a boxscore\.jax\.State; got NoneType"):
         metric.merge(state, None)
-    with pytest.raises(InputError, match="their `protocol` differ"):
+    with pytest.raises(InputError, match=r"must have the same `protocol`; got different ones \('voc2012' and 'coco'\)"):
         merge(state, metric.empty("coco", 20))
     with pytest.raises(InputError, match=r"`state` must be a boxscore\.jax\.State; got NoneType"):
         metric.compute(None)

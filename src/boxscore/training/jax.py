@@ -36,7 +36,7 @@ from boxscore.data.image_ids import read_image_ids
 from boxscore.engines.parallel.batch import check_static, match_batch, which_count
 from boxscore.engines.parallel.loading import PaddedDetections, PaddedTruths
 from boxscore.pipeline import finish
-from boxscore.protocol.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol
+from boxscore.protocol.protocol import LARGEST_SIDE, POOLED, Protocol, ProtocolLike, as_protocol, difference_of
 from boxscore.result.result import Result
 from boxscore.result.tally import UNKNOWN_IMAGE, Tally
 
@@ -241,7 +241,8 @@ def merge(state: State, other: State) -> State:
     _check_state("other", other)
     for name in _STATIC:
         if getattr(state, name) != getattr(other, name):
-            raise InputError(f"states can be merged if they were made alike; their `{name}` differ")
+            protocols = f" ({difference_of(state.protocol, other.protocol)})" if name == "protocol" else ""
+            raise InputError(f"states to be merged must have the same `{name}`; got different ones{protocols}")
 
     def joined(ours: Rows, theirs: Rows) -> Rows:
         wider = {
