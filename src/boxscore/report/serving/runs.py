@@ -29,8 +29,8 @@ from boxscore._support.exceptions import InputError
 from boxscore.data.validation import is_number
 from boxscore.pipeline import finish_saved, load_result
 from boxscore.protocol.comparable import Comparable
-from boxscore.result import blocks, saved_results, storage
 from boxscore.protocol.measures import quantity_of
+from boxscore.result import blocks, saved_results, storage
 from boxscore.result.result import Result
 
 MAX_DEPTH = 4
