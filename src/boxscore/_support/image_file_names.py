@@ -1,4 +1,4 @@
-"""The names of image files: with or without folder and suffix."""
+"""Which name means which image: the path, the name without folders, the stem, or the number in it."""
 
 IMAGE_SUFFIXES = frozenset({".bmp", ".dng", ".gif", ".heic", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 SUFFIXES = IMAGE_SUFFIXES | {".json", ".txt", ".xml"}
@@ -22,3 +22,17 @@ def stem_of(name: str) -> str:
     base = base_of(name)
     stem, dot, suffix = base.rpartition(".")
     return stem if stem and f"{dot}{suffix}".lower() in SUFFIXES else base
+
+
+NAME_KEYS = (str, base_of, stem_of)
+"""Keys by which an image is looked up, the strictest first."""
+
+
+def number_of(name: str) -> int | None:
+    """The id that a file name has: the integer that its stem is, with or without leading zeros; None for other stems.
+
+    >>> number_of("val/000012.jpg"), number_of("a12.jpg")
+    (12, None)
+    """
+    stem = stem_of(name)
+    return int(stem) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else None

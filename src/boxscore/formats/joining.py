@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
-from boxscore._support.image_file_names import base_of, stem_of
+from boxscore._support.image_file_names import NAME_KEYS, base_of, number_of, stem_of
 from boxscore._support.text import count
 from boxscore.arrays import compact
 from boxscore.data.coverage import Coverage
@@ -262,7 +262,7 @@ def join_images(records: RowKeys, truths: Truths) -> tuple[Ids, NDArray[np.bool_
                 f"{records.source}: images have names, but the truths have no `image_names` to look them up"
             )
         return records.image, np.zeros(len(records), bool)
-    by_name = [finder(known, key) for key in (str, base_of, stem_of)]
+    by_name = [finder(known, key) for key in NAME_KEYS]
     # Ids that were made here from names mean nothing to others; only the number in a name can be meant.
     by_id = [] if truths.is_numbered else [partial(as_known_id, known=known)]
     by_number = finder(known, _whole_stem)
@@ -341,8 +341,8 @@ def _through(names: Mapping[int, str], rule: Rule) -> Rule:
 
 def _whole_stem(name: str) -> str:
     """A stem that is an integer, without leading zeros; other stems become a text that matches nothing."""
-    stem = stem_of(name)
-    return str(int(stem)) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else f"not a number: {stem}"
+    number = number_of(name)
+    return f"not a number: {stem_of(name)}" if number is None else str(number)
 
 
 def _apply(column: Key, rules: Sequence[Rule]) -> tuple[Ids, NDArray[np.bool_]]:

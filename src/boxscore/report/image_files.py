@@ -3,8 +3,8 @@
 import io
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boxscore._support.exceptions import InputError
-from boxscore._support.image_file_names import IMAGE_SUFFIXES, base_of, stem_of
+from boxscore._support.image_file_names import IMAGE_SUFFIXES, NAME_KEYS, number_of
 from boxscore.formats.image_sizes import is_turned, open_regular, pillow
 
 QUALITY = 82
@@ -31,6 +31,7 @@ class ImageFolder:
     """A folder with image files, in subfolders, too. It is listed when a file is not at the path of its name."""
 
     path: Path
+    _groups: dict[Any, dict[Any, list[str]]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, folder: str | os.PathLike[str]) -> "ImageFolder":
@@ -49,13 +50,13 @@ class ImageFolder:
         of the folder is never found, nor is a link to one.
         """
         if name is None:
-            return self._only(str(image), self._by_number.get(image, []))
+            return self._only(str(image), self._grouped(number_of).get(image, []))
         plain = name.replace("\\", "/")
         is_inside = not {"..", ""} & set(plain.split("/")) and not PureWindowsPath(plain).drive
         if is_inside and self._has(plain):
             return self.path / plain
-        for found in (self._by_base.get(base_of(name), []), self._by_stem.get(stem_of(name), [])):
-            if found:
+        for key in NAME_KEYS[1:]:
+            if found := self._grouped(key).get(key(name)):
                 return self._only(plain, found)
         return None
 
@@ -93,26 +94,14 @@ class ImageFolder:
         """The folder without links."""
         return os.path.realpath(self.path)
 
-    @cached_property
-    def _by_base(self) -> dict[str, list[str]]:
-        return _grouped((base_of(file), file) for file in self._files)
-
-    @cached_property
-    def _by_stem(self) -> dict[str, list[str]]:
-        return _grouped((stem_of(file), file) for file in self._files)
-
-    @cached_property
-    def _by_number(self) -> dict[int, list[str]]:
-        """Files whose names are numbers, with or without leading zeros."""
-        stems = ((stem_of(file), file) for file in self._files)
-        return _grouped((int(stem), file) for stem, file in stems if stem.isascii() and stem.isdigit())
-
-
-def _grouped(pairs: Any) -> dict[Any, list[str]]:
-    groups: dict[Any, list[str]] = {}
-    for key, file in pairs:
-        groups.setdefault(key, []).append(file)
-    return groups
+    def _grouped(self, key: Callable[[str], Any]) -> dict[Any, list[str]]:
+        """The files by their keys."""
+        if key not in self._groups:
+            groups: dict[Any, list[str]] = {}
+            for file in self._files:
+                groups.setdefault(key(file), []).append(file)
+            self._groups[key] = groups
+        return self._groups[key]
 
 
 def _num_common(file: str, name: str) -> int:
