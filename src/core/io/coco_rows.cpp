@@ -144,6 +144,7 @@ bool are_keypoints_ready(const CocoBoxes& truths, const CocoBoxes& detections, c
         }
     }
     if (!are_finite(detections.box.data(), detections.box.size()) || truths.area.size() != truths.size()) return false;
+    if (truths.keypoints.third.size() != truths.size() * sigmas.size()) return false;
     const auto is_negative = [](double each) { return each < 0; };
     if (std::any_of(truths.keypoints.third.begin(), truths.keypoints.third.end(), is_negative)) return false;
     return std::all_of(truths.area.begin(), truths.area.end(), [](double area) { return area > 0; });
@@ -220,11 +221,11 @@ MaskColumn draw_masks(const MaskColumn& masks, const PolygonColumn& polygons, co
     });
 }
 
-std::vector<uint8_t> truth_kinds(const CocoBoxes& truths, uint8_t ignored_kind) {
+std::vector<uint8_t> truth_kinds(const CocoBoxes& truths, const ShapeRules& shapes) {
     std::vector<uint8_t> kinds(truths.is_crowd);
-    for (uint8_t& kind : kinds) kind = kind != 0 ? ignored_kind : uint8_t{kRegular};
+    for (uint8_t& kind : kinds) kind = kind != 0 ? shapes.ignored_kind : uint8_t{kRegular};
+    if (!shapes.has(IouType::keypoints)) return kinds;
     const CocoKeypoints& keypoints = truths.keypoints;
-    if (keypoints.num_points == 0) return kinds;
     kinds.resize(truths.size(), uint8_t{kRegular});
     for (size_t row = 0; row < kinds.size(); ++row) {
         const double* const visibility = keypoints.third.data() + row * keypoints.num_points;

@@ -44,10 +44,11 @@ struct ShapeRules {
     bool has_masks() const { return has(IouType::segm) || has(IouType::boundary); }
 };
 
-// The kind of each truth; empty: all are regular. A regular truth without labelled keypoints is difficult.
-std::vector<uint8_t> truth_kinds(const CocoBoxes& truths, uint8_t ignored_kind);
-
 // Whether completed rows can be matched as they are, and nothing in them needs an error or a warning.
 bool are_ready(const CocoFile& truths, const CocoFile& detections, const ShapeRules& shapes, const Run& run);
+
+// The kind of each truth that is ready; empty: all are regular. Where keypoints are compared, a regular truth without a labelled one
+// is difficult.
+std::vector<uint8_t> truth_kinds(const CocoBoxes& truths, const ShapeRules& shapes);
 
 }  // namespace boxscore

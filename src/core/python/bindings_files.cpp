@@ -353,7 +353,7 @@ nb::object columns_of(const FileObject& truths_object, const FileObject& detecti
     run_without_lock(detections->boxes.size(), num_threads, [&](const Run& run) { is_ready = are_ready(*truths, *detections, shapes, run); });
     if (!is_ready) return nb::none();
     CocoBoxes &boxes = detections->boxes, &truth_boxes = truths->boxes;
-    const std::vector<uint8_t> kinds = truth_kinds(truth_boxes, shapes.ignored_kind);
+    const std::vector<uint8_t> kinds = truth_kinds(truth_boxes, shapes);
     nb::list pairs;
     for (const IouType type : shapes.iou_types) {
         DetectionsObject rows(input_of(detections, boxes.image.value), input_of(detections, boxes.category), input_of(detections, boxes.score),
