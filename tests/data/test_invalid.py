@@ -13,7 +13,10 @@ import pytest
 
 import boxscore
 from boxscore import Detections, InputError, MeanAveragePrecision, Tally, Truths
-from boxscore.engines.native.plain_batch import PlainBatches
+from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS
+from boxscore.data.batches import collect_arrays
+from boxscore.data.row_buffer import BufferSettings, RowBuffer
+from boxscore.engines.native.compiled_engine import match_buffer
 from boxscore.result import storage
 from tests.support.comparisons import assert_same, assert_same_tally
 
@@ -223,7 +226,7 @@ ODD = [0.0, -0.0, 1.0, 7.5, -3.0, NAN, INF, -INF, 1e18, 1.1e18, 2e18, -1e18, 3e3
 @pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_both_paths_drop_the_same_rows(box_format: Any, real: Any) -> None:
-    """The compiled step for plain batches, and columns; of rows of odd numbers."""
+    """The buffer, and columns; of rows of odd numbers."""
     random = np.random.default_rng(0)
     protocol = boxscore.Protocol.named("coco")
     for _ in range(50):
@@ -233,11 +236,11 @@ def test_both_paths_drop_the_same_rows(box_format: Any, real: Any) -> None:
         score[1::2] = 0.5
         pred = {"boxes": box, "scores": score, "labels": random.integers(0, 3, 30)}
         target = {"boxes": np.array([[1, 1, 5, 5.0]]), "labels": np.array([0])}
-        batches = PlainBatches(protocol, box_format, None, "drop")
-        assert batches.add([pred], [target], [7])
+        buffer = RowBuffer(BufferSettings(protocol, box_format, None, "drop"))
+        assert buffer.add(collect_arrays([pred], DETECTION_KEYS), collect_arrays([target], TRUTH_KEYS), [7])
         found = Detections.from_images([pred], image_ids=[7], box_format=box_format, invalid="drop")
         truths = Truths.from_images([target], image_ids=[7], box_format=box_format)
-        tally, expected = batches.match(1), boxscore.match(found, truths, protocol)
+        tally, expected = match_buffer(buffer, 1), boxscore.match(found, truths, protocol)
         assert_same_tally(tally, expected)
         assert tally.num_invalid == expected.num_invalid > 0
 

@@ -102,15 +102,6 @@ class Keys(NamedTuple):
         """The column of each key that becomes one."""
         return {**self.required, **self.optional}
 
-    def used(self, images: Sequence[Any]) -> dict[str, str] | None:
-        """The keys of these images that become columns; None if `check` would raise an error."""
-        if {*map(type, images)} != {dict} and not all(isinstance(image, Mapping) for image in images):
-            return None
-        present: set[Any] = set().union(*images)
-        used = {**self.required, **{key: name for key, name in self.optional.items() if key in present}}
-        unread = present.difference(used)
-        return used if all(is_unread(key, self.all) for key in unread) else None
-
     def check(self, given: Mapping[str, Any], owner: str) -> None:
         """Raise `InputError`, in the name of the dict's owner, for a key that is missing or misspelled."""
         for key in self.required:

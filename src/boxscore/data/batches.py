@@ -1,17 +1,21 @@
-"""The one reader of batches: dicts, one per image, and padded arrays become columns.
+"""The reader of batches: dicts, one per image, and padded arrays become columns.
 
-Dicts that are all alike are concatenated column by column (the fast path); others are validated image by image (the
-general path). The keys are in `model.batch_keys`.
+    dicts ──► collect_arrays ──► compiled: views of arrays in host memory ──► RowBuffer, or columns in NumPy
+                    │ images differ, other devices, lists, errors to report
+                    └──────────► image by image, in any array library ──────► columns
+
+The keys are in `data.batch_keys`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import prod
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+import boxscore._compiled as _compiled
 from boxscore._support.exceptions import InputError
 from boxscore.arrays import (
     Array,
@@ -24,7 +28,7 @@ from boxscore.arrays import (
     namespace,
     to_numpy,
 )
-from boxscore.data.batch_keys import FLAGS, Keys, row_shape_of
+from boxscore.data.batch_keys import FLAGS, Keys, is_unread, row_shape_of
 from boxscore.data.geometry.masks import Masks, check_are_pixels, without_channel
 from boxscore.data.image_ids import different_ids
 from boxscore.data.validation import (
@@ -60,8 +64,9 @@ def build_from_images(
     """
     if type(images) is not list and (isinstance(images, Mapping) or not isinstance(images, Sequence)):
         raise InputError(f"`images` must be a sequence of dicts, one per image; got {type(images).__name__}")
-    batch = read_images(images, keys)
-    columns = dict(to_host(batch.columns)) if settings.pop("is_hosted", False) else batch.columns
+    is_hosted = settings.pop("is_hosted", False)
+    batch = read_images(images, keys, is_hosted=is_hosted)
+    columns = dict(to_host(batch.columns)) if is_hosted else batch.columns
     ids = np.arange(len(images)) if image_ids is None else different_ids(image_ids, len(images))
     with batch.named_rows():
         columns["label"] = label = to_numpy(columns["label"])  # ids are grouped in host memory
@@ -126,21 +131,90 @@ class ImageBatch(NamedTuple):
             raise InputError(f"images[{index}]: `{key}` row {row} {error.rule}") from None
 
 
-def read_images(images: Sequence[Any], keys: Keys) -> ImageBatch:
-    """The columns of dicts, one per image."""
-    used = keys.used(images)
-    if used is not None and (alike := concatenate_alike(images, _without_masks(used), keys.box_size)) is not None:
-        return _with_masks(ImageBatch(*alike, used, images))
+def collect_arrays(images: Any, keys: Keys) -> _compiled.ArrayBatch | None:
+    """Collect the arrays of dicts without reading them; None if images differ, or a key may be misspelled."""
+    if not isinstance(images, list | tuple):
+        return None
+    columns = _without_masks(keys.columns)
+    return _compiled.ArrayBatch.of_images(list(images), _compiled_keys(tuple(columns.items()), keys.all))
+
+
+@lru_cache(maxsize=64)
+def _compiled_keys(columns: tuple[tuple[str, str], ...], known: tuple[str, ...]) -> _compiled.ImageKeys:
+    return _compiled.ImageKeys(dict(columns), partial(is_unread, known=known))
+
+
+def read_images(images: Sequence[Any], keys: Keys, *, is_hosted: bool = False) -> ImageBatch:
+    """The columns of dicts, one per image. `is_hosted`: whether they may be NumPy's if they are in host memory."""
+    batch = read_alike(images, keys, is_hosted=is_hosted)
+    return _with_masks(_read_any(images, keys) if batch is None else batch)
+
+
+def read_alike(images: Sequence[Any], keys: Keys, *, is_hosted: bool) -> ImageBatch | None:
+    """The columns of images that have the same keys and arrays of the same dtypes, without masks; None for others."""
+    arrays = collect_arrays(images, keys)
+    if arrays is None or "labels" not in images[0] or not is_array(images[0]["labels"]):
+        return None
+    framework = library(images[0]["labels"])
+    read = arrays.columns() if is_hosted or framework in ("numpy", "torch") else None
+    if read is not None and framework == "torch" and not is_hosted:
+        import torch
+
+        read = {name: torch.from_numpy(column) for name, column in read[0].items()}, read[1]
+    if read is None and framework != "numpy":
+        read = _concatenate_alike(arrays.arrays())
+    if read is None:
+        return None
+    columns, num_rows = read
+    used = {key: name for key, name in keys.columns.items() if key in keys.required or key in images[0]}
+    wanted = _without_masks(used)
+    if set(wanted.values()) != set(columns) or not _are_of_kind(columns):
+        return None
+    for name, column in columns.items():
+        if not _fits(column.shape[1:], row_shape_of(name, keys.box_size)):
+            return None
+    # boxes first: their device decides that of all columns
+    return ImageBatch({name: columns[name] for name in wanted.values()}, num_rows, used, images)
+
+
+def _concatenate_alike(arrays: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Array], list[int]] | None:
+    """The rows of all images where they are, such as on a GPU, and the number of rows of each; None if they differ."""
+    first = arrays["label"][0]
+    num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in arrays["label"]]
+    for column in arrays.values():
+        if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
+            return None
+        row_shape = tuple(column[0].shape[1:])
+        if [tuple(part.shape) for part in column] != [(num, *row_shape) for num in num_rows]:
+            return None
+    try:
+        columns = {name: namespace(first).concat([*column], axis=0) for name, column in arrays.items()}
+        for name, column in columns.items():
+            check_is_plain(name, column)
+    except (InputError, TypeError, ValueError, RuntimeError):  # the reader of single images says why
+        return None
+    return columns, num_rows
+
+
+def _are_of_kind(columns: Mapping[str, Array]) -> bool:
+    """Whether labels are integers, and flags are flags or integers."""
+    flags = columns.get("ignore")
+    are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
+    return are_flags and is_kind(columns["label"], "integral")
+
+
+def _read_any(images: Sequence[Any], keys: Keys) -> ImageBatch:
+    """The columns of images, validated one by one, without masks."""
     for index, image in enumerate(images):
         if not isinstance(image, Mapping):
             raise InputError(f"images[{index}] must be a dict with {_listed(keys)}; got {_described(image, keys)}")
         keys.check(image, f"images[{index}]")
     optional = {key: name for key, name in keys.optional.items() if any(key in image for image in images)}
     used = {**keys.required, **optional}
-    plain = _without_masks(used)
-    parts = [_image_columns(index, image, plain, keys) for index, image in enumerate(images)]
-    columns = {name: _concatenate([part[name] for part in parts], name, keys.box_size) for name in plain.values()}
-    return _with_masks(ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images))
+    wanted = _without_masks(used)
+    parts = [_image_columns(index, image, wanted, keys) for index, image in enumerate(images)]
+    columns = {name: _concatenate([part[name] for part in parts], name, keys.box_size) for name in wanted.values()}
+    return ImageBatch(columns, [int(part["label"].shape[0]) for part in parts], used, images)
 
 
 def _without_masks(used: Mapping[str, str]) -> dict[str, str]:
@@ -193,72 +267,8 @@ def _masks_of_image(masks: Any, num: int) -> Any:
     return column
 
 
-def concatenate_alike(
-    images: Sequence[Mapping[str, Any]], used: Mapping[str, str], box_size: int = 4
-) -> tuple[dict[str, Array], list[int]] | None:
-    """The columns of all images and their lengths: the fast path. None if images differ, for the general path."""
-    if not images or len(set(used.values())) < len(used):
-        return None
-    try:
-        parts = {name: [image[key] for image in images] for key, name in used.items()}
-    except KeyError:
-        return None
-    first = parts["label"][0]
-    if not is_array(first):
-        return None
-    if library(first) == "torch":
-        return _concatenate_tensors(parts, box_size)
-    if isinstance(first, np.ndarray) and type(first) is not np.ndarray:
-        return None
-    num_rows = [int(part.shape[0]) if getattr(part, "ndim", 0) == 1 else -1 for part in parts["label"]]
-    for name, column in parts.items():
-        if {*map(type, column)} != {type(first)} or len({part.dtype for part in column}) > 1:
-            return None
-        row_shape = tuple(column[0].shape[1:])
-        if not _fits(row_shape, row_shape_of(name, box_size)):
-            return None
-        if [part.shape for part in column] != [(num, *row_shape) for num in num_rows]:
-            return None
-    columns = {name: namespace(first).concat(column, axis=0) for name, column in parts.items()}
-    return (columns, num_rows) if are_of_kind(columns) else None
-
-
-def are_of_kind(columns: Mapping[str, Array]) -> bool:
-    """Whether labels are integers, and flags are flags or integers."""
-    flags = columns.get("ignore")
-    are_flags = flags is None or is_kind(flags, "bool") or is_kind(flags, "integral")
-    return are_flags and is_kind(columns["label"], "integral")
-
-
-def _concatenate_tensors(parts: Mapping[str, list[Any]], box_size: int) -> tuple[dict[str, Array], list[int]] | None:
-    """The same for PyTorch's tensors, with as few calls as possible: a call takes as long as ten numbers."""
-    import torch
-
-    try:
-        columns = {name: torch.cat(column) for name, column in parts.items()}
-    except (TypeError, RuntimeError):  # they are not all tensors of as many dimensions on one device
-        return None
-    if {*map(type, columns.values())} != {torch.Tensor} or not are_of_kind(columns):
-        return None
-    for column in columns.values():
-        is_tiny = column.dtype.itemsize == 1 and column.dtype.is_floating_point
-        is_odd = column.is_nested or column.is_meta or column.is_quantized
-        if column.layout is not torch.strided or is_odd or is_tiny:
-            return None
-    num_rows = [*map(torch.Tensor.numel, parts["label"])]
-    for name, column in parts.items():
-        row_shape = tuple(columns[name].shape[1:])
-        if not _fits(row_shape, row_shape_of(name, box_size)) or columns[name].shape[0] != sum(num_rows):
-            return None
-        size = prod(row_shape)
-        if [*map(torch.Tensor.numel, column)] != [size * num for num in num_rows]:
-            return None
-    # Labels that are flags would have become numbers.
-    return (columns, num_rows) if len({part.dtype for part in parts["label"]}) == 1 else None
-
-
 def _image_columns(index: int, image: Mapping[str, Any], used: Mapping[str, str], keys: Keys) -> dict[str, Array]:
-    """The columns of one image by name, with defaults for what only other images have: the general path."""
+    """The columns of one image by name, with defaults for what only other images have."""
     missing = [key for key in used if key not in image]
     for key in missing:
         if key not in keys.defaults:
@@ -409,6 +419,12 @@ class PaddedBatch(NamedTuple):
                 flags = {key: array for key, array in arrays.items() if self.names[key] == name}
                 columns[name] = _any_flag(flags, shape_of(columns[name]), is_traced=is_traced)
         return columns
+
+    def collect_arrays(self) -> _compiled.ArrayBatch | None:
+        """The arrays for the compiled reader; None if several become one column."""
+        if len({self.names[key] for key in self.arrays}) < len(self.arrays):
+            return None
+        return _compiled.ArrayBatch.of_padded({self.names[key]: array for key, array in self.arrays.items()})
 
     def take(self, images: Sequence[int]) -> "PaddedBatch":
         """Some images of the batch, by their indices."""

@@ -16,7 +16,7 @@ from boxscore._support.locks import fork_safe_lock
 from boxscore._support.threads import num_threads
 from boxscore.checks.diagnosis import Diagnosis, Watch, Words, find_input_mistakes
 from boxscore.data.batch_keys import DETECTION_KEYS, PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS, TRUTH_KEYS
-from boxscore.data.batches import PaddedBatch, in_argument, read_images
+from boxscore.data.batches import PaddedBatch, collect_arrays, in_argument, read_images
 from boxscore.data.dataset import (
     ClassNames,
     Detections,
@@ -32,7 +32,8 @@ from boxscore.data.geometry.box_formats import BoxFormat, check_box_format, is_o
 from boxscore.data.image_ids import ImageIds, image_ids_of, read_image_ids
 from boxscore.data.image_objects import as_dicts, is_image_object
 from boxscore.data.preparation import shaped_by
-from boxscore.engines.native.plain_batch import PlainBatches
+from boxscore.data.row_buffer import BufferSettings, RowBuffer
+from boxscore.engines.native.compiled_engine import match_buffer
 from boxscore.pipeline import finish, match
 from boxscore.protocol.fields import check_choice
 from boxscore.protocol.protocol import IOU_TYPES, EngineName, IouType, ProtocolLike, as_protocol, difference_of
@@ -129,7 +130,7 @@ class MeanAveragePrecision:
         """Forget all that was seen."""
         with self._lock:
             self._tallies: list[Tally] = []
-            self._waiting: PlainBatches | None = None
+            self._waiting: RowBuffer | None = None
             self._seen: set[int] = set()
             self._names: dict[int, str] = {}
             self._is_numbering: bool | None = None
@@ -299,7 +300,7 @@ class MeanAveragePrecision:
         return self.warn and self._num_watched < _WATCHED
 
     def _update_images(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:
-        """One dict per image: in one compiled step where possible (the fast path), else by way of columns."""
+        """One dict per image: by way of the buffer where possible, else by way of columns."""
         for name, images in (("preds", preds), ("targets", targets)):
             if type(images) is not list and (isinstance(images, Mapping | str) or not isinstance(images, Sequence)):
                 kinds = "a list of dicts, a dict of padded batches, or columns"
@@ -320,7 +321,8 @@ class MeanAveragePrecision:
         if rows is not None and ids is not None:
             preds, targets, ids = [preds[row] for row in rows], [targets[row] for row in rows], ids.take(rows)
         images = self._checked_images(ids, len(preds))
-        if self._add_plain(preds, targets, images):
+        arrays = collect_arrays(preds, DETECTION_KEYS), collect_arrays(targets, TRUTH_KEYS)
+        if self._add_to_buffer(*arrays, images, partial(self._read_preds, preds, images)):
             self._remember(images, ids)
         else:
             detections = self._read_preds(preds, images, self.invalid)
@@ -335,26 +337,29 @@ class MeanAveragePrecision:
         settings |= {"image_ids": images, "invalid": invalid, "is_hosted": True}
         return in_argument("preds", Detections.from_images, preds, **settings)
 
-    def _add_plain(self, preds: Any, targets: Any, images: list[int]) -> bool:
-        """Whether a batch took the fast path: its rows are copied, and wait for others to be matched with."""
+    def _add_to_buffer(self, preds: Any, targets: Any, images: list[int], read: Callable[[], Any]) -> bool:
+        """Copy the rows of a batch, to be matched with others; return whether that was possible.
+
+        `preds`, `targets`: from `collect_arrays`. `read`: raises the error that the first invalid prediction is.
+        """
         if self.engine not in ("auto", "native"):
             return False
-        settings = self.protocol, self.box_format, self.class_names, self.invalid
+        settings = BufferSettings(self.protocol, self.box_format, self.class_names, self.invalid)
         if self._waiting is None or self._waiting.settings != settings:
-            if not PlainBatches.can_match(self.protocol, self.box_format):
+            if not settings.are_supported:
                 return False
             self._match_waiting()
-            self._waiting = PlainBatches(*settings)
+            self._waiting = RowBuffer(settings)
         threads = num_threads(self.threads)
         if not self._waiting.add(preds, targets, images):
             return False
         try:
             if self.invalid == "drop" and (num := self._waiting.num_last_invalid):
-                self._tell_of_invalid(num, partial(self._read_preds, preds, images))
+                self._tell_of_invalid(num, read)
             if self._is_watching:
                 self._look_at(*self._waiting.last())
             if self._waiting.is_full:
-                self._tallies.append(self._waiting.match(threads))
+                self._tallies.append(match_buffer(self._waiting, threads))
         except BaseException:
             self._waiting.remove_last()
             raise
@@ -363,7 +368,7 @@ class MeanAveragePrecision:
     def _match_waiting(self) -> None:
         """Match the batches that wait, if there are any."""
         if self._waiting is not None and len(self._waiting):
-            self._tallies.append(self._waiting.match(num_threads(self.threads)))
+            self._tallies.append(match_buffer(self._waiting, num_threads(self.threads)))
 
     def _update_padded(self, preds: Mapping[str, Any], targets: Mapping[str, Any], ids: ImageIds | None) -> None:
         keys, truth_keys = (each.of_shapes(*self._shapes) for each in (PADDED_DETECTION_KEYS, PADDED_TRUTH_KEYS))
@@ -379,9 +384,12 @@ class MeanAveragePrecision:
             batch, truth_batch, ids = batch.take(rows), truth_batch.take(rows), ids.take(rows)
         images = self._checked_images(ids, batch.num_images)
         settings = {"image_ids": images, "box_format": self.box_format}
+        read = partial(in_argument, "preds", batch.build, Detections, **settings)
+        if self._add_to_buffer(batch.collect_arrays(), truth_batch.collect_arrays(), images, read):
+            self._remember(images, ids)
+            return
         detections = in_argument("preds", batch.build, detections_maker(self.invalid), **settings)
         truths = in_argument("targets", truth_batch.build, Truths, class_names=self.class_names, **settings)
-        read = partial(in_argument, "preds", batch.build, Detections, **settings)
         self._store(self._match(detections, truths, read), images, ids)
 
     def _update_columns(self, preds: Any, targets: Any, ids: ImageIds | None) -> None:

@@ -9,15 +9,18 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "geometry/boxes.h"
 #include "geometry/checks.h"
+#include "platform/memory.h"
 #include "rows/order.h"
 #include "rows/rules.h"
 
@@ -25,21 +28,31 @@ namespace boxscore {
 
 namespace nb = nanobind;
 
-enum BatchColumn : uint8_t { kBox, kScore, kLabel, kIgnore, kArea, kNumBatchColumns };
-
-// The numbers of one column of a batch as they were given, all of one dtype: a block per image, or one block of all images.
+// The numbers of one column of a batch as they were given, all of one dtype, in blocks of whole rows.
 struct GivenColumn {
+    const char* name = nullptr;
     nb::dlpack::dtype dtype{};
-    std::vector<const void*> blocks;  // none: there is no such column
+    std::vector<size_t> row_shape;  // none: one number per row
+    std::vector<const void*> blocks;
+
+    size_t row_size() const { return std::accumulate(row_shape.begin(), row_shape.end(), size_t{1}, std::multiplies<>()); }
 };
 
 // One side of a batch as it was given.
 struct GivenSide {
-    std::array<GivenColumn, kNumBatchColumns> columns;
+    std::vector<GivenColumn> columns;
     std::vector<size_t> num_rows;    // of each image
-    std::vector<size_t> block_rows;  // of each block
+    std::vector<size_t> block_rows;  // of each block: the images, or the stretches of a padded batch without padding
+    std::deque<Buffer<uint8_t>> copies;  // blocks that were not contiguous
+    std::vector<nb::ndarray<nb::ro>> owners;  // of blocks that an object of Python must keep alive
 
-    bool has(BatchColumn column) const { return !columns[column].blocks.empty(); }
+    // Null if there is no column of the name.
+    const GivenColumn* find(const char* name) const {
+        for (const GivenColumn& column : columns) {
+            if (std::strcmp(column.name, name) == 0) return &column;
+        }
+        return nullptr;
+    }
     size_t size() const { return std::accumulate(num_rows.begin(), num_rows.end(), size_t{0}); }
 };
 
@@ -49,6 +62,7 @@ struct BatchRules {
     double largest_side;
     uint8_t ignored_kind;         // the kind of truths that are marked
     bool drops_invalid;           // whether detections without a finite score and a valid box are dropped
+    bool fills_areas;             // whether an area of 0 stands for the box's own
     bool has_names;               // whether every label must be one of the classes
     std::vector<int64_t> classes;  // ascending
 };
@@ -66,36 +80,41 @@ struct BatchRows {
     size_t size() const { return image.size(); }
     size_t num_truths() const { return truth_image.size(); }
 
-    // False if there is something to convert or to say; then `shrink` removes what was appended. `ids`: those of the images.
+    // False if there is something to convert or to report; then `shrink` removes what was appended. `ids`: those of the images.
     bool append_detections(const GivenSide& side, const std::vector<int64_t>& ids, const BatchRules& rules) {
+        const GivenColumn *boxes = side.find("box"), *scores = side.find("score"), *labels = side.find("label");
+        if (!are_boxes(boxes) || !are_numbers(scores) || !are_numbers(labels)) return false;
         const size_t first = size(), num = side.size();
-        const bool is_narrow = side.columns[kScore].dtype == nb::dtype<float>();
+        const bool is_narrow = scores->dtype == nb::dtype<float>();
         if (first > 0 && is_narrow == narrow_score.empty()) return false;
         append_ids(ids, side, image);
-        const bool is_appended = append_as<int64_t, int32_t, int16_t, int8_t>(side, kLabel, label) &&
-                                 append_as<double, float>(side, kBox, box) &&
-                                 (is_narrow ? append_as<float>(side, kScore, narrow_score) : append_as<double>(side, kScore, score));
+        const bool is_appended = append_labels(side, *labels, label) && append_as<double, float>(side, *boxes, box) &&
+                                 (is_narrow ? append_as<float>(side, *scores, narrow_score) : append_as<double>(side, *scores, score));
         if (!is_appended) return false;
-        if (!are_detections_fine(first, num, rules)) {
+        if (!are_detections_valid(first, num, rules)) {
             if (!rules.drops_invalid) return false;
             drop_invalid(first, rules);
         }
-        return are_labels_fine(label.data() + first, size() - first, rules);
+        return are_labels_valid(label.data() + first, size() - first, rules);
     }
 
     bool append_truths(const GivenSide& side, const std::vector<int64_t>& ids, const BatchRules& rules) {
+        const GivenColumn *boxes = side.find("box"), *labels = side.find("label"), *flags = side.find("ignore"), *areas = side.find("area");
+        if (!are_boxes(boxes) || !are_numbers(labels) || (flags != nullptr && !are_numbers(flags))) return false;
         const size_t first = num_truths(), num = side.size();
-        const bool has_area = side.has(kArea);
-        if (first > 0 && has_area == area.empty()) return false;
+        if (areas != nullptr && !are_numbers(areas)) return false;
+        if (first > 0 && (areas != nullptr) == area.empty()) return false;
         append_ids(ids, side, truth_image);
-        const bool is_appended = append_as<int64_t, int32_t, int16_t, int8_t>(side, kLabel, truth_label) &&
-                                 append_as<double, float>(side, kBox, truth_box) &&
-                                 (!has_area || append_as<double, float>(side, kArea, area)) && append_kinds(side, rules.ignored_kind);
+        const bool is_appended = append_labels(side, *labels, truth_label) && append_as<double, float>(side, *boxes, truth_box) &&
+                                 (areas == nullptr || append_as<double, float>(side, *areas, area)) &&
+                                 append_kinds(side, flags, rules.ignored_kind);
         if (!is_appended) return false;
         const auto is_valid_area = [](double each) { return each >= 0 && each <= std::numeric_limits<double>::max(); };
-        return std::all_of(area.begin() + (has_area ? first : 0), area.end(), is_valid_area) &&
-               are_boxes_fine(truth_box.data() + 4 * first, num, rules.box_format, rules.largest_side) &&
-               are_labels_fine(truth_label.data() + first, num, rules);
+        const bool is_valid = std::all_of(area.begin() + (areas != nullptr ? first : 0), area.end(), is_valid_area) &&
+                              are_boxes_fine(truth_box.data() + 4 * first, num, rules.box_format, rules.largest_side) &&
+                              are_labels_valid(truth_label.data() + first, num, rules);
+        if (is_valid && areas != nullptr && rules.fills_areas) fill_areas(first, rules.box_format);
+        return is_valid;
     }
 
     // The first so many rows of each side, and of what was dropped; the memory stays for the next ones.
@@ -114,7 +133,7 @@ private:
         if (column.size() > size) column.resize(size);
     }
 
-    bool are_detections_fine(size_t first, size_t num, const BatchRules& rules) const {
+    bool are_detections_valid(size_t first, size_t num, const BatchRules& rules) const {
         return (narrow_score.empty() ? are_finite(score.data() + first, num) : are_finite(narrow_score.data() + first, num)) &&
                are_boxes_fine(box.data() + 4 * first, num, rules.box_format, rules.largest_side);
     }
@@ -123,7 +142,7 @@ private:
     void drop_invalid(size_t first, const BatchRules& rules) {
         size_t next = first;
         for (size_t row = first; row < size(); ++row) {
-            if (!are_detections_fine(row, 1, rules)) {
+            if (!are_detections_valid(row, 1, rules)) {
                 invalid_image.push_back(image[row]);
                 continue;
             }
@@ -140,46 +159,63 @@ private:
         for (size_t i = 0; i < ids.size(); ++i) out.insert(out.end(), side.num_rows[i], ids[i]);
     }
 
+    static bool are_boxes(const GivenColumn* column) { return column != nullptr && column->row_shape == std::vector<size_t>{4}; }
+    static bool are_numbers(const GivenColumn* column) { return column != nullptr && column->row_shape.empty(); }
+
     // Calls `use` with the numbers of each block and how many there are; false if they are of none of these types.
     template <class... Types, class Use>
-    static bool with_blocks(const GivenSide& side, BatchColumn name, nb::dlpack::dtype dtype, Use use) {
-        const std::vector<const void*>& blocks = side.columns[name].blocks;
-        const size_t row_size = name == kBox ? 4 : 1;
+    static bool with_blocks(const GivenSide& side, const GivenColumn& column, nb::dlpack::dtype dtype, Use use) {
+        const size_t row_size = column.row_size();
         const auto use_all = [&](auto zero) {
-            for (size_t i = 0; i < blocks.size(); ++i) use(static_cast<const decltype(zero)*>(blocks[i]), side.block_rows[i] * row_size);
+            for (size_t i = 0; i < column.blocks.size(); ++i) {
+                use(static_cast<const decltype(zero)*>(column.blocks[i]), side.block_rows[i] * row_size);
+            }
             return true;
         };
         return ((dtype == nb::dtype<Types>() && use_all(Types{})) || ...);
     }
 
     template <class... Types, class T>
-    static bool append_as(const GivenSide& side, BatchColumn name, std::vector<T>& out) {
-        return with_blocks<Types...>(side, name, side.columns[name].dtype,
+    static bool append_as(const GivenSide& side, const GivenColumn& column, std::vector<T>& out) {
+        return with_blocks<Types...>(side, column, column.dtype,
                                      [&](const auto* from, size_t num) { out.insert(out.end(), from, from + num); });
     }
 
+    static bool append_labels(const GivenSide& side, const GivenColumn& column, std::vector<int64_t>& out) {
+        return append_as<int64_t, int32_t, int16_t, int8_t, uint32_t, uint16_t, uint8_t>(side, column, out);
+    }
+
+    // Width times height in place of 0, as in torchmetrics.
+    void fill_areas(size_t first, BoxFormat box_format) {
+        for (size_t row = first; row < num_truths(); ++row) {
+            const double* const box_of = truth_box.data() + 4 * row;
+            const bool has_corners = box_format == BoxFormat::xyxy;
+            const double width = has_corners ? box_of[2] - box_of[0] : box_of[2], height = has_corners ? box_of[3] - box_of[1] : box_of[3];
+            if (area[row] == 0) area[row] = width * height;
+        }
+    }
+
     // Flags are booleans, or integers 0 and 1; without flags all truths are regular.
-    bool append_kinds(const GivenSide& side, uint8_t marked) {
-        if (!side.has(kIgnore)) {
+    bool append_kinds(const GivenSide& side, const GivenColumn* column, uint8_t marked) {
+        if (column == nullptr) {
             kind.resize(truth_image.size(), kRegular);
             return true;
         }
-        bool is_fine = true;
+        bool is_valid = true;
         const auto append = [&](const auto* flags, size_t num) {
             for (size_t i = 0; i < num; ++i) {
                 const auto flag = flags[i];
-                is_fine &= flag == 0 || flag == 1;
+                is_valid &= flag == 0 || flag == 1;
                 kind.push_back(flag != 0 ? marked : uint8_t{kRegular});
             }
         };
-        const nb::dlpack::dtype given = side.columns[kIgnore].dtype;
-        const nb::dlpack::dtype dtype = given == nb::dtype<bool>() ? nb::dtype<uint8_t>() : given;
-        return with_blocks<int64_t, int32_t, int16_t, int8_t, uint64_t, uint32_t, uint16_t, uint8_t>(side, kIgnore, dtype, append) &&
-               is_fine;
+        const nb::dlpack::dtype dtype = column->dtype == nb::dtype<bool>() ? nb::dtype<uint8_t>() : column->dtype;
+        return with_blocks<int64_t, int32_t, int16_t, int8_t, uint64_t, uint32_t, uint16_t, uint8_t>(side, *column, dtype, append) &&
+               is_valid;
     }
 
     // A negative label is padding, which belongs in padded batches.
-    static bool are_labels_fine(const int64_t* labels, size_t size, const BatchRules& rules) {
+    static bool are_labels_valid(const int64_t* labels, size_t size, const BatchRules& rules) {
         if (std::any_of(labels, labels + size, [](int64_t label) { return label < 0; })) return false;
         if (!rules.has_names) return true;
         const std::vector<int64_t> given = distinct(labels, size);

@@ -1,4 +1,5 @@
-// Batches of dicts, one per image: their rows wait until there are enough of them to be matched on all threads.
+// Batches of dicts, one per image, and of padded arrays: the one reader of their columns, and the buffer in which rows wait until
+// there are enough of them to be matched on all threads.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -6,8 +7,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <stdexcept>
@@ -30,14 +31,6 @@ void bind_batches(nb::module_& module);
 
 namespace {
 
-BatchColumn column_named(const std::string& name) {
-    constexpr std::array<const char*, kNumBatchColumns> kNames{"box", "score", "label", "ignore", "area"};
-    for (uint8_t column = 0; column < kNumBatchColumns; ++column) {
-        if (name == kNames[column]) return static_cast<BatchColumn>(column);
-    }
-    throw std::invalid_argument("columns: expected the names of columns; got " + name);
-}
-
 // The keys of the dicts of one side, and the column that each becomes. Python is asked about a key that is not among them, once: it
 // may be a misspelled one.
 class ImageKeys {
@@ -45,16 +38,20 @@ public:
     static constexpr int kUnread = -1, kUnknown = -2;
 
     ImageKeys(const nb::dict& columns, nb::object is_unread) : is_unread_(std::move(is_unread)) {
-        for (const auto [key, name] : columns) {
-            keys_.push_back({nb::borrow(key), column_named(nb::cast<std::string>(name))});
+        constexpr size_t kMostColumns = 32;
+        for (const auto [key, value] : columns) {
+            const auto name = nb::cast<std::string>(value);
+            auto found = std::find(names_.begin(), names_.end(), name);
+            if (found == names_.end()) found = names_.insert(found, name);
+            keys_.push_back({nb::borrow(key), static_cast<int>(found - names_.begin())});
         }
-        if (keys_.empty()) throw std::invalid_argument("columns: expected at least one");
+        if (names_.empty() || names_.size() > kMostColumns) throw std::invalid_argument("columns: expected 1 to 32 of them");
     }
 
-    // The first one, which every dict must have.
-    const nb::object& first() const { return keys_.front().key; }
+    // The names of the columns.
+    const std::vector<std::string>& names() const { return names_; }
 
-    // The column of a key, or else what is known of it.
+    // The index of the column of a key, or else what is known of it. Calls no Python.
     int find(PyObject* key) const {
         for (const Known& known : keys_) {
             if (known.key.ptr() == key) return known.column;  // most are the same object
@@ -80,61 +77,207 @@ private:
         int column;
     };
     std::vector<Known> keys_;
+    std::vector<std::string> names_;
     nb::object is_unread_;
 };
 
-// Reads one side of a batch: each value is a tensor that is readable without a call of Python, and all images have the same columns.
-class SideReader {
+// One side of a batch: the arrays of its columns as they were given, held by strong references. Either one array per image and column,
+// or one padded array per column; the rows of all images are read from them when they are used.
+class ArrayBatch {
 public:
-    SideReader(const ViewReader& reader, const ImageKeys& keys, GivenSide& side) : reader_(reader), keys_(keys), side_(side) {}
-
-    // False if the images are not so; because of a key that is not known, if there is a `new_key` then. Calls no Python.
-    bool read(const nb::list& images) {
-        for (const nb::handle image : images) {
-            if (!PyDict_CheckExact(image.ptr()) || !read_image(image)) return false;
+    // None if the images are not dicts, or not of the same columns, or have a key that needs a closer look.
+    static std::optional<ArrayBatch> of_images(const nb::list& images, ImageKeys& keys) {
+        for (;;) {
+            ArrayBatch batch;
+            nb::object new_key;
+            if (batch.collect(images, keys, new_key)) return batch;
+            // Where Python is called, another thread may change the images: so all of them are read again.
+            if (!new_key.is_valid() || !keys.learn(std::move(new_key))) return std::nullopt;
         }
-        side_.block_rows = side_.num_rows;
+    }
+
+    // Padded arrays by the name of their column: `label`, below 0 where there is padding, others of the same first two axes, and
+    // `discarded`, which marks more rows to leave out.
+    static ArrayBatch of_padded(const nb::dict& arrays) {
+        ArrayBatch batch;
+        batch.is_padded_ = true;
+        for (const auto [name, value] : arrays) batch.columns_.push_back({nb::cast<std::string>(name), {nb::borrow(value)}});
+        return batch;
+    }
+
+    // False if an array can't be read, or is not like those of other images. The numbers must be used before Python code runs.
+    bool read(GivenSide& side) const {
+        std::vector<ViewReader> readers;  // before all else, as making one may call Python
+        for (const Column& column : columns_) readers.push_back(reader_of(column.values[0].type()));
+        return is_padded_ ? read_padded(readers, side) : read_images(readers, side);
+    }
+
+    // The rows of all images as NumPy's arrays by the name of their column, and how many rows each image has. None if it can't be read.
+    nb::object columns() const {
+        GivenSide side;
+        if (!read(side)) return nb::none();
+        nb::dict made;
+        for (const GivenColumn& column : side.columns) made[column.name] = concatenated(side, column);
+        return nb::make_tuple(made, side.num_rows);
+    }
+
+    // The arrays of each column as they were given, by its name.
+    nb::dict arrays() const {
+        nb::dict made;
+        for (const Column& column : columns_) made[column.name.c_str()] = column.values;
+        return made;
+    }
+
+private:
+    struct Column {
+        std::string name;
+        std::vector<nb::object> values;
+    };
+
+    // Calls no Python. `new_key`: one that is not known, which is the reason then.
+    bool collect(const nb::list& images, const ImageKeys& keys, nb::object& new_key) {
+        for (const std::string& name : keys.names()) columns_.push_back({name, {}});
+        unsigned of_first = 0;  // its columns, in bits
+        for (const nb::handle image : images) {
+            if (!PyDict_CheckExact(image.ptr())) return false;
+            unsigned found = 0;
+            PyObject *key, *value;
+            for (Py_ssize_t position = 0; PyDict_Next(image.ptr(), &position, &key, &value);) {
+                const int column = keys.find(key);
+                if (column == ImageKeys::kUnread) continue;
+                if (column == ImageKeys::kUnknown) {
+                    new_key = nb::borrow(key);
+                    return false;
+                }
+                if ((found >> column & 1) != 0) return false;  // two keys of one column
+                found |= 1U << column;
+                columns_[static_cast<size_t>(column)].values.push_back(nb::borrow(value));
+            }
+            if (num_images_++ == 0) of_first = found;
+            if (found == 0 || found != of_first) return false;
+        }
+        columns_.erase(std::remove_if(columns_.begin(), columns_.end(), [](const Column& each) { return each.values.empty(); }),
+                       columns_.end());
+        return num_images_ > 0;
+    }
+
+    bool read_images(const std::vector<ViewReader>& readers, GivenSide& side) const {
+        std::vector<Known> known(columns_.size());
+        for (const Column& column : columns_) side.columns.push_back({column.name.c_str(), {}, {}, {}});
+        side.num_rows.reserve(num_images_);
+        for (size_t i = 0; i < num_images_; ++i) {
+            for (size_t c = 0; c < columns_.size(); ++c) {
+                View view;
+                if (!readers[c].read(columns_[c].values[i], view, side.owners) || view.num_axes == 0) return false;
+                if (c == 0) side.num_rows.push_back(view.shape[0]);
+                if (view.shape[0] != side.num_rows.back() || !known[c].fits(view, 1, side.columns[c])) return false;
+                side.columns[c].blocks.push_back(compact_block(view, side));
+            }
+        }
+        side.block_rows = side.num_rows;
         return true;
     }
 
-    nb::object new_key;
-
-private:
-    bool read_image(nb::handle image) {
-        unsigned columns = 0;  // in bits
-        PyObject *key, *value;
-        for (Py_ssize_t position = 0; PyDict_Next(image.ptr(), &position, &key, &value);) {
-            const int column = keys_.find(key);
-            if (column == ImageKeys::kUnread) continue;
-            if (column == ImageKeys::kUnknown) {
-                new_key = nb::borrow(key);
-                return false;
-            }
-            const bool is_first = columns == 0;
-            if ((columns >> column & 1) != 0 || !read_value(value, static_cast<BatchColumn>(column), is_first)) return false;
-            columns |= 1U << column;
+    bool read_padded(const std::vector<ViewReader>& readers, GivenSide& side) const {
+        std::vector<View> views(columns_.size());
+        const View *labels = nullptr, *discarded = nullptr;
+        for (size_t c = 0; c < columns_.size(); ++c) {
+            if (!readers[c].read(columns_[c].values[0], views[c], side.owners) || views[c].num_axes < 2) return false;
+            views[c].data = static_cast<const uint8_t*>(compact_block(views[c], side));
+            if (columns_[c].name == "label") labels = &views[c];
+            if (columns_[c].name == "discarded") discarded = &views[c];
         }
-        if (side_.num_rows.size() == 1) columns_ = columns;
-        return columns != 0 && columns == columns_;
+        if (labels == nullptr || labels->num_axes != 2) return false;
+        const size_t num_images = labels->shape[0], length = labels->shape[1], num = num_images * length;
+        std::vector<uint8_t> is_kept(num, 1);
+        if (!keep(*labels, is_kept, [](auto label) { return label >= 0; })) return false;
+        bool are_flags = true;
+        const auto is_unmarked = [&](auto flag) {
+            are_flags &= flag == 0 || flag == 1;
+            return flag == 0;
+        };
+        if (discarded != nullptr && (discarded->num_axes != 2 || !keep(*discarded, is_kept, is_unmarked) || !are_flags)) return false;
+
+        std::vector<size_t> starts;  // of the stretches of rows that are kept, one after the other in memory
+        side.num_rows.assign(num_images, 0);
+        for (size_t row = 0; row < num; ++row) {
+            if (is_kept[row] == 0) continue;
+            ++side.num_rows[row / length];
+            if (row == 0 || is_kept[row - 1] == 0) starts.push_back(row), side.block_rows.push_back(0);
+            ++side.block_rows.back();
+        }
+        for (size_t c = 0; c < columns_.size(); ++c) {
+            const View& view = views[c];
+            if (view.shape[0] != num_images || view.shape[1] != length) return false;
+            if (&view == discarded) continue;
+            GivenColumn column{columns_[c].name.c_str(), view.dtype, {view.shape.begin() + 2, view.shape.begin() + view.num_axes}, {}};
+            for (const size_t start : starts) column.blocks.push_back(view.data + start * column.row_size() * view.item_size());
+            side.columns.push_back(std::move(column));
+        }
+        return true;
     }
 
-    bool read_value(nb::handle value, BatchColumn column, bool is_first) {
-        nb::dlpack::dltensor view;
-        if (!reader_.read(value, view)) return false;
-        const bool is_column = column == kBox ? view.ndim == 2 && view.shape[1] == 4 : view.ndim == 1;
-        if (!is_column) return false;
-        const auto num_rows = static_cast<size_t>(view.shape[0]);
-        if (is_first) side_.num_rows.push_back(num_rows);
-        GivenColumn& given = side_.columns[column];
-        if (given.blocks.empty()) given.dtype = view.dtype;
-        given.blocks.push_back(ViewReader::data_of(view));
-        return num_rows == side_.num_rows.back() && view.dtype == given.dtype;
+    // Keeps the rows for which `is_right` holds; false if the numbers are neither integers nor flags.
+    template <class IsRight>
+    static bool keep(const View& view, std::vector<uint8_t>& is_kept, IsRight is_right) {
+        if (view.num_items() != is_kept.size()) return false;
+        const nb::dlpack::dtype dtype = view.dtype == nb::dtype<bool>() ? nb::dtype<uint8_t>() : view.dtype;
+        const auto keep_as = [&](auto zero) {
+            const auto* const numbers = reinterpret_cast<const decltype(zero)*>(view.data);
+            for (size_t row = 0; row < is_kept.size(); ++row) is_kept[row] &= is_right(numbers[row]) ? 1 : 0;
+            return true;
+        };
+        const auto keep_if = [&](auto zero) { return dtype == nb::dtype<decltype(zero)>() && keep_as(zero); };
+        return keep_if(int64_t{}) || keep_if(int32_t{}) || keep_if(int16_t{}) || keep_if(int8_t{}) || keep_if(uint64_t{}) ||
+               keep_if(uint32_t{}) || keep_if(uint16_t{}) || keep_if(uint8_t{});
     }
 
-    const ViewReader& reader_;
-    const ImageKeys& keys_;
-    GivenSide& side_;
-    unsigned columns_ = 0;  // those of the first image
+    // How much of a column is known from images before.
+    struct Known {
+        bool has_shape = false, has_dtype = false;
+
+        // Whether a view is like those before it. An array without rows decides no dtype, and may lack its other axes.
+        bool fits(const View& view, size_t axis, GivenColumn& column) {
+            const auto begin = view.shape.begin() + static_cast<ptrdiff_t>(axis);
+            const auto end = view.shape.begin() + static_cast<ptrdiff_t>(view.num_axes);
+            const bool is_empty = view.shape[0] == 0;
+            if (!is_empty || begin != end) {
+                if (!has_shape) column.row_shape.assign(begin, end);
+                else if (!std::equal(begin, end, column.row_shape.begin(), column.row_shape.end())) return false;
+                has_shape = true;
+            }
+            if (!has_dtype && (!is_empty || column.blocks.empty())) column.dtype = view.dtype;
+            else if (!is_empty && view.dtype != column.dtype) return false;
+            has_dtype |= !is_empty;
+            return true;
+        }
+    };
+
+    static const void* compact_block(const View& view, GivenSide& side) {
+        if (view.is_compact()) return view.data;
+        Buffer<uint8_t>& copy = side.copies.emplace_back(view.num_items() * view.item_size());
+        view.copy_to(copy.data());
+        return copy.data();
+    }
+
+    static nb::object concatenated(const GivenSide& side, const GivenColumn& column) {
+        const size_t row_bytes = column.row_size() * (column.dtype.bits / 8);
+        Buffer<uint8_t> all(side.size() * row_bytes);
+        uint8_t* out = all.data();
+        for (size_t i = 0; i < column.blocks.size(); ++i) {
+            const size_t num_bytes = side.block_rows[i] * row_bytes;
+            if (num_bytes > 0) std::memcpy(out, column.blocks[i], num_bytes);
+            out += num_bytes;
+        }
+        std::vector<size_t> shape{side.size()};
+        shape.insert(shape.end(), column.row_shape.begin(), column.row_shape.end());
+        uint8_t* data = all.data();
+        return nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.data(), owner_of(std::move(all)), nullptr, column.dtype));
+    }
+
+    std::vector<Column> columns_;
+    size_t num_images_ = 0;
+    bool is_padded_ = false;
 };
 
 Input as_input(const void* data, size_t size, nb::dlpack::dtype dtype) { return Input(data, {size}, nb::handle(), {}, dtype); }
@@ -146,12 +289,11 @@ Input as_input(const std::vector<T>& column) {
 
 class BatchBuffer {
 public:
-    BatchBuffer(nb::object keys, nb::object truth_keys, BoxFormat box_format, bool is_inclusive, double largest_side,
-                uint8_t ignored_kind, bool drops_invalid, const std::optional<Input>& labels)
-        : owners_{std::move(keys), std::move(truth_keys)}, is_inclusive_(is_inclusive),
-          rules_{box_format, largest_side, ignored_kind, drops_invalid, labels.has_value(), {}} {
+    BatchBuffer(BoxFormat box_format, bool is_inclusive, double largest_side, uint8_t ignored_kind, bool drops_invalid, bool fills_areas,
+                const std::optional<Input>& labels)
+        : is_inclusive_(is_inclusive),
+          rules_{box_format, largest_side, ignored_kind, drops_invalid, fills_areas, labels.has_value(), {}} {
         if (labels) rules_.classes = distinct(typed<int64_t>(*labels, labels->size(), "labels"), labels->size());
-        for (size_t i = 0; i < 2; ++i) keys_[i] = nb::cast<ImageKeys*>(owners_[i]);
     }
 
     size_t size() const { return rows_.size(); }
@@ -160,32 +302,30 @@ public:
     size_t num_last_invalid() const { return num_invalid() - std::min(num_invalid_before_, num_invalid()); }
     size_t num_rows() const { return size() + num_truths() + num_invalid(); }
 
-    // False, and nothing is appended, if there is anything to convert or to say.
-    bool add_images(const nb::list& preds, const nb::list& targets, nb::handle image_ids) {
-        std::vector<int64_t> ids;
-        if (!read_ids(image_ids, ids)) return false;
-        return append([&](BatchRows& rows) {
-            GivenSide side;  // views of tensors: they become rows before anything else is called
-            const bool has_detections = read_side(preds, ids.size(), *keys_[0], side) && is_whole(side, true);
-            if (!has_detections || !rows.append_detections(side, ids, rules_)) return false;
-            side = {};
-            const bool has_truths = read_side(targets, ids.size(), *keys_[1], side) && is_whole(side, false);
-            return has_truths && rows.append_truths(side, ids, rules_);
-        });
+    // The most detections that an image of the last batch has.
+    size_t most_last_detections() const {
+        size_t most = 0, num = 0;
+        for (size_t row = std::min(num_before_, size()); row < size(); ++row) {
+            num = row > num_before_ && rows_.image[row] == rows_.image[row - 1] ? num + 1 : 1;
+            most = std::max(most, num);
+        }
+        return most;
     }
 
-    // The same from columns by name, each with the rows of all images, and how many rows each image has.
-    bool add_columns(const nb::dict& detections, const std::vector<size_t>& num_detections, const nb::dict& truths,
-                     const std::vector<size_t>& num_truths, nb::handle image_ids) {
+    // False, and nothing is appended, if there is anything to convert or to report.
+    bool add(const ArrayBatch& preds, const ArrayBatch& targets, nb::handle image_ids) {
         std::vector<int64_t> ids;
-        if (!read_ids(image_ids, ids) || ids.size() != num_detections.size() || ids.size() != num_truths.size()) return false;
-        std::vector<Input> arrays;  // which the views are of
-        GivenSide side, truth_side;
-        if (!read_columns(detections, num_detections, arrays, side) || !is_whole(side, true)) return false;
-        if (!read_columns(truths, num_truths, arrays, truth_side) || !is_whole(truth_side, false)) return false;
-        return append([&](BatchRows& rows) {
-            return rows.append_detections(side, ids, rules_) && rows.append_truths(truth_side, ids, rules_);
-        });
+        if (!nb::try_cast(image_ids, ids, false) || ids.empty()) return false;  // ints: converting others would call Python
+        num_before_ = rows_.size(), num_truths_before_ = rows_.num_truths(), num_invalid_before_ = num_invalid();
+        bool is_added = false;
+        try {
+            is_added = append(preds, targets, ids);
+        } catch (...) {
+            remove_last();
+            throw;
+        }
+        if (!is_added) remove_last();
+        return is_added;
     }
 
     // The rows that were appended last, as columns by name: of the detections, and of the truths.
@@ -206,10 +346,10 @@ public:
     // The images of all detections that were dropped.
     nb::object invalid_images() const { return last_of(rows_.invalid_image, num_invalid(), {num_invalid()}); }
 
-    // Takes back what was appended last.
+    // Removes what was appended last.
     void remove_last() { rows_.shrink(num_before_, num_truths_before_, num_invalid_before_); }
 
-    // Takes back all that was appended; unless there was very much, the memory stays for what comes next.
+    // Clears the buffer. Keeps its capacity unless it exceeds `kMostKeptRows`.
     void clear() {
         constexpr size_t kMostKeptRows = size_t{1} << 16;
         if (std::max(rows_.size(), rows_.num_truths()) > kMostKeptRows) rows_ = {};
@@ -231,66 +371,13 @@ public:
     }
 
 private:
-    static bool read_ids(nb::handle image_ids, std::vector<int64_t>& ids) {
-        return nb::try_cast(image_ids, ids, false) && !ids.empty();  // ints: converting others would call Python
-    }
-
-    static bool is_whole(const GivenSide& side, bool has_scores) {
-        return side.has(kBox) && side.has(kLabel) && side.has(kScore) == has_scores;
-    }
-
-    // Takes back what was appended unless `append_all` says that all of it was right.
-    template <class AppendAll>
-    bool append(AppendAll append_all) {
-        num_before_ = rows_.size(), num_truths_before_ = rows_.num_truths(), num_invalid_before_ = num_invalid();
-        bool is_right = false;
-        try {
-            is_right = append_all(rows_);
-        } catch (...) {
-            remove_last();
-            throw;
+    bool append(const ArrayBatch& preds, const ArrayBatch& targets, const std::vector<int64_t>& ids) {
+        {
+            GivenSide side;
+            if (!preds.read(side) || side.num_rows.size() != ids.size() || !rows_.append_detections(side, ids, rules_)) return false;
         }
-        if (!is_right) remove_last();
-        return is_right;
-    }
-
-    // Where Python is called, another thread may change the images: so all is read again then.
-    bool read_side(const nb::list& images, size_t num_images, ImageKeys& keys, GivenSide& side) {
-        for (;;) {
-            if (images.size() != num_images || !make_reader(images, keys)) return false;
-            SideReader reader(*reader_, keys, side);
-            if (reader.read(images)) return side.num_rows.size() == num_images;
-            if (!reader.new_key.is_valid() || !keys.learn(std::move(reader.new_key))) return false;
-            side = {};
-        }
-    }
-
-    // False if values of the type that the first image has can't be read.
-    bool make_reader(const nb::list& images, const ImageKeys& keys) {
-        const nb::object first = images[0];
-        const nb::object value = PyDict_CheckExact(first.ptr()) ? find_value(first, keys.first()) : nb::object();
-        if (!value.is_valid()) return false;
-        const nb::handle type = value.type();
-        if (!reader_ || !reader_->is_for(type)) {
-            ViewReader made(nb::borrow(type));  // which may call Python
-            reader_ = std::move(made);
-        }
-        return reader_->can_read();
-    }
-
-    static bool read_columns(const nb::dict& columns, const std::vector<size_t>& num_rows, std::vector<Input>& arrays, GivenSide& side) {
-        side.num_rows = num_rows;
-        side.block_rows = {side.size()};
-        for (const auto [name, value] : columns) {
-            Input array;
-            if (!nb::try_cast(value, array, false)) return false;
-            const BatchColumn column = column_named(nb::cast<std::string>(name));
-            if (array.size() != side.size() * (column == kBox ? 4 : 1)) return false;
-            if (array.size() > 0 && reinterpret_cast<uintptr_t>(array.data()) % array.itemsize() != 0) return false;
-            side.columns[column] = {array.dtype(), {array.data()}};
-            arrays.push_back(std::move(array));
-        }
-        return true;
+        GivenSide side;
+        return targets.read(side) && side.num_rows.size() == ids.size() && rows_.append_truths(side, ids, rules_);
     }
 
     template <class T>
@@ -310,30 +397,31 @@ private:
         return detections.geometry->match(detections, truths, rules_.classes, rules, nullptr, num_threads);
     }
 
-    std::array<nb::object, 2> owners_;  // of the keys
-    std::array<ImageKeys*, 2> keys_{};  // of the detections, and of the truths
     bool is_inclusive_;
     BatchRules rules_;
     BatchRows rows_;
     size_t num_before_ = 0, num_truths_before_ = 0, num_invalid_before_ = 0;  // rows that were there before the last batch
-    std::optional<ViewReader> reader_;
 };
 
 }  // namespace
 
 void bind_batches(nb::module_& module) {
     nb::class_<ImageKeys>(module, "ImageKeys").def(nb::init<const nb::dict&, nb::object>(), "columns"_a, "is_unread"_a);
+    nb::class_<ArrayBatch>(module, "ArrayBatch")
+        .def_static("of_images", &ArrayBatch::of_images, "images"_a, "keys"_a)
+        .def_static("of_padded", &ArrayBatch::of_padded, "arrays"_a)
+        .def("arrays", &ArrayBatch::arrays)
+        .def("columns", &ArrayBatch::columns);
     nb::class_<BatchBuffer>(module, "BatchBuffer")
-        .def(nb::init<nb::object, nb::object, BoxFormat, bool, double, uint8_t, bool, const std::optional<Input>&>(), nb::kw_only(),
-             "keys"_a, "truth_keys"_a, "box_format"_a, "is_inclusive"_a, "largest_side"_a, "ignored_kind"_a, "drops_invalid"_a,
-             "labels"_a.none())
+        .def(nb::init<BoxFormat, bool, double, uint8_t, bool, bool, const std::optional<Input>&>(), nb::kw_only(), "box_format"_a,
+             "is_inclusive"_a, "largest_side"_a, "ignored_kind"_a, "drops_invalid"_a, "fills_areas"_a, "labels"_a.none())
         .def("__len__", &BatchBuffer::size)
         .def_prop_ro("num_truths", &BatchBuffer::num_truths)
         .def_prop_ro("num_invalid", &BatchBuffer::num_invalid)
         .def_prop_ro("num_last_invalid", &BatchBuffer::num_last_invalid)
         .def_prop_ro("num_rows", &BatchBuffer::num_rows)
-        .def("add_images", &BatchBuffer::add_images, "preds"_a, "targets"_a, "image_ids"_a)
-        .def("add_columns", &BatchBuffer::add_columns, "detections"_a, "num_detections"_a, "truths"_a, "num_truths"_a, "image_ids"_a)
+        .def_prop_ro("most_last_detections", &BatchBuffer::most_last_detections)
+        .def("add", &BatchBuffer::add, "preds"_a, "targets"_a, "image_ids"_a)
         .def("last_columns", &BatchBuffer::last_columns)
         .def("invalid_images", &BatchBuffer::invalid_images)
         .def("remove_last", &BatchBuffer::remove_last)

@@ -82,6 +82,7 @@ public:
     bool is_floating(nb::handle value) const { return is_a(value, floating_); }
     bool is_integer(nb::handle value) const { return is_a(value, integer_); }
     bool is_array(nb::handle value) const { return value.type().is(array_); }
+    bool is_array_type(nb::handle type) const { return type.is(array_); }
 
 private:
     static bool is_a(nb::handle value, const nb::object& type) {

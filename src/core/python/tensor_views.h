@@ -1,11 +1,17 @@
-// Tensors read where they are, without a call of Python per tensor: a call takes a microsecond.
+// Arrays in host memory, read where they are: NumPy's by the buffer protocol, PyTorch's by DLPack's functions for C, others by `__dlpack__`.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
+#include <vector>
+
+#include "python/dict_values.h"
 
 namespace boxscore {
 
@@ -23,44 +29,165 @@ struct ExchangeFunctions {
     void* current_stream;
 };
 
+// The numbers of an array. Strides are in bytes.
+struct View {
+    static constexpr size_t kMostAxes = 5;
+
+    const uint8_t* data = nullptr;
+    nb::dlpack::dtype dtype{};
+    size_t num_axes = 0;
+    std::array<size_t, kMostAxes> shape{};
+    std::array<ptrdiff_t, kMostAxes> strides{};
+
+    size_t item_size() const { return dtype.bits / 8; }
+
+    size_t num_items() const {
+        size_t num = 1;
+        for (size_t axis = 0; axis < num_axes; ++axis) num *= shape[axis];
+        return num;
+    }
+
+    // Whether the numbers follow each other, each where its type may stand.
+    bool is_compact() const {
+        if (num_items() == 0) return true;  // strides and addresses of what is empty may be anything
+        auto stride = static_cast<ptrdiff_t>(item_size());
+        for (size_t axis = num_axes; axis-- > 0; stride *= static_cast<ptrdiff_t>(shape[axis])) {
+            if (shape[axis] != 1 && strides[axis] != stride) return false;
+        }
+        return reinterpret_cast<uintptr_t>(data) % item_size() == 0;
+    }
+
+    // Copies the numbers one after the other.
+    void copy_to(uint8_t* out) const { copy_axis(data, 0, out); }
+
+private:
+    uint8_t* copy_axis(const uint8_t* from, size_t axis, uint8_t* out) const {
+        if (axis == num_axes) {
+            std::memcpy(out, from, item_size());
+            return out + item_size();
+        }
+        for (size_t i = 0; i < shape[axis]; ++i, from += strides[axis]) out = copy_axis(from, axis + 1, out);
+        return out;
+    }
+};
+
 // The views of the values of one type.
 class ViewReader {
 public:
     explicit ViewReader(nb::object type) : type_(std::move(type)) {
+        if (numpy_types().is_array_type(type_)) {
+            is_numpy_ = true;
+            return;
+        }
         const nb::object capsule = nb::getattr(type_, "__dlpack_c_exchange_api__", nb::none());
-        if (!PyCapsule_CheckExact(capsule.ptr())) return;
-        const auto* functions = static_cast<const ExchangeFunctions*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
-        if (functions == nullptr) PyErr_Clear();
-        if (functions != nullptr && functions->header.major == 1) export_view_ = functions->export_view;
+        if (PyCapsule_CheckExact(capsule.ptr())) {
+            const auto* functions = static_cast<const ExchangeFunctions*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+            if (functions == nullptr) PyErr_Clear();
+            if (functions != nullptr && functions->header.major == 1) export_view_ = functions->export_view;
+        }
+        has_dlpack_ = export_view_ == nullptr && nb::hasattr(type_, "__dlpack__");
     }
 
     bool is_for(nb::handle type) const { return type_.is(type); }
-    bool can_read() const { return export_view_ != nullptr; }
 
-    // False if a value is of another type, is not in host memory, or is not contiguous and aligned.
-    bool read(nb::handle value, nb::dlpack::dltensor& view) const {
+    // False if a value is of another type, has numbers of an unusual type, or is not in host memory. `owners` keep what must be kept
+    // for as long as the view is used; the others are valid until Python code runs.
+    bool read(nb::handle value, View& view, std::vector<nb::ndarray<nb::ro>>& owners) const {
         if (!value.type().is(type_)) return false;
-        if (export_view_(value.ptr(), &view) != 0) {
+        if (is_numpy_) return read_buffer(value, view);
+        if (export_view_ != nullptr) {
+            nb::dlpack::dltensor tensor;
+            if (export_view_(value.ptr(), &tensor) == 0) return from_tensor(tensor, view);
             PyErr_Clear();
             return false;
         }
-        if (view.device.device_type != nb::device::cpu::value || view.dtype.lanes != 1 || view.dtype.bits < 8) return false;
-        int64_t stride = 1;
-        bool is_contiguous = true;
-        for (int32_t axis = view.ndim; axis-- > 0; stride *= view.shape[axis]) {
-            is_contiguous &= view.strides == nullptr || view.shape[axis] == 1 || view.strides[axis] == stride;
+        if (!has_dlpack_) return false;
+        nb::ndarray<nb::ro> array;
+        if (!nb::try_cast(value, array, false) || array.device_type() != nb::device::cpu::value) return false;
+        if (array.ndim() > View::kMostAxes || !is_usual(array.dtype())) return false;
+        view.data = static_cast<const uint8_t*>(array.data());
+        view.dtype = array.dtype(), view.num_axes = array.ndim();
+        for (size_t axis = 0; axis < view.num_axes; ++axis) {
+            view.shape[axis] = array.shape(axis);
+            view.strides[axis] = static_cast<ptrdiff_t>(array.stride(axis) * static_cast<int64_t>(view.item_size()));
         }
-        if (stride == 0) return true;  // strides and addresses of what is empty may be anything
-        return is_contiguous && reinterpret_cast<uintptr_t>(data_of(view)) % (view.dtype.bits / 8) == 0;
-    }
-
-    static const void* data_of(const nb::dlpack::dltensor& view) {
-        return static_cast<const uint8_t*>(view.data) + view.byte_offset;
+        owners.push_back(std::move(array));
+        return true;
     }
 
 private:
+    static bool is_usual(nb::dlpack::dtype dtype) {
+        using Code = nb::dlpack::dtype_code;
+        const auto code = static_cast<Code>(dtype.code);
+        const bool is_number = code == Code::Int || code == Code::UInt || code == Code::Bool || code == Code::Float;
+        return is_number && dtype.lanes == 1 && dtype.bits >= 8 && dtype.bits <= 64;
+    }
+
+    static bool from_tensor(const nb::dlpack::dltensor& tensor, View& view) {
+        if (tensor.device.device_type != nb::device::cpu::value || !is_usual(tensor.dtype)) return false;
+        if (tensor.ndim < 0 || tensor.ndim > static_cast<int32_t>(View::kMostAxes)) return false;
+        view.data = static_cast<const uint8_t*>(tensor.data) + tensor.byte_offset;
+        view.dtype = tensor.dtype, view.num_axes = static_cast<size_t>(tensor.ndim);
+        auto stride = static_cast<ptrdiff_t>(view.item_size());
+        for (size_t axis = view.num_axes; axis-- > 0; stride *= static_cast<ptrdiff_t>(view.shape[axis])) {
+            view.shape[axis] = static_cast<size_t>(tensor.shape[axis]);
+            const auto given = [&] { return static_cast<ptrdiff_t>(tensor.strides[axis]) * static_cast<ptrdiff_t>(view.item_size()); };
+            view.strides[axis] = tensor.strides == nullptr ? stride : given();
+        }
+        return true;
+    }
+
+    // Releases the buffer at once: nothing can change the array before Python code runs again.
+    static bool read_buffer(nb::handle value, View& view) {
+        Py_buffer buffer;
+        if (PyObject_GetBuffer(value.ptr(), &buffer, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+            PyErr_Clear();
+            return false;
+        }
+        const bool is_read = from_buffer(buffer, view);
+        PyBuffer_Release(&buffer);
+        return is_read;
+    }
+
+    static bool from_buffer(const Py_buffer& buffer, View& view) {
+        using Code = nb::dlpack::dtype_code;
+        if (buffer.ndim > static_cast<int>(View::kMostAxes) || buffer.itemsize > 8) return false;
+        const char* format = buffer.format;  // one letter, unless the bytes are in another order or there are fields
+        if (format == nullptr) return false;
+        if (format[0] == '@' || format[0] == '=' || format[0] == '^') ++format;
+        if (format[0] == 0 || format[1] != 0) return false;
+        Code code;
+        if (format[0] == '?') code = Code::Bool;
+        else if (std::strchr("bhilq", format[0]) != nullptr) code = Code::Int;
+        else if (std::strchr("BHILQ", format[0]) != nullptr) code = Code::UInt;
+        else if (std::strchr("efd", format[0]) != nullptr) code = Code::Float;
+        else return false;
+        view.dtype = {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * buffer.itemsize), 1};
+        view.data = static_cast<const uint8_t*>(buffer.buf);
+        view.num_axes = static_cast<size_t>(buffer.ndim);
+        for (size_t axis = 0; axis < view.num_axes; ++axis) {
+            view.shape[axis] = static_cast<size_t>(buffer.shape[axis]);
+            view.strides[axis] = static_cast<ptrdiff_t>(buffer.strides[axis]);
+        }
+        return true;
+    }
+
     nb::object type_;
+    bool is_numpy_ = false, has_dlpack_ = false;
     int (*export_view_)(void*, nb::dlpack::dltensor*) = nullptr;
 };
+
+// The reader of a type, made once. May call Python.
+inline ViewReader reader_of(nb::handle type) {
+    constexpr size_t kMost = 16;
+    static auto* const readers = new std::vector<ViewReader>();  // never freed: the interpreter may end first
+    for (const ViewReader& reader : *readers) {
+        if (reader.is_for(type)) return reader;
+    }
+    ViewReader made(nb::borrow(type));
+    if (readers->size() >= kMost) readers->clear();
+    readers->push_back(made);
+    return made;
+}
 
 }  // namespace boxscore

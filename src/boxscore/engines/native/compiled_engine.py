@@ -9,6 +9,7 @@ import boxscore._compiled as _compiled
 from boxscore._support.lazy import Lazy
 from boxscore.arrays import compact
 from boxscore.data.dataset import Detections, Truths
+from boxscore.data.row_buffer import RowBuffer
 from boxscore.engines.native.columns import class_ids, compiled_columns
 from boxscore.engines.native.rules import compiled_measures, rules_of
 from boxscore.protocol.measures import Measure, measures, measures_at_thresholds
@@ -35,6 +36,16 @@ def tally_of(columns: _compiled.Tally, protocol: Protocol, class_names: Mapping[
     """The tally whose columns compiled matching gives, as a `_compiled.Tally`. `more`: what matching does not see."""
     written = {name: getattr(columns, name) for name in _WRITTEN}
     return Tally(protocol=protocol, class_names=class_names, **written, **more)
+
+
+def match_buffer(buffer: RowBuffer, threads: int) -> Tally:
+    """Match all rows of a buffer and clear it; after an error the rows are still there."""
+    settings = buffer.settings
+    invalid = buffer.compiled.invalid_images() if buffer.compiled.num_invalid else None
+    columns = buffer.compiled.match(rules_of(settings.protocol), threads)
+    tally = tally_of(columns, settings.protocol, settings.class_names, invalid_image=invalid)
+    buffer.compiled.clear()
+    return tally
 
 
 class Evaluated(NamedTuple):

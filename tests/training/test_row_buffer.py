@@ -11,8 +11,11 @@ import pytest
 
 import boxscore
 from boxscore import InputError, MeanAveragePrecision, _compiled
-from boxscore.engines.native import plain_batch
-from boxscore.engines.native.plain_batch import PlainBatches
+from boxscore.data import row_buffer
+from boxscore.data.batch_keys import DETECTION_KEYS, TRUTH_KEYS
+from boxscore.data.batches import collect_arrays
+from boxscore.data.row_buffer import BufferSettings, RowBuffer
+from boxscore.engines.native import compiled_engine
 from tests.support.comparisons import TALLY, assert_same
 from tests.support.image_dicts import dicts
 from tests.support.scenes import random_scene
@@ -23,15 +26,16 @@ SCENE = random_scene(9, num_images=40, num_classes=5, most_detections=30, most_t
 
 
 def quick_tally(preds: Any, targets: Any, ids: list[int], names: Any = None) -> boxscore.Tally | None:
-    """What one compiled step makes of a batch."""
-    batches = PlainBatches(boxscore.Protocol.named("coco"), "xywh", names)
-    return batches.match(1) if batches.add(preds, targets, ids) else None
+    """What the buffer makes of one batch; None if it does not take it."""
+    buffer = RowBuffer(BufferSettings(boxscore.Protocol.named("coco"), "xywh", names))
+    arrays = collect_arrays(preds, DETECTION_KEYS), collect_arrays(targets, TRUTH_KEYS)
+    return compiled_engine.match_buffer(buffer, 1) if buffer.add(*arrays, ids) else None
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 @pytest.mark.parametrize("flag", [bool, np.int32, np.int64])
 @pytest.mark.parametrize("is_torch", [False, True])
-def test_a_plain_batch_takes_one_step_and_has_the_same_bits(real: Any, flag: Any, is_torch: bool) -> None:
+def test_a_batch_of_arrays_takes_one_step_and_has_the_same_bits(real: Any, flag: Any, is_torch: bool) -> None:
     """Column by column, with and without names, flags and areas, whatever the order of the ids."""
     wrap = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
     scene = random_scene(8, num_images=5)
@@ -55,7 +59,7 @@ def test_a_plain_batch_takes_one_step_and_has_the_same_bits(real: Any, flag: Any
                 assert np.array_equal(made, right), column
 
 
-def three_plain_images() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def three_images() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Each with two detections and two truths."""
     columns: dict[str, Any] = {"boxes": np.array([[0.0, 0, 9, 9], [5, 5, 3, 4]]), "labels": np.array([0, 1])}
     preds = [columns | {"scores": np.array([0.5, 0.75])} for _ in range(3)]
@@ -85,10 +89,10 @@ def three_plain_images() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     ],
 )
 @pytest.mark.parametrize("is_torch", [False, True])
-def test_what_is_not_plain_is_left_to_the_careful_way(side: str, key: str, change: Any, is_torch: bool) -> None:
+def test_what_needs_a_report_is_left_to_the_general_reader(side: str, key: str, change: Any, is_torch: bool) -> None:
     """One image of three that is different is enough."""
     wrap: Any = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
-    sides = dict(zip(("preds", "targets"), three_plain_images(), strict=True))
+    sides = dict(zip(("preds", "targets"), three_images(), strict=True))
     different = sides[side][1]
     if change is None:
         del different[key]
@@ -101,9 +105,9 @@ def test_what_is_not_plain_is_left_to_the_careful_way(side: str, key: str, chang
     assert quick_tally(preds, targets, [0, 1, 2], {0: "cat", 1: "dog"}) is None
 
 
-def test_ids_that_can_not_be_are_left_to_the_careful_way() -> None:
+def test_invalid_ids_are_left_to_the_general_reader() -> None:
     """One too few, one too large."""
-    preds, targets = three_plain_images()
+    preds, targets = three_images()
     assert quick_tally(preds, targets, [0, 1, 2]) is not None
     for ids in ([0, 1], [0, 1, 2**70]):
         assert quick_tally(preds, targets, ids) is None
@@ -135,7 +139,7 @@ def batches_of(wrap: Any, size: int = 3) -> list[tuple[list[dict[str, Any]], lis
 @pytest.fixture(params=[1, 100, 1 << 15])
 def num_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """So many rows are matched at once."""
-    monkeypatch.setattr(plain_batch, "_NUM_ROWS", request.param)
+    monkeypatch.setattr(row_buffer, "NUM_ROWS", request.param)
     return int(request.param)
 
 
@@ -260,7 +264,7 @@ class TestUnlikeBatches:
         for preds, targets in batches:
             metric.update(preds, targets)
         general = MeanAveragePrecision("coco", box_format="xywh", warn=False)
-        general._add_plain = lambda *_: False  # type: ignore[method-assign]
+        general._add_to_buffer = lambda *_: False  # type: ignore[method-assign]
         for preds, targets in batches:
             general.update(preds, targets)
         assert_same_tally(metric.tally, general.tally)
@@ -306,10 +310,10 @@ class TestWarnings:
     def test_what_was_looked_at_is_what_the_general_path_looks_at(self) -> None:
         """The diagnosis of a result near 0 is the same."""
         told = []
-        for is_plain in (True, False):
+        for is_buffered in (True, False):
             metric = MeanAveragePrecision("coco", box_format="xywh")
-            if not is_plain:
-                metric._add_plain = lambda *_: False  # type: ignore[method-assign]
+            if not is_buffered:
+                metric._add_to_buffer = lambda *_: False  # type: ignore[method-assign]
             for preds, targets in batches_of(np.asarray):
                 metric.update([image | {"labels": image["labels"] + 5} for image in preds], targets)
             with pytest.warns(UserWarning, match="labels of `preds`") as warned:
@@ -337,7 +341,7 @@ class TestRefusal:
         wrap: Any = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
         names = SCENE.truths.class_names
         first, *_ = batches_of(lambda column: wrap(column.copy()))
-        sides = dict(zip(("preds", "targets"), three_plain_images(), strict=True))
+        sides = dict(zip(("preds", "targets"), three_images(), strict=True))
         second = [[{k: wrap(v.copy()) for k, v in image.items()} for image in images] for images in sides.values()]
         metric = MeanAveragePrecision("coco", box_format="xywh", warn=False, class_names=names)
         metric.update(*first)
@@ -370,8 +374,8 @@ class TestRefusal:
         metric = MeanAveragePrecision("coco", box_format="xywh", warn=False)
         metric.update(*first)
         with monkeypatch.context() as changed:
-            changed.setattr(plain_batch, "_NUM_ROWS", 1)
-            changed.setattr(plain_batch, "tally_of", raising(error))
+            changed.setattr(row_buffer, "NUM_ROWS", 1)
+            changed.setattr(compiled_engine, "tally_of", raising(error))
             with pytest.raises(error):
                 metric.update(*second)
         assert repr(metric) == repr(matched_one_by_one([first]))
@@ -388,14 +392,19 @@ def raising(error: type[BaseException]) -> Any:
     return fail
 
 
+def arrays_of(preds: Any, targets: Any) -> tuple[Any, Any]:
+    """The arrays of both sides, as the buffer takes them."""
+    return collect_arrays(preds, DETECTION_KEYS), collect_arrays(targets, TRUTH_KEYS)
+
+
 class TestBuffer:
     """The compiled buffer takes what fits, and is safe whatever it is given."""
 
-    def buffer(self) -> _compiled.BatchBuffer:
+    def buffer(self) -> RowBuffer:
         """An empty one."""
-        return PlainBatches(boxscore.Protocol.named("coco"), "xywh", None)._buffer
+        return RowBuffer(BufferSettings(boxscore.Protocol.named("coco"), "xywh", None))
 
-    @pytest.mark.parametrize("kind", ["meta", "sparse", "missing", "list", "rows", "columns", "misaligned", "twice"])
+    @pytest.mark.parametrize("kind", ["meta", "sparse", "missing", "list", "rows", "matrix", "twice", "half"])
     def test_what_it_can_not_read_is_left_to_others(self, kind: str) -> None:
         """False, no error of its own, and no rows."""
         torch = pytest.importorskip("torch")
@@ -404,49 +413,76 @@ class TestBuffer:
             "sparse": torch.ones(4).to_sparse(),
             "list": [1.0, 2.0, 3.0, 4.0],
             "rows": torch.ones(3),
-            "columns": torch.ones(8)[::2],
-            "misaligned": torch.frombuffer(bytearray(17), dtype=torch.float32, offset=1),
+            "matrix": torch.ones(4, 1),
+            "half": torch.ones(4, dtype=torch.bfloat16),
         }
         box, label = torch.ones(4, 4), torch.ones(4, dtype=torch.int64)
         preds: list[Any] = [{"boxes": box, "scores": torch.ones(4), "labels": label} for _ in range(2)]
         targets: list[Any] = [{"boxes": box, "labels": label, "iscrowd": label * 0} for _ in range(2)]
         buffer = self.buffer()
-        assert buffer.add_images(preds, targets, [0, 1])
-        assert (len(buffer), buffer.num_truths) == (8, 8)
+        assert buffer.add(*arrays_of(preds, targets), [0, 1])
+        assert (len(buffer.compiled), buffer.compiled.num_truths) == (8, 8)
         if kind == "missing":
             del preds[1]["scores"]
         elif kind == "twice":
             targets[1]["difficult"] = label * 0
         else:
             preds[1]["scores"] = scores[kind]
-        assert not buffer.add_images(preds, targets, [2, 3])
-        assert (len(buffer), buffer.num_truths) == (8, 8)
+        assert not buffer.add(*arrays_of(preds, targets), [2, 3])
+        assert (len(buffer.compiled), buffer.compiled.num_truths) == (8, 8)
+
+    @pytest.mark.parametrize("is_torch", [False, True])
+    def test_arrays_may_have_any_layout(self, is_torch: bool) -> None:
+        """Columns of a larger array, reversed ones, misaligned ones, and empty ones without their second axis."""
+        torch = pytest.importorskip("torch") if is_torch else None
+        columns = np.random.default_rng(3).random((7, 6))
+        misaligned = np.frombuffer(bytes(1) + columns[:, 4].tobytes(), np.uint8)[1:].view(np.float64)
+        label = np.arange(7)
+        preds = [
+            {"boxes": columns[:, :4], "scores": columns[:, 4], "labels": label},
+            {"boxes": np.zeros(0), "scores": np.zeros(0), "labels": np.zeros(0)},
+            {"boxes": np.asfortranarray(columns[:, :4]), "scores": misaligned, "labels": np.repeat(label, 2)[::2]},
+        ]
+        if torch is None:
+            preds.append({"boxes": columns[::-1, :4], "scores": columns[::-1, 4], "labels": label[::-1]})
+        else:
+            preds = [{key: torch.as_tensor(each.copy("K")) for key, each in image.items()} for image in preds]
+            preds[0]["boxes"], preds[0]["scores"] = torch.as_tensor(columns)[:, :4], torch.as_tensor(columns)[:, 4]
+        as_is = np.ascontiguousarray if torch is None else torch.Tensor.contiguous
+        compact = [{key: as_is(each) for key, each in image.items()} for image in preds]
+        compact[1] = {key: each[:0] for key, each in compact[0].items()}
+        targets = [{key: image[key] for key in ("boxes", "labels")} for image in compact]
+        ids = list(range(len(preds)))
+        tally, expected = quick_tally(preds, targets, ids), quick_tally(compact, targets, ids)
+        assert tally is not None
+        assert expected is not None
+        assert_same_tally(tally, expected)
+        read, right = (boxscore.Detections.from_images(each, box_format="xywh") for each in (preds, compact))
+        for name in ("box", "score", "label", "image"):
+            assert np.array_equal(getattr(read, name), getattr(right, name))
+
+    def test_arrays_with_another_byte_order_or_fields_are_left_to_others(self) -> None:
+        """They need a conversion, or are an error."""
+        target = {"boxes": np.ones((2, 4)), "labels": np.ones(2, np.int64)}
+        pred = target | {"scores": np.ones(2)}
+        for scores in (np.ones(2, ">f8"), np.ones(2, [("a", "f8")]), np.ones(2, np.longdouble), np.ones((1,) * 6)):
+            assert quick_tally([pred | {"scores": scores}], [target], [0]) is None
+        assert quick_tally([pred], [target], [0]) is not None
 
     def test_much_memory_is_given_back(self) -> None:
         """A batch that is far larger than what waits otherwise leaves nothing behind, and others may follow."""
-        batches = PlainBatches(boxscore.Protocol.named("coco"), "xywh", None)
+        buffer = self.buffer()
         sizes = []
         for num in (3, 100_000, 5):
             columns = {"boxes": np.ones((num, 4)), "labels": np.arange(num)}
-            assert batches.add([columns | {"scores": np.ones(num)}], [columns], [num])
-            assert batches.is_full == (num == 100_000)
-            sizes.append(len(batches.match(2)))
-            assert len(batches) == 0
+            assert buffer.add(*arrays_of([columns | {"scores": np.ones(num)}], [columns]), [num])
+            assert buffer.is_full == (num == 100_000)
+            sizes.append(len(compiled_engine.match_buffer(buffer, 2)))
+            assert len(buffer) == 0
         assert sizes == [3, 100_000, 5]
 
-    def test_columns_have_names_that_are_known(self) -> None:
-        """A call that does not fit is an error, or is refused."""
-        buffer = self.buffer()
-        with pytest.raises(ValueError, match=r"^columns: expected the names of columns; got boxes$"):
-            buffer.add_columns({"boxes": np.ones((1, 4))}, [1], {}, [1], [0])
-        assert not buffer.add_columns({"box": np.ones((1, 4))}, [2], {}, [1], [0])
-        assert not buffer.add_columns({"box": [1.0]}, [1], {}, [1], [0])
-        assert not buffer.add_columns({}, [], {}, [], [])
-        assert len(buffer) == 0
-
     def test_keys_are_asked_about_once(self) -> None:
-        """Only those that nobody knows; an error in the answer is raised, and no row is there then."""
-        torch = pytest.importorskip("torch")
+        """Only those that nobody knows; an error in the answer is raised."""
         asked: list[str] = []
 
         def is_unread(key: str) -> bool:
@@ -455,27 +491,79 @@ class TestBuffer:
                 raise ZeroDivisionError
             return key != "boxs"
 
-        columns = {"boxes": "box", "scores": "score", "labels": "label"}
-        truth_columns = {"boxes": "box", "labels": "label"}
-        buffer = _compiled.BatchBuffer(
-            keys=_compiled.ImageKeys(columns, is_unread),
-            truth_keys=_compiled.ImageKeys(truth_columns, is_unread),
-            box_format=_compiled.BoxFormat.xywh,
-            is_inclusive=False,
-            largest_side=1e18,
-            ignored_kind=2,
-            drops_invalid=False,
-            labels=None,
-        )
-        target = {"boxes": torch.ones(1, 4), "labels": torch.ones(1, dtype=torch.int64)}
-        pred = target | {"scores": torch.ones(1)}
-        assert buffer.add_images([pred | {"size": 3}], [target], [0])
-        assert buffer.add_images([pred | {"size": 3}], [target], [1])
+        keys = _compiled.ImageKeys({"boxes": "box", "scores": "score", "labels": "label"}, is_unread)
+        read = _compiled.ArrayBatch.of_images
+        pred = {"boxes": np.ones((1, 4)), "scores": np.ones(1), "labels": np.ones(1, np.int64)}
+        for _ in range(2):
+            assert read([pred | {"size": 3}], keys) is not None
         assert asked == ["size"]
-        assert not buffer.add_images([pred], [target | {"boxs": 3}], [2])
-        assert len(buffer) == 2
+        assert read([pred | {"boxs": 3}], keys) is None
         with pytest.raises(ZeroDivisionError):
-            buffer.add_images([pred], [target | {"bad": 3}], [2])
-        assert len(buffer) == 2
-        assert not buffer.add_images([pred | {7: 3}], [target], [2])
+            read([pred | {"bad": 3}], keys)
+        assert read([pred | {7: 3}], keys) is None
         assert asked == ["size", "boxs", "bad"]
+        with pytest.raises(ValueError, match=r"^columns: expected 1 to 32 of them$"):
+            _compiled.ImageKeys({}, is_unread)
+
+
+class TestPadded:
+    """Padded batches wait with the others, and give the same tally as lists of dicts."""
+
+    @pytest.mark.parametrize("is_torch", [False, True])
+    @pytest.mark.parametrize("has_discarded", [False, True])
+    @pytest.mark.parametrize("fill", [-1, -7])
+    def test_the_tally_is_that_of_lists(self, is_torch: bool, has_discarded: bool, fill: int) -> None:
+        """Whatever is in the padding; rows that are discarded may be anywhere."""
+        wrap: Any = pytest.importorskip("torch").as_tensor if is_torch else np.asarray
+        random = np.random.default_rng(5)
+        metric, expected = (MeanAveragePrecision("coco", box_format="xywh", warn=False) for _ in range(2))
+        for preds, targets in batches_of(np.asarray, 7):
+            padded = pad(preds, fill)
+            if has_discarded:
+                padded["discarded"] = random.random(padded["labels"].shape) < 0.3
+                is_kept = [
+                    ~mask[: len(image["labels"])] for mask, image in zip(padded["discarded"], preds, strict=True)
+                ]
+                preds = [
+                    {key: each[rows] for key, each in image.items()} for image, rows in zip(preds, is_kept, strict=True)
+                ]
+            sides = ({key: wrap(each) for key, each in side.items()} for side in (padded, pad(targets, fill)))
+            metric.update(*sides)
+            assert metric._waiting is not None  # the fast path
+            expected.update(preds, targets)
+        assert_same_tally(metric.tally, expected.tally)
+
+    def test_lists_and_padded_batches_may_alternate(self) -> None:
+        """They wait in one buffer."""
+        batches = batches_of(np.asarray, 7)
+        metric, expected = (MeanAveragePrecision("coco", box_format="xywh", warn=False) for _ in range(2))
+        for number, (preds, targets) in enumerate(batches):
+            metric.update(*((pad(preds, -1), pad(targets, -1)) if number % 2 else (preds, targets)))
+            expected.update(preds, targets)
+        assert_same_tally(metric.tally, expected.tally)
+
+    def test_an_invalid_row_is_named(self) -> None:
+        """By the general reader, at the update that it comes with."""
+        preds, targets = (pad(images, -1) for images in three_images())
+        metric = MeanAveragePrecision("coco", box_format="xywh", warn=False)
+        metric.update(preds, targets)
+        preds["scores"][1, 0] = np.nan
+        with pytest.raises(InputError, match=r"^`preds`: `scores` row \[1, 0\] must be finite; got nan$"):
+            metric.update(preds, targets)
+        with pytest.raises(InputError, match=r"^`preds`: `labels` must hold integers; got float64$"):
+            metric.update(preds | {"labels": preds["labels"] * 1.0}, targets)
+        assert repr(metric) == "MeanAveragePrecision(coco, 3 images, 6 detections)"
+
+
+def pad(images: list[dict[str, Any]], fill: int) -> dict[str, Any]:
+    """Dicts as one padded batch; the padding of other columns than labels is NaN or 0."""
+    length = 2 + max(len(image["labels"]) for image in images)
+    padded: dict[str, Any] = {}
+    for key in images[0]:
+        rows = np.concatenate([image[key] for image in images])
+        blank: Any = np.nan if rows.dtype.kind == "f" else 0
+        shape = len(images), length, *rows.shape[1:]
+        padded[key] = np.full(shape, fill if key == "labels" else blank, rows.dtype)
+        for index, image in enumerate(images):
+            padded[key][index, : len(image[key])] = image[key]
+    return padded
